@@ -1,0 +1,50 @@
+# Each target first makes .venv in this directory, or refreshes it where pyproject.toml or constraints.txt changed.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	if command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
+	then echo $$p; break; fi; done)
+BIN := .venv/bin
+STAMP := .venv/.stamp
+PROSE := $(wildcard docs README.md)
+EXAMPLES := $(wildcard examples)
+WORKERS ?= 2
+DOCTESTS := --doctest-modules --doctest-glob="*.md"
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test test-deep lint bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       set up, then ask questions of a generated census"
+	@echo "make test       set up, then lint, type check and run every test but the deep ones"
+	@echo "make test-deep  set up, then run the deep statistical and crash tests"
+	@echo "make lint       set up, then ruff and mypy only"
+	@echo "make bench      set up, then measure, with ratios to plain DuckDB"
+	@echo "make clean      remove .venv and what tools leave behind"
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Sordino needs Python 3.11 or newer on the path" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -qq -c constraints.txt -e ".[test]"
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/sordino demo
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n $(WORKERS) -m "not deep" $(DOCTESTS) src tests $(EXAMPLES) $(PROSE)
+
+test-deep: $(STAMP)
+	$(BIN)/pytest -n $(WORKERS) -m deep tests
+
+bench: $(STAMP)
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

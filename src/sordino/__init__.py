@@ -1,0 +1,136 @@
+"""Sordino: ask a sensitive table questions; publish answers that hide each person.
+
+    import sordino as sd
+    people = sd.connect("sordino.toml").table("people")
+    plan = people.plan(sd.mean("age"), epsilon=0.5, assume_rows=30_000)   # free
+    answer = people.ask(plan)                                             # charged once
+
+Every name here is imported when it is first used, so that `import sordino` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sordino import datasets as datasets
+    from sordino.accounting.ledger import Ledger as Ledger
+    from sordino.curator.connect import Connection as Connection
+    from sordino.curator.connect import connect as connect
+    from sordino.curator.connect import protect as protect
+    from sordino.curator.curator import Curator as Curator
+    from sordino.curator.explain import explain as explain
+    from sordino.curator.plan import Plan as Plan
+    from sordino.domain import Boolean as Boolean
+    from sordino.domain import Category as Category
+    from sordino.domain import Date as Date
+    from sordino.domain import Domain as Domain
+    from sordino.domain import Fill as Fill
+    from sordino.domain import Identifier as Identifier
+    from sordino.domain import Integer as Integer
+    from sordino.domain import Real as Real
+    from sordino.loss import ZCDP as ZCDP
+    from sordino.loss import ApproxDP as ApproxDP
+    from sordino.loss import PureDP as PureDP
+    from sordino.neighbors import Neighbors as Neighbors
+    from sordino.neighbors import PrivacyUnit as PrivacyUnit
+    from sordino.neighbors import Sensitivity as Sensitivity
+    from sordino.noise.rng import Rng as Rng
+    from sordino.queries.build import count as count
+    from sordino.queries.build import histogram as histogram
+    from sordino.queries.build import mean as mean
+    from sordino.queries.build import sum as sum
+    from sordino.queries.expr import Expr as Expr
+    from sordino.queries.expr import col as col
+    from sordino.queries.sql import sql as sql
+    from sordino.release import Release as Release
+    from sordino.source import Csv as Csv
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "ApproxDP": "sordino.loss",
+    "Boolean": "sordino.domain",
+    "Category": "sordino.domain",
+    "Connection": "sordino.curator.connect",
+    "Csv": "sordino.source",
+    "Curator": "sordino.curator.curator",
+    "Date": "sordino.domain",
+    "Domain": "sordino.domain",
+    "Expr": "sordino.queries.expr",
+    "Fill": "sordino.domain",
+    "Identifier": "sordino.domain",
+    "Integer": "sordino.domain",
+    "Ledger": "sordino.accounting.ledger",
+    "Neighbors": "sordino.neighbors",
+    "Plan": "sordino.curator.plan",
+    "PrivacyUnit": "sordino.neighbors",
+    "PureDP": "sordino.loss",
+    "Real": "sordino.domain",
+    "Release": "sordino.release",
+    "Rng": "sordino.noise.rng",
+    "Sensitivity": "sordino.neighbors",
+    "ZCDP": "sordino.loss",
+    "col": "sordino.queries.expr",
+    "connect": "sordino.curator.connect",
+    "count": "sordino.queries.build",
+    "explain": "sordino.curator.explain",
+    "histogram": "sordino.queries.build",
+    "mean": "sordino.queries.build",
+    "protect": "sordino.curator.connect",
+    "sql": "sordino.queries.sql",
+    "sum": "sordino.queries.build",
+}
+_ROOMS = ("datasets", "errors")
+
+__all__ = [
+    "ZCDP",
+    "ApproxDP",
+    "Boolean",
+    "Category",
+    "Connection",
+    "Csv",
+    "Curator",
+    "Date",
+    "Domain",
+    "Expr",
+    "Fill",
+    "Identifier",
+    "Integer",
+    "Ledger",
+    "Neighbors",
+    "Plan",
+    "PrivacyUnit",
+    "PureDP",
+    "Real",
+    "Release",
+    "Rng",
+    "Sensitivity",
+    "__version__",
+    "col",
+    "connect",
+    "count",
+    "datasets",
+    "explain",
+    "histogram",
+    "mean",
+    "protect",
+    "sql",
+    "sum",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        found = getattr(importlib.import_module(_EXPORTS[name]), name)
+    elif name in _ROOMS:
+        found = importlib.import_module(f"sordino.{name}")
+    else:
+        raise AttributeError(f"module 'sordino' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,81 @@
+"""What a ledger remembers of the declarations its charges were made under, and which changes it accepts.
+
+Declarations are plain data (`Domain.to_dict`, `Neighbors.to_dict` and a source's); this module reads only the two words
+that fix what a charge protects: the neighbor relation and the privacy unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sordino.errors import DeclarationChanged, DeclarationError, nearest
+
+__all__ = ["accept_amended", "accept_new", "changed", "refuse_changed", "table_among"]
+
+_AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
+
+
+def changed(old: Mapping[str, Any], new: Mapping[str, Any], *, under: str = "") -> dict[str, tuple[Any, Any]]:
+    """Return what differs, by dotted path: the old value and the new, None where there is none.
+
+    >>> changed({"columns": {"age": {"upper": 99}}}, {"columns": {"age": {"upper": 125}}})
+    {'columns.age.upper': (99, 125)}
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    for key in sorted({*old, *new}):
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            found |= changed(before, after, under=f"{under}{key}.")
+        elif before != after or (key in old) != (key in new) or type(before) is not type(after):
+            found[f"{under}{key}"] = (before, after)
+    return found
+
+
+def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raise DeclarationChanged where the declaration of a table is not the one that the ledger holds."""
+    paths = list(changed(old, new))
+    if paths:
+        more = f" and {len(paths) - 8} more" if len(paths) > 8 else ""
+        what = f"table {name!r} is not declared as in its ledger: {', '.join(paths[:8])}{more} changed"
+        raise DeclarationChanged(f"{what}; put it back, or {_AMEND}")
+
+
+def accept_new(name: str, declaration: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise DeclarationError unless a new table counts the same unit, by the same relation, as those declared before."""
+    own = _protected(name, declaration)
+    for other, theirs in known.items():
+        if _protected(other, theirs) != own:
+            rule = "one budget protects one kind of unit under one neighbor relation"
+            words = f"table {name!r} ({_words(own)}) and table {other!r} ({_words(_protected(other, theirs))})"
+            raise DeclarationError(f"{words} cannot share a ledger: {rule}; give the new table a ledger of its own")
+
+
+def accept_amended(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raise DeclarationError where an amendment would change the neighbor relation or the kind of privacy unit."""
+    if _protected(name, old) != _protected(name, new):
+        rule = "the neighbor relation and the privacy unit cannot be amended: what was spent was stated for them"
+        raise DeclarationError(f"table {name!r}: {rule}; keep them, or start a new ledger at another path")
+
+
+def table_among(name: str, known: Mapping[str, Any]) -> None:
+    """Raise DeclarationError unless a table of this name is declared."""
+    if name not in known:
+        raise DeclarationError(f"no table {name!r} is declared in this ledger, so none can be amended; {nearest(name, known)}")
+
+
+def _protected(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the relation and the unit's column, None for a row; how many rows of a unit count may be amended."""
+    relation, unit = declaration.get("neighbors"), declaration.get("privacy_unit")
+    if relation not in ("add_remove", "replace"):
+        raise DeclarationError(f'table {name!r} must declare neighbors = "add_remove" or "replace"')
+    if isinstance(unit, Mapping) and isinstance(unit.get("column"), str):
+        return relation, str(unit["column"])
+    if unit != "row":
+        raise DeclarationError(f'table {name!r} must declare privacy_unit = "row" or a column with max_rows')
+    return relation, None
+
+
+def _words(protected: tuple[str, str | None]) -> str:
+    relation, column = protected
+    return f"{'one row' if column is None else f'all rows of one {column}'}, {relation}"

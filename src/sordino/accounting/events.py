@@ -1,0 +1,270 @@
+"""What was run, as frozen data that states its own privacy loss. An event knows neither data nor how noise is drawn.
+
+A new event class is one file with `@event_kind("its name")` above it; composition and the ledger need no change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from sordino.errors import DeclarationError, nearest
+from sordino.loss import ApproxDP, Event, Number, exact, shown
+
+__all__ = ["Composed", "GaussianEvent", "LaplaceEvent", "event_from_dict", "event_kind", "event_to_dict"]
+
+T = TypeVar("T")
+Certificate = tuple[Fraction, Fraction]
+
+_KINDS: dict[str, type] = {}
+_NAMES: dict[type, str] = {}
+
+
+def event_kind(name: str) -> Callable[[type[T]], type[T]]:
+    """Give an event class, a frozen dataclass, its name in ledgers; its fields hold fractions, ints, events, tuples."""
+
+    def record(cls: type[T]) -> type[T]:
+        _KINDS[name], _NAMES[cls] = cls, name
+        return cls
+
+    return record
+
+
+@event_kind("laplace")
+@dataclass(frozen=True, slots=True, init=False)
+class LaplaceEvent:
+    """State that something epsilon-differentially private was run: Laplace noise, a selection, any pure mechanism.
+
+    rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4). The Renyi divergence of order a is at most that of
+    randomized response, log(cosh((a - 1/2) epsilon) / cosh(epsilon / 2)) / (a - 1) (Kairouz, Oh, Viswanath 2015,
+    Theorem 2.5, with post-processing), and at most epsilon. `LaplaceEvent(0)` is the free event.
+
+    Raises DeclarationError unless epsilon is a finite number, 0 or more.
+
+    >>> LaplaceEvent(0.1).rho()
+    Fraction(1, 200)
+    >>> LaplaceEvent(Fraction(1, 10))
+    LaplaceEvent(epsilon=Fraction(1, 10))
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", _amount(epsilon, name="epsilon"))
+
+    def pure(self) -> Fraction:
+        """Return epsilon."""
+        return self.epsilon
+
+    def approx(self) -> Certificate:
+        """Return (epsilon, 0)."""
+        return self.epsilon, Fraction(0)
+
+    def rho(self) -> Fraction:
+        """Return epsilon^2 / 2."""
+        return self.epsilon**2 / 2
+
+    def renyi(self, order: float) -> float:
+        """Return the divergence of randomized response at `order` > 1, rounded up, at most epsilon."""
+        _check_order(order)
+        most = _up(self.epsilon)
+        if most == 0 or math.isinf(order):
+            return most
+        if order * most < 500:
+            grown = 2 * math.sinh(order * most / 2) * math.sinh((order - 1) * most / 2) / math.cosh(most / 2)
+            value = math.log1p(grown) / (order - 1)
+        else:
+            value = most - (math.log1p(math.exp(-most)) - math.log1p(math.exp((1 - 2 * order) * most))) / (order - 1)
+        return min(most, value * (1 + 1e-13))
+
+
+@event_kind("gaussian")
+@dataclass(frozen=True, slots=True, init=False)
+class GaussianEvent:
+    """State that something rho-zCDP was run, such as Gaussian noise; `certificate` an (epsilon, delta) proven for it.
+
+    The discrete Gaussian of parameter sigma has rho = (l2 sensitivity)^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020,
+    Theorem 4). No pure bound holds. The certificate comes of the mechanism's own law, and only it may be charged under
+    a cap on sums of epsilon and delta.
+
+    Raises DeclarationError unless rho is 0 or more and the certificate, where given, has a delta in [0, 1).
+
+    >>> GaussianEvent(Fraction(1, 8)).renyi(2.0) >= 0.25
+    True
+    """
+
+    zcdp: Fraction
+    certificate: Certificate | None
+
+    def __init__(self, rho: Number, certificate: Certificate | None = None) -> None:
+        object.__setattr__(self, "zcdp", _amount(rho, name="rho"))
+        object.__setattr__(self, "certificate", _certificate(certificate))
+
+    def __repr__(self) -> str:
+        return f"GaussianEvent(rho={self.zcdp!r}, certificate={self.certificate!r})"
+
+    def pure(self) -> None:
+        """Return None: Gaussian noise has no pure bound."""
+
+    def approx(self) -> Certificate | None:
+        """Return the certificate."""
+        return self.certificate
+
+    def rho(self) -> Fraction:
+        """Return rho."""
+        return self.zcdp
+
+    def renyi(self, order: float) -> float:
+        """Return order * rho, rounded up (the definition of zCDP; Bun & Steinke 2016, Definition 1.1)."""
+        _check_order(order)
+        return _up(Fraction(order) * self.zcdp) if math.isfinite(order) else math.inf if self.zcdp else 0.0
+
+
+@event_kind("composed")
+@dataclass(frozen=True, slots=True, init=False)
+class Composed:
+    """State that all of `events` were run on one table: each bound is the sum of the parts', None if a part has none.
+
+    Sequential composition (Dwork & Roth 2014, Theorem 3.16; for rho Bun & Steinke 2016, Lemma 1.7; for Renyi
+    divergences Mironov 2017, Proposition 1). `certificate` is an (epsilon, delta) proven for the whole.
+
+    >>> Composed((LaplaceEvent("1/3"), LaplaceEvent("2/3"))).pure()
+    Fraction(1, 1)
+    """
+
+    events: tuple[Event, ...]
+    certificate: Certificate | None
+
+    def __init__(self, events: Iterable[Event], certificate: Certificate | None = None) -> None:
+        kept = tuple(events)
+        if not all(isinstance(event, Event) for event in kept):
+            raise DeclarationError("events must be events: LaplaceEvent, GaussianEvent, Composed or the like")
+        object.__setattr__(self, "events", kept)
+        object.__setattr__(self, "certificate", _certificate(certificate))
+
+    def __repr__(self) -> str:
+        return f"Composed(events={self.events!r}, certificate={self.certificate!r})"
+
+    def pure(self) -> Fraction | None:
+        """Return the sum of the parts' epsilons."""
+        return _total(event.pure() for event in self.events)
+
+    def approx(self) -> Certificate | None:
+        """Return the certificate of the whole, else the sums of the parts' epsilons and deltas."""
+        if self.certificate is not None:
+            return self.certificate
+        parts = [event.approx() for event in self.events]
+        epsilon = _total(None if part is None else part[0] for part in parts)
+        delta = _total(None if part is None else part[1] for part in parts)
+        return None if epsilon is None or delta is None or delta >= 1 else (epsilon, delta)
+
+    def rho(self) -> Fraction | None:
+        """Return the sum of the parts' rhos."""
+        return _total(event.rho() for event in self.events)
+
+    def renyi(self, order: float) -> float | None:
+        """Return the sum of the parts' divergences of `order` > 1, rounded up."""
+        _check_order(order)
+        parts = [event.renyi(order) for event in self.events]
+        known = [part for part in parts if part is not None]
+        return math.nextafter(math.fsum(known), math.inf) if len(known) == len(parts) else None
+
+
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """Return an event as plain data for JSON: fractions as text "p/q", exactly.
+
+    Raises DeclarationError for an event whose class has no `@event_kind`.
+
+    >>> event_to_dict(LaplaceEvent("1/3"))
+    {'event': 'laplace', 'epsilon': '1/3'}
+    """
+    name = _NAMES.get(type(event))
+    if name is None:
+        raise DeclarationError(f"{type(event).__name__} has no name in ledgers: put @event_kind above the class")
+    plain = {f.name: _plain(getattr(event, f.name)) for f in fields(event)}  # type: ignore[arg-type]  # a dataclass
+    return {"event": name, **plain}
+
+
+def event_from_dict(plain: Mapping[str, Any]) -> Event:
+    """Return the event that `event_to_dict` wrote.
+
+    Raises DeclarationError where the kind is not known or a field is missing or wrong.
+
+    >>> event_from_dict({"event": "laplace", "epsilon": "1/3"})
+    LaplaceEvent(epsilon=Fraction(1, 3))
+    """
+    name = str(plain.get("event"))
+    if name not in _KINDS:
+        raise DeclarationError(f"{name!r} is no kind of event; {nearest(name, _KINDS)}")
+    cls = _KINDS[name]
+    wanted = [f.name for f in fields(cls)]
+    if set(plain) != {"event", *wanted}:
+        raise DeclarationError(f"an event of kind {name!r} has exactly the fields {', '.join(wanted)}")
+    event = cls(*(_parsed(plain[field], name=field) for field in wanted))
+    assert isinstance(event, Event)
+    return event
+
+
+def _amount(value: Number, *, name: str) -> Fraction:
+    amount = exact(value, name=name)
+    if amount < 0:
+        raise DeclarationError(f"{name} of an event must not be negative, not {shown(amount)}")
+    return amount
+
+
+def _certificate(pair: Certificate | None) -> Certificate | None:
+    if pair is None:
+        return None
+    if len(pair) != 2:
+        raise DeclarationError("a certificate is a pair: (epsilon, delta)")
+    loss = ApproxDP(*pair)
+    return loss.epsilon, loss.delta
+
+
+def _total(amounts: Iterable[Fraction | None]) -> Fraction | None:
+    total = Fraction(0)
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
+
+
+def _check_order(order: float) -> None:
+    if not order > 1:
+        raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
+
+
+def _up(value: Fraction) -> float:
+    """Return the least float at or above `value`."""
+    try:
+        near = value.numerator / value.denominator
+    except OverflowError:
+        return math.inf
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if value is None or type(value) is int:
+        return value
+    return event_to_dict(value)
+
+
+def _parsed(value: Any, *, name: str) -> Any:
+    if isinstance(value, str):
+        try:
+            return Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            raise DeclarationError(f'{name} of an event must be text such as "1/3"') from None
+    if isinstance(value, list):
+        return tuple(_parsed(part, name=name) for part in value)
+    if isinstance(value, Mapping):
+        return event_from_dict(value)
+    return value

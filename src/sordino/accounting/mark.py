@@ -1,0 +1,123 @@
+"""The high-water mark of a ledger, kept outside its file: how far it had come when this machine last saw it.
+
+A ledger that has fewer entries than its mark, or another entry in that place, was rolled back or copied. The mark knows
+nothing of what entries say. It is written after each transaction is durable, so it is never ahead; after a power loss it
+may be a few entries behind, which the next write makes good.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sordino.errors import LedgerError
+
+__all__ = ["Mark", "Seen", "held", "marks_directory", "predecessor", "read"]
+
+_HEAD = 32 + 1 + 20 + 1 + 64 + 1  # ledger id, sequence, hash, each with a separator: one disk sector, written at once
+_SIZE = 4608
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """State what was seen of a ledger: its id, the number of its last entry, that entry's hash, and where it lay."""
+
+    ledger: str
+    seq: int
+    hash: str
+    path: str
+
+
+class Mark:
+    """Hold one mark file open and locked; `seen` is what it says, None when it is new."""
+
+    def __init__(self, file: int, path: Path) -> None:
+        self._file = file
+        self.seen = _parsed(os.pread(file, _SIZE, 0), path)
+
+    def advance(self, seen: Seen) -> None:
+        """Record what was seen, never going back within one ledger."""
+        old = self.seen
+        if old is not None and old.ledger == seen.ledger and old.seq >= seen.seq and old.path == seen.path:
+            return
+        record = f"{seen.ledger} {seen.seq:020d} {seen.hash}\n".encode()
+        if old is None or old.path != seen.path:
+            record = (record + json.dumps(seen.path, ensure_ascii=False).encode()).ljust(_SIZE - 1) + b"\n"
+        os.pwrite(self._file, record, 0)
+        self.seen = seen
+
+
+def marks_directory() -> Path:
+    """Return where marks are kept: under $SORDINO_STATE, else $XDG_STATE_HOME/sordino, else ~/.local/state/sordino."""
+    own = os.environ.get("SORDINO_STATE")
+    if own:
+        return Path(own) / "marks"
+    shared = os.environ.get("XDG_STATE_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "state") / "sordino" / "marks"
+
+
+@contextmanager
+def held(path: Path) -> Iterator[Mark]:
+    """Open the mark at `path`, made if missing, and hold its lock; raise LedgerError where it cannot be written."""
+    file = _opened(path)
+    if file is None:
+        rule = "a ledger keeps its high-water mark outside its own file, and that place cannot be written"
+        raise LedgerError(f"{rule}: {path.parent}; set SORDINO_STATE to a directory that can be")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield Mark(file, path)
+    finally:
+        os.close(file)  # and so unlocked
+
+
+def read(path: Path) -> Seen | None:
+    """Return what the mark at `path` says, None where there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        return _parsed(os.pread(file, _SIZE, 0), path)
+    finally:
+        os.close(file)
+
+
+def predecessor(directory: Path, lay: str) -> Seen | None:
+    """Return the mark last written, in `directory`, of a ledger that lay at the path `lay`."""
+    try:
+        files = sorted(directory.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    except OSError:
+        return None
+    for file in files:
+        with suppress(LedgerError):  # another ledger's damaged mark is that ledger's affair
+            seen = read(file)
+            if seen is not None and seen.path == lay:
+                return seen
+    return None
+
+
+def _opened(path: Path) -> int | None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+
+
+def _parsed(record: bytes, path: Path) -> Seen | None:
+    if not record:
+        return None
+    try:
+        ledger, seq, digest = record[:_HEAD].decode("ascii").split()
+        lay = json.loads(record[_HEAD:].decode())
+        if len(record) == _SIZE and len(ledger) == 32 and len(digest) == 64:
+            return Seen(ledger, int(seq), digest, str(lay))
+    except ValueError:
+        pass
+    raise LedgerError(f"the ledger's mark {path} is damaged; restore it, or remove it if you can vouch for the ledger")

@@ -1,0 +1,200 @@
+"""What a ledger's entries are: charges, chained entries, reports, and the one way each is written as text.
+
+Nothing here opens a file. Text is canonical, so that equal things have equal hashes; amounts are exact fractions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from sordino.errors import DeclarationError, UnknownName
+from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, loss_from
+
+__all__ = [
+    "GENESIS",
+    "Charge",
+    "Entry",
+    "Recalled",
+    "Report",
+    "amounts_from",
+    "amounts_to_dict",
+    "canonical",
+    "charge_id",
+    "charge_number",
+    "entry_hash",
+    "grown",
+    "hash_of",
+    "loss_from_dict",
+    "loss_to_dict",
+    "units",
+]
+
+GENESIS = "0" * 64  # what the first entry names as the hash before it
+_FINEST = 10**60  # a sum whose denominator passes this is rounded up to a multiple of 1 / _FINEST
+_LARGEST_UNITS = 2**63 - 1
+
+State = Literal["reserved", "committed", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """State what was charged for one question: its id, exact amounts, event, note, question hash, request and state."""
+
+    id: str
+    amounts: Mapping[str, Fraction]
+    event: Mapping[str, Any]
+    note: str
+    question: str
+    request: str | None
+    time: str
+    state: State
+    reason: str | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """What was charged, as a loss of the kind that the ledger counts."""
+        return loss_from(dict(self.amounts))
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Give back the stored answer of a request made before; nothing was charged for it now."""
+
+    charge: Charge
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Hold one entry of the chain; `hash` covers everything else in it, so also all entries before."""
+
+    seq: int
+    kind: str
+    time: str
+    payload: Mapping[str, Any]
+    prev: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """State what verifying a ledger found; `mark` is "agrees", "missing" (a new machine) or "none" (in memory)."""
+
+    ledger: str
+    entries: int
+    committed: int
+    failed: int
+    in_doubt: int
+    spent: Loss
+    cap: Loss
+    caps: tuple[Loss, ...]
+    amendments: int
+    unmarked: int
+    head: str
+    mark: Literal["agrees", "missing", "none"]
+    predecessor: tuple[str, int] | None
+
+    def describe(self) -> str:
+        """Return the findings in words."""
+        said = [f"{self.entries} entries, each chained to the one before; they sum to {self.spent.describe()}"]
+        said[0] += f" of {self.cap.describe()}"
+        said.append(f"{self.committed} answered, {self.failed} failed, {self.in_doubt} in doubt (all count as spent)")
+        marks = {
+            "agrees": "the high-water mark agrees",
+            "missing": "there is no high-water mark on this machine: a rollback before now cannot be told",
+            "none": "kept in memory only",
+        }
+        said.append(marks[self.mark])
+        if self.unmarked:
+            said.append(f"written to {self.unmarked} times on a machine without its mark")
+        if self.amendments:
+            said.append(f"amended {self.amendments} times; caps in turn: {', '.join(c.describe() for c in self.caps)}")
+        if self.predecessor is not None:
+            said.append(f"another ledger lay at this path before, with {self.predecessor[1]} entries")
+        return "; ".join(said)
+
+
+def canonical(value: object) -> str:
+    """Return JSON text that is the same for equal values; raise DeclarationError for what JSON cannot hold."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        raise DeclarationError("a ledger holds plain data only: text, whole numbers, lists and tables of them") from None
+
+
+def hash_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def entry_hash(seq: int, kind: str, time: str, payload: str, prev: str) -> str:
+    """Return the hash of an entry: SHA-256 of the canonical JSON list of its parts, `payload` as its own text."""
+    return hash_of(canonical([seq, kind, time, payload, prev]))
+
+
+def charge_id(number: int) -> str:
+    """Return the id of the charge with this number, such as "c-0001"."""
+    return f"c-{number:04d}"
+
+
+def charge_number(name: str) -> int:
+    """Return the number in a charge's id; raise UnknownName where it is none."""
+    digits = name.removeprefix("c-")
+    if not (name.startswith("c-") and digits.isascii() and digits.isdigit() and len(digits) < 18):
+        raise UnknownName('a charge is named like "c-0001"; list them with `sordino budget`')
+    return int(digits)
+
+
+def grown(spent: Fraction, amount: Fraction) -> Fraction:
+    """Return the sum, exactly; past sixty decimals of denominator it is rounded up, so that text stays short."""
+    total = spent + amount
+    return total if total.denominator <= _FINEST else Fraction(math.ceil(total * _FINEST), _FINEST)
+
+
+def units(amount: Fraction) -> int:
+    """Return an amount in whole units of 10^-15, rounded down: the second guard under the exact sum."""
+    return min(math.floor(amount * 10**15), _LARGEST_UNITS)
+
+
+def amounts_to_dict(amounts: Mapping[str, Fraction]) -> dict[str, str]:
+    """Return amounts as text."""
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def amounts_from(plain: Mapping[str, str]) -> dict[str, Fraction]:
+    """Return amounts from text."""
+    return {name: Fraction(text) for name, text in plain.items()}
+
+
+def loss_to_dict(loss: Loss) -> dict[str, str]:
+    """Return a loss as plain data: its kind and its exact numbers as text.
+
+    >>> loss_to_dict(PureDP("1/3"))
+    {'kind': 'pure', 'epsilon': '1/3'}
+    """
+    if isinstance(loss, PureDP):
+        return {"kind": "pure", "epsilon": str(loss.epsilon)}
+    if isinstance(loss, ApproxDP):
+        return {"kind": "approx", "epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+    if not isinstance(loss, ZCDP):
+        raise DeclarationError("cap must be PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)")
+    told = {} if loss.delta is None else {"delta": str(loss.delta)}
+    return {"kind": "zcdp", "rho": str(loss.rho), **told}
+
+
+def loss_from_dict(plain: Mapping[str, str]) -> Loss:
+    """Return the loss that `loss_to_dict` wrote."""
+    kind = plain.get("kind")
+    if kind == "pure":
+        return PureDP(Fraction(plain["epsilon"]))
+    if kind == "approx":
+        return ApproxDP(Fraction(plain["epsilon"]), Fraction(plain["delta"]))
+    if kind == "zcdp":
+        return ZCDP(Fraction(plain["rho"]), Fraction(plain["delta"]) if "delta" in plain else None)
+    raise DeclarationError(f"a loss is of kind pure, approx or zcdp, not {str(kind)[:40]!r}")

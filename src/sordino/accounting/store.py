@@ -1,0 +1,249 @@
+"""A ledger's SQLite file: its tables, how it is made and opened, and one write transaction on it.
+
+It knows what a ledger stores, not who may write it when (writer.py) nor what a charge means (ledger.py). WAL with
+synchronous=FULL: a commit is on disk before it returns. Entries can only be added: triggers refuse the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sordino.accounting.mark import Seen
+from sordino.accounting.records import (
+    GENESIS,
+    canonical,
+    entry_hash,
+    loss_from_dict,
+    loss_to_dict,
+    units,
+)
+from sordino.errors import LedgerError, SordinoError
+from sordino.loss import Loss
+
+__all__ = ["Transaction", "check_mark", "connected", "created", "guarded", "in_memory", "in_words", "quick_check"]
+
+T = TypeVar("T")
+
+_APPLICATION = 0x536F7264  # "Sord"
+_VERSION = 1
+_PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
+
+_SCHEMA = (
+    """CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, time TEXT NOT NULL, payload TEXT NOT NULL,
+    prev TEXT NOT NULL, hash TEXT NOT NULL)""",
+    """CREATE TABLE state (
+    one INTEGER PRIMARY KEY CHECK (one = 1), ledger TEXT NOT NULL, cap TEXT NOT NULL,
+    head INTEGER NOT NULL, hash TEXT NOT NULL, charges INTEGER NOT NULL)""",
+    """CREATE TABLE budget (
+    name TEXT PRIMARY KEY, spent TEXT NOT NULL, spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL,
+    CHECK (spent_units BETWEEN 0 AND cap_units))""",
+    """CREATE TABLE charges (
+    number INTEGER PRIMARY KEY, request TEXT UNIQUE, question TEXT NOT NULL, state TEXT NOT NULL
+    CHECK (state IN ('reserved', 'committed', 'failed')), reserved INTEGER NOT NULL, closed INTEGER)""",
+    "CREATE INDEX charges_by_question ON charges (question)",
+    "CREATE TABLE declarations (name TEXT PRIMARY KEY, declaration TEXT NOT NULL)",
+    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END""",
+    """CREATE TRIGGER entries_last BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
+    """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
+    WHEN NEW.seq IS NOT 1 + (SELECT coalesce(max(seq), 0) FROM entries)
+    BEGIN SELECT RAISE(ABORT, 'entries are only appended'); END""",
+)
+
+
+class Transaction:
+    """Write to a ledger within one SQLite transaction, which its owner begins and ends.
+
+    Jobs check first and append last, so a job that raises has written nothing. `finish` writes the sums and the head.
+    """
+
+    def __init__(self, db: sqlite3.Connection, clock: Callable[[], str]) -> None:
+        self.db = db
+        self._clock = clock
+        self.ledger, cap, self.head, self.hash, self.charges = db.execute(
+            "SELECT ledger, cap, head, hash, charges FROM state"
+        ).fetchone()
+        self.cap: Loss = loss_from_dict(json.loads(cap))
+        self.spent: dict[str, Fraction] = {n: Fraction(s) for n, s in db.execute("SELECT name, spent FROM budget")}
+        self.changed = False
+
+    def append(self, kind: str, payload: Mapping[str, Any]) -> tuple[int, str]:
+        """Append an entry to the chain and return its number and time."""
+        seq, time, text = self.head + 1, self._clock(), canonical(payload)
+        digest = entry_hash(seq, kind, time, text, self.hash)
+        self.db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, time, text, self.hash, digest))
+        self.head, self.hash, self.changed = seq, digest, True
+        return seq, time
+
+    def finish(self) -> None:
+        """Write the head, the cap and the sums; the CHECK on units refuses sums above the cap once more."""
+        cap = canonical(loss_to_dict(self.cap))
+        self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", self._state(cap))
+        most = self.cap.amounts()
+        rows = [(str(self.spent[n]), units(self.spent[n]), units(most[n]), n) for n in self.spent]
+        self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
+
+    def _state(self, cap: str) -> tuple[str, int, str, int]:
+        return cap, self.head, self.hash, self.charges
+
+
+def created(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    """Make a ledger whose first entry has this payload, whole or not at all, and return the hash of that entry.
+
+    It is built beside its place and renamed into it, so a crash leaves no half of a ledger. The caller holds the lock.
+    """
+    if any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal")):
+        rule = f"the ledger {path} is missing but its write-ahead log is there"
+        raise LedgerError(f"{rule}; put the ledger back, or move the log away to begin anew")
+    draft = path.with_name(path.name + "-new")
+    for leftover in (draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):
+        leftover.unlink(missing_ok=True)
+    db = sqlite3.connect(draft, isolation_level=None)
+    try:
+        digest = _filled(db, payload, cap=cap, time=time)
+        db.execute("PRAGMA journal_mode = WAL")
+    finally:
+        db.close()
+    _synced(draft)
+    os.rename(draft, path)
+    _synced(path.parent)
+    return digest
+
+
+def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Connection:
+    """Return a ledger that lives in this connection only."""
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _filled(db, payload, cap=cap, time=time)
+    return db
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """Open an existing ledger file, ready for durable writes; raise LedgerError where it is not one."""
+    wrong = None
+    try:
+        with path.open("rb") as file:
+            magic = file.read(16)
+        wrong = None if magic == b"SQLite format 3\x00" else "it is empty" if not magic else "it is no ledger"
+    except FileNotFoundError:
+        wrong = "it is missing; put it back"
+    except OSError:
+        wrong = "it cannot be read"
+    if wrong is not None:
+        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+    db = sqlite3.connect(
+        path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, check_same_thread=False, timeout=_PATIENCE
+    )
+    try:
+        for setting in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1", "trusted_schema = 0"):
+            db.execute(f"PRAGMA {setting}")
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if application != _APPLICATION:
+            wrong = "it is a database, but no ledger"
+        elif version != _VERSION:
+            wrong = f"it is of version {version}, and this Sordino reads version {_VERSION}"
+        elif db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            wrong = "its disk does not allow a write-ahead log; keep it on a local disk"
+    except BaseException:
+        db.close()
+        raise
+    if wrong is not None:
+        db.close()
+        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+    return db
+
+
+def quick_check(db: sqlite3.Connection, seen: Seen | None, *, whole_schema: bool = False) -> None:
+    """Raise LedgerError where the last entry, the head and the mark disagree (cheap: nothing is replayed)."""
+    head = db.execute("SELECT ledger, head, hash FROM state").fetchone()
+    last = db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    if head is None or last is None:
+        raise LedgerError("the ledger has no entries; put back a sound copy")
+    if (last[0], last[5]) != head[1:] or entry_hash(*last[:5]) != last[5]:
+        raise LedgerError(f"entry {max(head[1], last[0])} is not what was written; put back a sound copy of the ledger")
+    if whole_schema:
+        kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if kept != set(_SCHEMA):
+            raise LedgerError("the ledger's tables or triggers were altered; put back a sound copy of the ledger")
+        if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+            raise LedgerError("the ledger's file is damaged; put back a sound copy of the ledger")
+    check_mark(db, seen, ledger=head[0], head=head[1])
+
+
+def check_mark(db: sqlite3.Connection, seen: Seen | None, *, ledger: str, head: int) -> None:
+    """Raise LedgerError where the ledger falls short of what was seen of it, or has another entry in that place."""
+    if seen is None:
+        return
+    if seen.ledger != ledger:
+        raise LedgerError("the mark given is that of another ledger; give each ledger its own, or name none")
+    if seen.seq > head:
+        rule = f"the ledger was rolled back: it has {head} entries, {seen.seq} were seen"
+        raise LedgerError(f"{rule}; put back the newest copy, spent budget does not return")
+    found = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
+    if found is None or found[0] != seen.hash:
+        rule = f"the ledger was rolled back or copied: entry {seen.seq} is not the one that was seen"
+        raise LedgerError(f"{rule}; put back the copy that was written to last")
+
+
+def guarded(action: Callable[[], T], where: str) -> T:
+    """Return what `action` returns; tell an error of SQLite or of the disk as a LedgerError of one line, without it."""
+    try:
+        return action()
+    except SordinoError:
+        raise
+    except sqlite3.Error as error:
+        wrong = in_words(error)
+    except (ValueError, TypeError, KeyError, ZeroDivisionError):
+        wrong = "it is damaged; put back a sound copy"
+    except OSError as error:
+        wrong = f"{os.strerror(error.errno or 0).lower()}"
+    raise LedgerError(f"the ledger {where} cannot be used: {wrong}")
+
+
+def in_words(error: sqlite3.Error) -> str:
+    """Return what an error of SQLite means to the owner of the ledger."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    told = {
+        sqlite3.SQLITE_NOTADB: "it is no ledger",
+        sqlite3.SQLITE_BUSY: "another program holds it; close that program",
+        sqlite3.SQLITE_LOCKED: "another program holds it; close that program",
+        sqlite3.SQLITE_FULL: "the disk is full; nothing was charged",
+        sqlite3.SQLITE_READONLY: "it cannot be written; let this user write it and its directory",
+        sqlite3.SQLITE_CANTOPEN: "it cannot be opened; let this user write it and its directory",
+        sqlite3.SQLITE_PERM: "it cannot be opened; let this user write it and its directory",
+        sqlite3.SQLITE_IOERR: "the disk failed",
+        sqlite3.SQLITE_CONSTRAINT: "a guard inside it refused what was to be written",
+    }
+    return told.get(code, "it is damaged; put back a sound copy")
+
+
+def _filled(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    text, plain = canonical(payload), canonical(loss_to_dict(cap))
+    digest = entry_hash(1, "open", time, text, GENESIS)
+    db.execute("BEGIN")
+    for statement in _SCHEMA:
+        db.execute(statement)
+    db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
+    db.execute("INSERT INTO state VALUES (1, ?, ?, 1, ?, 0)", (payload["ledger"], plain, digest))
+    for name, most in cap.amounts().items():
+        db.execute("INSERT INTO budget VALUES (?, '0', 0, ?)", (name, units(most)))
+    db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    db.execute(f"PRAGMA user_version = {_VERSION}")
+    db.execute("COMMIT")
+    return digest
+
+
+def _synced(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,271 @@
+"""Curator: holds one sensitive table, and answers questions about it - charge first, then data, then noise, then Release.
+
+It is the only object that sees exact answers, and it keeps none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from sordino.accounting.ledger import Ledger
+from sordino.accounting.records import Charge
+from sordino.curator.answer import exact_vectors
+from sordino.curator.explain import explain
+from sordino.curator.plan import Plan, asked_loss, make_plan
+from sordino.domain import Domain
+from sordino.engines.engine import Engine, EngineFailed
+from sordino.errors import ChargedError, DeclarationError, QuestionRefused
+from sordino.estimate import Noisy
+from sordino.loss import Loss, Number
+from sordino.neighbors import Neighbors
+from sordino.noise.rng import Rng
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.build import Asked, Selection, as_aggregation
+from sordino.queries.expr import Expr
+from sordino.queries.sql import SqlText, parse_sql
+from sordino.release import Key, Output, Release
+
+__all__ = ["Curator"]
+
+Question = Aggregation | Asked | Sequence[Asked] | SqlText | str
+
+
+class Curator:
+    """Answer questions about one table, under one budget.
+
+    Made by `connect(...).table(name)` or `protect(...)`. `plan` is free and uses nothing of the data; `ask` charges the
+    ledger durably before the data is touched, and a failure after the charge stays charged.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        engine: Engine,
+        domain: Domain,
+        neighbors: Neighbors,
+        ledger: Ledger,
+        declaration: str,
+        rng: Rng,
+    ) -> None:
+        if not rng.private and ledger.path is not None:
+            raise DeclarationError(
+                "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
+            )
+        self._name = name
+        self._engine = engine
+        self._domain = domain
+        self._neighbors = neighbors
+        self._ledger = ledger
+        self._declaration = declaration
+        self._rng = rng
+
+    # ---- questions in Python
+
+    def where(self, condition: Expr) -> Selection:
+        """Return the selection of the rows that meet `condition`; end it with `.agg(...)`."""
+        return Selection().where(condition)
+
+    def group_by(self, *columns: str | Expr) -> Selection:
+        """Return the table grouped by columns or bins; end it with `.agg(...)`."""
+        return Selection().group_by(*columns)
+
+    def agg(self, *aggregates: Asked | Sequence[Asked]) -> Aggregation:
+        """Return the question for aggregates over all rows."""
+        return Selection().agg(*aggregates)
+
+    # ---- plan and ask
+
+    def plan(
+        self,
+        question: Question,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Plan:
+        """Return what the question would cost and how wrong the answer would be; spends nothing, reads no data.
+
+        State the loss as `epsilon`, as `epsilon` and `delta`, or as `rho`. A mean's expected error needs public guesses:
+        `assume_rows`, and `assume_mean` for a figure that is no upper bound. Raises QuestionRefused (exit 3) where the
+        question has no private answer, DeclarationError (exit 2) where an argument breaks a rule.
+        """
+        asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        made = make_plan(
+            self._understood(question),
+            table_name=self._name,
+            domain=self._domain,
+            neighbors=self._neighbors,
+            asked=asked,
+            cap=self._ledger.cap,
+            declaration=self._declaration,
+            assume_rows=assume_rows,
+            assume_mean=assume_mean,
+        )
+        return made.seen_before(tuple(c.id for c in self._earlier(made)))
+
+    def ask(
+        self,
+        question: Question | Plan,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Return the private answer, charged once: to a Plan, or to a question with its loss.
+
+        Order: refusals (exit 2, 3), then the durable charge (BudgetExhausted, exit 4), then data, then noise. A
+        `request_id` asked again returns the stored answer; one whose outcome is unknown raises InDoubt (exit 5). Raises
+        ChargedError (exit 5) where the engine fails after the charge, whatever the cause.
+        """
+        plan = self._planned(question, epsilon=epsilon, delta=delta, rho=rho)
+        identity = plan.identity()
+        if request_id is not None:
+            stored = self._ledger.recall(request_id, identity)
+            if stored is not None:
+                return Release.from_dict(json.loads(stored.answer))
+        charged = self._ledger.charge(plan.event, note=self._note(plan), question=identity, request=request_id)
+        if not isinstance(charged, Charge):  # another process answered the same request in the meantime
+            return Release.from_dict(json.loads(charged.answer))
+        release = self._answered(plan, charged)
+        if release is None:
+            self._ledger.fail(charged, "the engine could not compute the answer")
+            raise ChargedError(
+                f"the question was charged ({charged.id}) but could not be computed; the charge stands. "
+                "The cause is not shown, as it may hold data: check that the source is whole and readable",
+                charge=charged.id,
+            )
+        self._ledger.commit(charged, release.to_json())
+        return release
+
+    # ---- the budget and what was released
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._name
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+        return self._domain
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors, and the privacy unit."""
+        return self._neighbors
+
+    @property
+    def spent(self) -> Loss:
+        """What has been spent from the budget."""
+        return self._ledger.spent()
+
+    @property
+    def remaining(self) -> Loss:
+        """What is left of the budget."""
+        return self._ledger.remaining()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that the budget is kept in."""
+        return self._ledger
+
+    def release(self, charge: str) -> Release:
+        """Return a past release as it was; costs nothing. Raises UnknownName for a charge that has no answer."""
+        return Release.from_dict(json.loads(self._ledger.answer(charge)))
+
+    def releases(self) -> list[Release]:
+        """Return all past releases from this budget, oldest first; costs nothing."""
+        return [self.release(c.id) for c in self._ledger.charges() if c.state == "committed"]
+
+    def explain(self, charge: str) -> str:
+        """Return what a past release reveals at most, in a sentence or two."""
+        return explain(self.release(charge))
+
+    def close(self) -> None:
+        """Close the connection to the data; the ledger needs no closing."""
+        self._engine.close()
+
+    def __repr__(self) -> str:
+        return f"<Curator of {self._name!r}: {self._neighbors.describe()}; {self._ledger!r}>"
+
+    # ---- inside
+
+    def _understood(self, question: Question) -> Aggregation:
+        if isinstance(question, SqlText):
+            return parse_sql(question.text, table=self._name, columns=tuple(self._domain))
+        if isinstance(question, str):
+            raise QuestionRefused('SQL is asked as sd.sql("SELECT ..."); text alone could mean a column')
+        return as_aggregation(question)
+
+    def _planned(
+        self, question: Question | Plan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
+    ) -> Plan:
+        if not isinstance(question, Plan):
+            return self.plan(question, epsilon=epsilon, delta=delta, rho=rho)
+        if any(v is not None for v in (epsilon, delta, rho)):
+            raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
+        if question.declaration != self._declaration or question.table_name != self._name:
+            raise DeclarationError("this plan was made for another table or declaration: plan again")
+        return question
+
+    def _note(self, plan: Plan) -> str:
+        words = f"{self._name}: {plan.question.describe()}"
+        return words if len(words) <= 1000 else words[:997] + "..."
+
+    def _earlier(self, plan: Plan) -> list[Charge]:
+        return self._ledger.earlier(plan.identity())
+
+    def _answered(self, plan: Plan, charge: Charge) -> Release | None:
+        """Return the release, or None where anything failed: no cause goes on, since it may quote data."""
+        try:
+            table = self._engine.run(plan.resolved.select(self._engine.primitives))
+            exact_parts = exact_vectors(table, plan.resolved)
+            flat = [p for several in plan.parts for p in several]
+            noisy = [
+                Noisy(tuple(p.mechanism.release(v, self._rng)), p.part.unit, p.mechanism.law)
+                for p, v in zip(flat, exact_parts, strict=True)
+            ]
+        except (EngineFailed, Exception):
+            return None
+        return self._made(plan, charge, noisy)
+
+    def _made(self, plan: Plan, charge: Charge, noisy: list[Noisy]) -> Release:
+        rest = iter(noisy)
+        outputs = tuple(
+            Output(a.alias, a.estimate(self._domain, [next(rest) for _ in several]), _mechanisms(several))
+            for a, several in zip(plan.question.aggregates, plan.parts, strict=True)
+        )
+        rows = list(itertools.product(*(k.labels for k in plan.resolved.keys)))
+        keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(plan.question.groups))
+        return Release(
+            question=plan.question.describe(),
+            keys=keys,
+            outputs=outputs,
+            cost=plan.cost,
+            spent=self._ledger.spent(),
+            remaining=self._ledger.remaining(),
+            event=plan.event,
+            neighbors=self._neighbors.relation,
+            privacy_unit="one row" if self._neighbors.unit is None else self._neighbors.describe().rsplit(",", 1)[0],
+            declaration=self._declaration,
+            charge=charge.id,
+            table_name=self._name,
+            time=charge.time,
+            private=self._rng.private,
+            request=charge.request,
+        )
+
+
+def _mechanisms(several: Sequence[Any]) -> str:
+    words = dict.fromkeys(
+        p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {Fraction(p.part.unit)}") for p in several
+    )
+    return "; ".join(words)

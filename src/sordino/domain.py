@@ -1,0 +1,338 @@
+"""What may exist, as public knowledge: the type, bounds, values and missing rule of each column.
+
+Nothing here is ever read from the data, and nothing has a default that would be a guess about it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from sordino.errors import DeclarationError, UnknownName, nearest
+from sordino.loss import Number, exact, shown
+
+__all__ = [
+    "Boolean",
+    "Category",
+    "Column",
+    "Date",
+    "Domain",
+    "Fill",
+    "Identifier",
+    "Integer",
+    "Missing",
+    "Real",
+]
+
+STORED = 2**62  # integers are held, and unbounded reals saturate, within [-STORED, STORED] lattice steps
+ROW_CEILING = 2**40  # rows a table may have where none is declared: proves that exact sums cannot overflow
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Say that a missing cell counts as `value`."""
+
+    value: int | float | str | bool | datetime.date | Fraction
+
+
+Missing = str | Fill  # "drop", "keep" or Fill(value)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Integer:
+    """Declare whole numbers between two bounds, both included; cells outside are clipped to them.
+
+    A column without bounds can be filtered on and clipped, but not summed. `missing`: "drop" (a missing cell takes no
+    part), "keep" (as a key of its own in group-bys), or Fill(value).
+
+    >>> Integer(0, 125).upper
+    125
+    """
+
+    lower: int | None
+    upper: int | None
+    missing: Missing
+
+    def __init__(
+        self, lower: int | None = None, upper: int | None = None, *, missing: Missing | Mapping[str, Any] = "drop"
+    ) -> None:
+        low, high = _whole(lower, name="lower"), _whole(upper, name="upper")
+        _ordered(low, high)
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+        rule = _missing(missing)
+        if isinstance(rule, Fill):
+            rule = Fill(_inside(_whole(rule.value, name="fill"), low, high))
+        object.__setattr__(self, "missing", rule)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        return {"type": "integer", "lower": self.lower, "upper": self.upper, "missing": _plain(self.missing)}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Real:
+    """Declare real numbers between two bounds, read to the nearest step of a public grid.
+
+    The grid is the largest power of two at most `resolution`; without a resolution the column can be filtered on, but
+    not summed. Cells outside the bounds are clipped to them, NaN is missing, infinities are clipped.
+    """
+
+    lower: Fraction | None
+    upper: Fraction | None
+    resolution: Fraction | None
+    missing: Missing
+
+    def __init__(
+        self,
+        lower: Number | None = None,
+        upper: Number | None = None,
+        *,
+        resolution: Number | None = None,
+        missing: Missing | Mapping[str, Any] = "drop",
+    ) -> None:
+        low = None if lower is None else exact(lower, name="lower")
+        high = None if upper is None else exact(upper, name="upper")
+        _ordered(low, high)
+        step = None if resolution is None else exact(resolution, name="resolution")
+        if step is not None and step <= 0:
+            raise DeclarationError("resolution must be above 0 (the smallest difference that counts)")
+        if step is not None and any(b is not None and abs(b) >= step * STORED for b in (low, high)):
+            raise DeclarationError("resolution is too fine for these bounds: bound / resolution must stay below 2^62")
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+        object.__setattr__(self, "resolution", step)
+        rule = _missing(missing)
+        if isinstance(rule, Fill):
+            value = rule.value
+            if isinstance(value, datetime.date):
+                raise DeclarationError("fill must be a number")
+            rule = Fill(_inside(exact(value, name="fill"), low, high))
+        object.__setattr__(self, "missing", rule)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        bounds = {n: None if v is None else shown(v) for n, v in self._numbers()}
+        return {"type": "real", **bounds, "missing": _plain(self.missing)}
+
+    def _numbers(self) -> list[tuple[str, Fraction | None]]:
+        return [("lower", self.lower), ("upper", self.upper), ("resolution", self.resolution)]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Category:
+    """Declare the values a column may take, all text or all whole numbers, in the order in which they are shown.
+
+    A cell with another value counts as `other`, where that is given (it becomes a value), else as missing.
+    """
+
+    values: tuple[str, ...] | tuple[int, ...]
+    missing: Missing
+    other: str | int | None
+
+    def __init__(
+        self,
+        values: Sequence[str] | Sequence[int],
+        *,
+        missing: Missing | Mapping[str, Any] = "drop",
+        other: str | int | None = None,
+    ) -> None:
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise DeclarationError("values must be a list of the values that the column may take")
+        kept = tuple(values) if other is None or other in values else (*values, other)
+        if not kept:
+            raise DeclarationError("values must not be empty: list every value that the column may take")
+        if not (all(isinstance(v, str) for v in kept) or all(type(v) is int for v in kept)):
+            raise DeclarationError("values must be all text or all whole numbers")
+        if len(set(kept)) != len(kept):
+            twice = next(v for i, v in enumerate(kept) if v in kept[:i])
+            raise DeclarationError(f"values must not repeat: {twice!r} is there twice")
+        object.__setattr__(self, "values", kept)
+        object.__setattr__(self, "other", other)
+        rule = _missing(missing)
+        if isinstance(rule, Fill) and rule.value not in kept:
+            hint = nearest(str(rule.value), map(str, kept))
+            raise DeclarationError(f"fill must be one of the values, not {rule.value!r}; {hint}")
+        object.__setattr__(self, "missing", rule)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        return {"type": "category", "values": list(self.values), "missing": _plain(self.missing), "other": self.other}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Boolean:
+    """Declare a column of true and false."""
+
+    missing: Missing
+
+    def __init__(self, *, missing: Missing | Mapping[str, Any] = "drop") -> None:
+        rule = _missing(missing)
+        if isinstance(rule, Fill) and not isinstance(rule.value, bool):
+            raise DeclarationError("fill must be true or false")
+        object.__setattr__(self, "missing", rule)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        return {"type": "boolean", "missing": _plain(self.missing)}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Date:
+    """Declare calendar days between two days, both included; cells outside are clipped to them."""
+
+    lower: datetime.date
+    upper: datetime.date
+    missing: Missing
+
+    def __init__(
+        self, lower: datetime.date | str, upper: datetime.date | str, *, missing: Missing | Mapping[str, Any] = "drop"
+    ) -> None:
+        low, high = _day(lower, name="lower"), _day(upper, name="upper")
+        _ordered(low, high)
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+        rule = _missing(missing)
+        if isinstance(rule, Fill):
+            if not isinstance(rule.value, (str, datetime.date)):
+                raise DeclarationError("fill must be a day, such as 2000-01-31")
+            rule = Fill(_inside(_day(rule.value, name="fill"), low, high))
+        object.__setattr__(self, "missing", rule)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        return {
+            "type": "date",
+            "lower": self.lower.isoformat(),
+            "upper": self.upper.isoformat(),
+            "missing": _plain(self.missing),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """Declare a column that names units: it may be compared for equality or be the privacy unit, nothing else."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        return {"type": "identifier"}
+
+
+Column = Integer | Real | Category | Boolean | Date | Identifier
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Domain:
+    """Declare the columns of a table: only these can be asked about.
+
+    `row_ceiling` bounds the rows the table can ever have (public; used only to prove that exact sums cannot overflow).
+    `unreadable_rows` says that a row of the source may be lost as a whole (CSV), so that the number of rows is private
+    even when rows are replaced.
+
+    >>> Domain({"age": Integer(0, 125)})["age"].upper
+    125
+    """
+
+    columns: Mapping[str, Column]
+    row_ceiling: int
+    unreadable_rows: bool
+
+    def __init__(
+        self, columns: Mapping[str, Column], *, row_ceiling: int = ROW_CEILING, unreadable_rows: bool = False
+    ) -> None:
+        if not isinstance(columns, Mapping) or not columns:
+            raise DeclarationError('a domain needs at least one column, such as {"age": Integer(0, 125)}')
+        folded: dict[str, str] = {}
+        for name, column in columns.items():
+            if not isinstance(name, str) or not name or "\x00" in name:
+                raise DeclarationError("a column's name must be text that is not empty")
+            if not isinstance(column, Column):
+                raise DeclarationError(f"column {name!r}: use Integer, Real, Category, Boolean, Date or Identifier")
+            if name.lower() in folded:
+                raise DeclarationError(f"columns {folded[name.lower()]!r} and {name!r} differ only in case")
+            folded[name.lower()] = name
+        if isinstance(row_ceiling, bool) or not isinstance(row_ceiling, int) or not 1 <= row_ceiling <= 2**48:
+            raise DeclarationError("row_ceiling must be a whole number from 1 to 2^48")
+        object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
+        object.__setattr__(self, "row_ceiling", row_ceiling)
+        object.__setattr__(self, "unreadable_rows", unreadable_rows)
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self.columns:
+            hint = nearest(name, self.columns)
+            raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")
+        return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def __repr__(self) -> str:
+        return f"Domain({dict(self.columns)!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data, the same for the same declaration."""
+        return {
+            "columns": {n: self.columns[n].to_dict() for n in sorted(self.columns)},
+            "row_ceiling": self.row_ceiling,
+        }
+
+
+def _whole(value: object, *, name: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime.date) or not isinstance(value, Number):
+        raise DeclarationError(f"{name} must be a whole number")
+    number = exact(value, name=name)
+    if number.denominator != 1:
+        raise DeclarationError(f"{name} of an integer column must be whole, not {shown(number)}; use Real for others")
+    if abs(number) > STORED:
+        raise DeclarationError(f"{name} must lie within -2^62 and 2^62")
+    return int(number)
+
+
+def _day(value: datetime.date | str, *, name: str) -> datetime.date:
+    if isinstance(value, datetime.datetime):
+        raise DeclarationError(f"{name} must be a day without a time")
+    if isinstance(value, datetime.date):
+        return value
+    try:
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise DeclarationError(f"{name} must be a day such as 2000-01-31, not {value!r}") from None
+
+
+def _ordered(lower: Any, upper: Any) -> None:
+    if lower is not None and upper is not None and lower > upper:
+        raise DeclarationError(f"lower must not be above upper, not {lower} and {upper}; swap them")
+
+
+def _inside(value: Any, lower: Any, upper: Any) -> Any:
+    if value is None or (lower is not None and value < lower) or (upper is not None and value > upper):
+        raise DeclarationError(f"fill must lie within the bounds {lower} and {upper}, not {value}")
+    return value
+
+
+def _missing(rule: object) -> Missing:
+    if isinstance(rule, Fill):
+        return rule
+    if isinstance(rule, Mapping) and set(rule) == {"fill"}:
+        return Fill(rule["fill"])
+    if rule in ("drop", "keep"):
+        return str(rule)
+    raise DeclarationError(f'missing must be "drop", "keep" or {{fill = value}}, not {rule!r}')
+
+
+def _plain(rule: Missing) -> Any:
+    if isinstance(rule, Fill):
+        value = rule.value
+        if isinstance(value, Fraction):
+            return {"fill": shown(value)}
+        return {"fill": value.isoformat() if isinstance(value, datetime.date) else value}
+    return rule

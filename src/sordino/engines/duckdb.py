@@ -1,0 +1,221 @@
+"""DuckDB, the default engine: reads CSV, Parquet, DuckDB files and Arrow tables as declared, never sniffing anything.
+
+Two optimizers are switched off because they let one row decide whether others count: Parquet statistics leave NaN out of
+their bounds, and filters are pruned by them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.domain import Domain
+from sordino.engines.duckdb_words import DuckDBWords
+from sordino.engines.engine import EngineFailed
+from sordino.errors import DeclarationError, SourceError, nearest
+from sordino.neighbors import PrivacyUnit
+from sordino.source import Csv, Source
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+    from sqlglot import exp
+
+__all__ = ["DuckDBEngine"]
+
+_SETTINGS = (
+    "SET disabled_optimizers = 'statistics_propagation,filter_pushdown'",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET enable_progress_bar = false",
+    "SET enable_object_cache = false",
+    "SET preserve_insertion_order = false",
+    "SET errors_as_json = false",
+)
+_READABLE = frozenset(
+    [
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "HUGEINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "UBIGINT",
+        "UHUGEINT",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL",
+        "VARCHAR",
+        "DATE",
+        "TIMESTAMP",
+        "UUID",
+        "ENUM",
+    ]
+)
+
+
+class DuckDBEngine:
+    """Answer trees over one table, through one in-process connection that sees that table only.
+
+    `source` is a Source on disk or an Arrow table. Raises SourceError where it is missing or cannot be opened, and
+    DeclarationError where it lacks a declared column or holds it in a type that no column can be read from.
+    """
+
+    def __init__(self, source: Source | pa.Table, *, domain: Domain, unit: PrivacyUnit | None) -> None:
+        self._lock = threading.Lock()
+        self._directory = tempfile.mkdtemp(prefix="sordino-")
+        self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        self._csv = source.csv if isinstance(source, Source) else None
+        self._connection = self._connected(source)
+        physical = self._schema()
+        for name in domain:
+            if name not in physical:
+                hint = nearest(name, physical)
+                raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
+            if physical[name] not in _READABLE:
+                raise DeclarationError(
+                    f"column {name!r} is held as {physical[name]}, which no declared type reads: "
+                    "store it as a number, text, a truth or a day"
+                )
+        self._words = DuckDBWords(physical=physical, domain=domain, unit=unit, csv=self._csv)
+
+    @property
+    def primitives(self) -> DuckDBWords:
+        """The words to build trees with."""
+        return self._words
+
+    @property
+    def unreadable_rows(self) -> bool:
+        """Whether a row of this source may be lost as a whole: in CSV, yes."""
+        return self._csv is not None
+
+    def run(self, select: exp.Select) -> pa.Table:
+        """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
+        text = select.sql(dialect="duckdb")
+        answer: pa.Table | None = None
+        with self._lock:
+            try:
+                answer = self._connection.sql(text).to_arrow_table()
+            except Exception:  # whatever the engine says may quote a cell: none of it goes on
+                answer = None
+        if answer is None:
+            raise EngineFailed("the engine could not compute the answer")
+        return answer
+
+    def close(self) -> None:
+        """Close the connection and remove its directory for spilled rows."""
+        with self._lock:
+            self._connection.close()
+        self._finalizer()
+
+    def _connected(self, source: Source | pa.Table) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        connection = duckdb.connect(":memory:")
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        connection.execute(f"SET temp_directory = {_text(self._directory)}")
+        if isinstance(source, Source):
+            self._open(connection, source)
+        else:
+            connection.register("source", source)
+        connection.execute("SET lock_configuration = true")
+        return connection
+
+    def _open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+        """Make the view `source`; DuckDB's own words about a file never get through, since they may quote it."""
+        path = Path(source.path)
+        pattern = source.format == "parquet" and any(c in source.path for c in "*?[")
+        if not pattern and not path.is_file():
+            raise SourceError(f"source {source.path!r} is missing: there is no such file")
+        failed = False
+        try:
+            if source.format == "duckdb":
+                connection.execute(f"ATTACH {_text(source.path)} AS store (READ_ONLY)")
+                relation = ".".join(_name(p) for p in (source.relation or "").split("."))
+                connection.execute(f"CREATE VIEW source AS SELECT * FROM store.{relation}")
+            elif source.format == "parquet":
+                listed = f"read_parquet({_text(source.path)}, hive_partitioning = false, union_by_name = true)"
+                connection.execute(f"CREATE VIEW source AS SELECT * FROM {listed}")
+            else:
+                assert source.csv is not None
+                connection.execute(f"CREATE VIEW source AS SELECT * FROM {_read_csv(path, source.csv)}")
+        except duckdb_error():
+            failed = True
+        if failed:
+            what = {"duckdb": "a DuckDB file with that relation", "parquet": "Parquet", "csv": "CSV"}[source.format]
+            raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
+
+    def _schema(self) -> Mapping[str, str]:
+        """Return the physical type of each column, parameters cut off, as the source's own schema states it."""
+        rows: list[Any] | None = None
+        try:
+            rows = self._connection.execute("SELECT column_name, column_type FROM (DESCRIBE source)").fetchall()
+        except duckdb_error():
+            rows = None
+        if rows is None:
+            raise SourceError("the source cannot be opened: its schema cannot be read")
+        return {name: _kind(kind) for name, kind in rows}
+
+
+def duckdb_error() -> type[Exception]:
+    """Return DuckDB's base error, imported on first use."""
+    import duckdb
+
+    base: type[Exception] = duckdb.Error
+    return base
+
+
+def csv_columns(path: Path, rules: Csv) -> Sequence[str]:
+    """Return the declared names of a CSV file's columns, or those of its header line where that is declared.
+
+    Raises SourceError where the header cannot be read.
+    """
+    if rules.names is not None:
+        return rules.names
+    try:
+        with path.open("r", encoding="utf-8-sig", errors="replace") as file:
+            line = file.readline(1_000_000)
+    except OSError:
+        line = ""
+    names = [n.strip(" \t\r\n").strip('"') for n in line.split(rules.delimiter)]
+    if not all(names) or len({n.lower() for n in names}) != len(names):
+        raise SourceError(f"source {str(path)!r}: its header line does not name every column once; declare csv.names")
+    return names
+
+
+def _read_csv(path: Path, rules: Csv) -> str:
+    """Return the call that reads every cell as text, with nothing detected; a line that cannot be parsed is lost."""
+    columns = ", ".join(f"{_text(n)}: 'VARCHAR'" for n in csv_columns(path, rules))
+    return (
+        f"read_csv({_text(str(path))}, auto_detect = false, header = {str(rules.header).lower()}, "
+        f"columns = {{{columns}}}, delim = {_text(rules.delimiter)}, quote = '', escape = '', comment = '', "
+        "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, "
+        "max_line_size = 16777216, encoding = 'utf-8', hive_partitioning = false, union_by_name = false)"
+    )
+
+
+def _kind(physical: str) -> str:
+    """Return the head of a type: DECIMAL(18,2) is DECIMAL, VARCHAR[] is a list."""
+    if physical.endswith("]"):
+        return "LIST"
+    head = physical.split("(", 1)[0].strip().upper()
+    return {"TIMESTAMP WITH TIME ZONE": "TIMESTAMP", "TIMESTAMP_NS": "TIMESTAMP", "TIMESTAMP_MS": "TIMESTAMP"}.get(
+        head, head
+    )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _name(value: str) -> str:
+    return '"' + value.replace('"', '""') + '"'

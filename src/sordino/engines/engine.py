@@ -1,0 +1,35 @@
+"""What an engine is: it runs one SQL tree that we built and returns an Arrow table. Only the curator imports engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from sordino.primitives import Primitives
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+__all__ = ["Engine", "EngineFailed"]
+
+
+class EngineFailed(Exception):
+    """Say that an engine could not answer; carries nothing of what the engine said, which may quote data."""
+
+
+class Engine(Protocol):
+    """Run trees over one declared table."""
+
+    @property
+    def primitives(self) -> Primitives:
+        """The words to build trees with."""
+
+    @property
+    def unreadable_rows(self) -> bool:
+        """Whether a row of this source may be lost as a whole."""
+
+    def run(self, select: exp.Select) -> pa.Table:
+        """Return the exact answer; raises EngineFailed, without any of the engine's words."""
+
+    def close(self) -> None:
+        """Give back what the engine holds."""

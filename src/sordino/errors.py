@@ -1,0 +1,112 @@
+"""The tree of errors: what went wrong, the rule, and the nearest thing that works. No message here ever holds data.
+
+SordinoError
+├── DeclarationError (ValueError)    exit 2   what was declared, passed or configured breaks a rule
+│   ├── SourceError                  exit 2   a file or relation is missing or cannot be opened
+│   ├── DeclarationChanged           exit 2   the declaration is not the one the ledger was opened with
+│   └── LedgerError                  exit 2   the ledger is damaged, rolled back or not a ledger
+├── QuestionRefused (ValueError)     exit 3   the question cannot be answered privately, or is not understood
+│   └── UnknownName (LookupError)    exit 3   a table, column or value that is not declared
+├── BudgetExhausted                  exit 4   the cap would be passed; nothing was charged
+└── ChargedError                     exit 5   a charge stands but there is no answer; asking again charges again
+    └── InDoubt                      exit 5   a request was charged and its outcome is not known
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "BudgetExhausted",
+    "ChargedError",
+    "DeclarationChanged",
+    "DeclarationError",
+    "InDoubt",
+    "LedgerError",
+    "QuestionRefused",
+    "SordinoError",
+    "SourceError",
+    "UnknownName",
+    "nearest",
+]
+
+
+class SordinoError(Exception):
+    """Say that Sordino refused or failed; every error it raises on purpose is one of these."""
+
+    exit_code = 1
+
+
+class DeclarationError(SordinoError, ValueError):
+    """Say that a declaration, an argument or a setting breaks a rule."""
+
+    exit_code = 2
+
+
+class SourceError(DeclarationError):
+    """Say that a source of data is missing or cannot be opened."""
+
+
+class DeclarationChanged(DeclarationError):
+    """Say that the declaration differs from the one that the ledger holds."""
+
+
+class LedgerError(DeclarationError):
+    """Say that a ledger is damaged, rolled back, or not a ledger."""
+
+
+class QuestionRefused(SordinoError, ValueError):
+    """Say that a question cannot be answered privately, or is not understood."""
+
+    exit_code = 3
+
+
+class UnknownName(QuestionRefused, LookupError):
+    """Say that a table, a column or a value is not declared."""
+
+
+class BudgetExhausted(SordinoError):
+    """Say that a charge would pass the cap: what was asked, what is left. Nothing was charged.
+
+    `asked` and `left` are losses (or their descriptions), both public.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, asked: object = None, left: object = None) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.left = left
+
+
+class ChargedError(SordinoError):
+    """Say that a charge stands but no answer came of it."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, *, charge: str | None = None) -> None:
+        super().__init__(message)
+        self.charge = charge
+
+
+class InDoubt(ChargedError):
+    """Say that a request was charged earlier and that its outcome is not known."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint naming the known name closest to `name`, or all of them when few.
+
+    >>> nearest("agee", ["age", "occupation"])
+    "did you mean 'age'?"
+    >>> nearest("zzz", ["age", "sex"])
+    "known: 'age', 'sex'"
+    """
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if not names:
+        return "none is declared"
+    shown = ", ".join(repr(n) for n in names[:12])
+    return f"known: {shown}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")

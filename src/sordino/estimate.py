@@ -1,0 +1,233 @@
+"""Estimates: noisy whole numbers and what follows from them - values, errors and confidence intervals.
+
+Everything here is post-processing of released values by public parameters; nothing here sees an exact answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from sordino.loss import exact, shown
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, two_laplace_tail
+
+__all__ = [
+    "Estimate",
+    "Law",
+    "Noisy",
+    "Ratio",
+    "estimate_from_dict",
+    "law_from_dict",
+    "law_to_dict",
+    "ratio_margin",
+    "ratio_tail",
+]
+
+Law = DiscreteLaplace | DiscreteGaussian
+Number = int | float
+
+
+class Estimate(Protocol):
+    """A column of estimates: one value, error and interval a row, in the question's units."""
+
+    def values(self) -> Sequence[Number]:
+        """Return the point estimates."""
+
+    def errors(self, confidence: float) -> Sequence[Number]:
+        """Return the error of each that is not exceeded with probability `confidence`."""
+
+    def intervals(self, confidence: float) -> Sequence[tuple[Number, Number]]:
+        """Return the confidence interval of each by itself."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """Whole numbers plus noise of a known law, in steps of `unit`: x + Z each.
+
+    `least` and `most`, where given, bound every true value (a count is at least 0); intervals are cut to them, the
+    values stay unbiased.
+    """
+
+    steps: tuple[int, ...]
+    unit: Fraction
+    law: Law
+    least: int | None = None
+    most: int | None = None
+
+    def values(self) -> list[Number]:
+        """Return the noisy values."""
+        return [_scaled(s, self.unit) for s in self.steps]
+
+    def errors(self, confidence: float) -> list[Number]:
+        """Return the quantile of the noise, the same for every row."""
+        return [_scaled(self.law.error(confidence), self.unit)] * len(self.steps)
+
+    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
+        """Return value -+ error, cut to the bounds."""
+        margin = self.law.error(confidence)
+        return [
+            (_scaled(self._cut(s - margin), self.unit), _scaled(self._cut(s + margin), self.unit)) for s in self.steps
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON data; steps as text where they leave 53 bits."""
+        return {
+            "kind": "noisy",
+            "steps": [s if abs(s) < 2**53 else str(s) for s in self.steps],
+            "unit": shown(self.unit),
+            "law": law_to_dict(self.law),
+            "least": None if self.least is None else str(self.least),
+            "most": None if self.most is None else str(self.most),
+        }
+
+    def _cut(self, step: int) -> int:
+        if self.least is not None:
+            step = max(step, self.least)
+        return step if self.most is None else min(step, self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A mean: center + (noisy centred sum) / (noisy count), clamped to [lower, upper], in steps of the sum's unit.
+
+    The interval inverts the test that the mean is m: under it, sum - m * count is noise alone, Z_s - m Z_n, whose law is
+    known (Fieller 1954). It holds whatever the count, so an empty group gets the whole range.
+    """
+
+    numerator: Noisy
+    denominator: Noisy
+    center: int
+    lower: int
+    upper: int
+
+    def values(self) -> list[Number]:
+        """Return the clamped ratios; the noisy count is at least 1."""
+        unit = self.numerator.unit
+        return [float((self.center + self._ratio(i)) * unit) for i in range(len(self.numerator.steps))]
+
+    def errors(self, confidence: float) -> list[Number]:
+        """Return the larger distance from each value to an end of its interval."""
+        ends = self.intervals(confidence)
+        return [max(v - low, high - v) for v, (low, high) in zip(self.values(), ends, strict=True)]
+
+    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
+        """Return the Fieller interval of each, cut to [lower, upper]."""
+        if not self.numerator.steps:
+            return []
+        unit = float(self.numerator.unit)
+        total = np.array([float(s) for s in self.numerator.steps])
+        count = np.array([float(s) for s in self.denominator.steps])
+        low, high = float(self.lower - self.center), float(self.upper - self.center)
+        start = np.array([float(self._ratio(i)) for i in range(len(self.numerator.steps))])
+        ends = [self._edge(total, count, start, end, 1.0 - confidence) for end in (low, high)]
+        vague = count < 1.0
+        lower = np.where(vague, low, ends[0]) + self.center
+        upper = np.where(vague, high, ends[1]) + self.center
+        return [(float(a * unit), float(b * unit)) for a, b in zip(lower, upper, strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON data."""
+        return {
+            "kind": "ratio",
+            "numerator": self.numerator.to_dict(),
+            "denominator": self.denominator.to_dict(),
+            "center": str(self.center),
+            "lower": str(self.lower),
+            "upper": str(self.upper),
+        }
+
+    def _ratio(self, i: int) -> Fraction:
+        raw = Fraction(self.numerator.steps[i], max(1, self.denominator.steps[i]))
+        return max(Fraction(self.lower - self.center), min(Fraction(self.upper - self.center), raw))
+
+    def _edge(self, total: Any, count: Any, start: Any, end: float, alpha: float) -> Any:
+        """Return the last mean from `start` towards `end` that the test does not reject, by bisection.
+
+        On that way |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once.
+        """
+        inside, outside = start.copy(), np.full_like(start, end)
+        whole = self._tail(outside, total - outside * count) >= alpha
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            kept = self._tail(middle, total - middle * count) >= alpha
+            inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
+        return np.where(whole, end, outside)
+
+    def _tail(self, mean: Any, distance: Any) -> Any:
+        return ratio_tail(self.numerator.law, self.denominator.law, mean, distance)
+
+
+def ratio_tail(numerator: Law, denominator: Law, mean: Any, distance: Any) -> Any:
+    """Return P(|Z_s - mean Z_n| >= |distance|) for arrays of means and distances, in steps.
+
+    Continuous laws stand in for the discrete ones: the grid is fine beside the noise wherever a mean says anything.
+    """
+    size = np.abs(distance)
+    if isinstance(numerator, DiscreteLaplace) and isinstance(denominator, DiscreteLaplace):
+        return two_laplace_tail(float(numerator.scale), float(denominator.scale) * np.abs(mean), size)
+    spread = np.sqrt(numerator.variance() + denominator.variance() * np.square(mean))
+    ratio = np.divide(size, spread * math.sqrt(2.0), out=np.where(size > 0, np.inf, 0.0), where=spread > 0)
+    return np.vectorize(math.erfc, otypes=[float])(ratio)
+
+
+def ratio_margin(numerator: Law, denominator: Law, mean: float, confidence: float) -> float:
+    """Return the error of a ratio times its count, in steps, not exceeded with probability `confidence`.
+
+    `mean` is the centred mean in steps.
+    """
+    alpha, high = 1.0 - confidence, 1.0
+    at = np.array([mean])
+    while float(ratio_tail(numerator, denominator, at, np.array([high]))[0]) > alpha:
+        high *= 2.0
+    low = 0.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = float(ratio_tail(numerator, denominator, at, np.array([middle]))[0]) > alpha
+        low, high = (middle, high) if above else (low, middle)
+    return high
+
+
+def law_to_dict(law: Law) -> dict[str, str]:
+    """Return a law as JSON data."""
+    if isinstance(law, DiscreteLaplace):
+        return {"name": "discrete Laplace", "scale": shown(law.scale)}
+    return {"name": "discrete Gaussian", "sigma_squared": shown(law.sigma_squared)}
+
+
+def law_from_dict(data: dict[str, str]) -> Law:
+    """Return the law that `law_to_dict` wrote."""
+    if data["name"] == "discrete Laplace":
+        return DiscreteLaplace(exact_text(data["scale"]))
+    return DiscreteGaussian(exact_text(data["sigma_squared"]))
+
+
+def estimate_from_dict(data: dict[str, Any]) -> Estimate:
+    """Return the estimate that `to_dict` wrote."""
+    if data["kind"] == "ratio":
+        top, bottom = _noisy_from_dict(data["numerator"]), _noisy_from_dict(data["denominator"])
+        return Ratio(top, bottom, int(data["center"]), int(data["lower"]), int(data["upper"]))
+    return _noisy_from_dict(data)
+
+
+def exact_text(text: str) -> Fraction:
+    """Return a fraction that `shown` wrote, however long."""
+    return Fraction(text) if len(text) > 100 else exact(text, name="a stored number")
+
+
+def _noisy_from_dict(data: dict[str, Any]) -> Noisy:
+    least, most = (None if data[n] is None else int(data[n]) for n in ("least", "most"))
+    steps = tuple(int(s) for s in data["steps"])
+    return Noisy(steps, exact_text(data["unit"]), law_from_dict(data["law"]), least, most)
+
+
+def _scaled(steps: int, unit: Fraction) -> Number:
+    value = steps * unit
+    return int(value) if unit.denominator == 1 else float(value)

@@ -1,0 +1,208 @@
+"""What may be lost: PureDP, ApproxDP and ZCDP as values in exact arithmetic, and the Event protocol that they bound.
+
+This module knows neither data nor noise. A float stands for its shortest decimal, so `0.1` is exactly one tenth and ten
+asks of 0.1 fill a budget of 1.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Protocol, runtime_checkable
+
+from sordino.errors import DeclarationError
+
+__all__ = ["ZCDP", "ApproxDP", "Event", "Loss", "Number", "PureDP", "exact", "loss_from", "shown"]
+
+Number = int | float | str | Decimal | Fraction
+
+_LARGEST_TEXT = 200  # characters of a number as text: keeps a declared number from being a denial of service
+
+
+@runtime_checkable
+class Event(Protocol):
+    """What was run, as frozen data; each method gives a bound that holds for it, or None where none is known."""
+
+    def pure(self) -> Fraction | None:
+        """Return the least known epsilon of pure differential privacy."""
+
+    def approx(self) -> tuple[Fraction, Fraction] | None:
+        """Return an (epsilon, delta) pair that holds, the one to charge under a cap on sums."""
+
+    def rho(self) -> Fraction | None:
+        """Return the least known rho of zero-concentrated differential privacy."""
+
+    def renyi(self, order: float) -> float | None:
+        """Return a bound on the Renyi divergence of the given order > 1."""
+
+
+def exact(value: Number, *, name: str) -> Fraction:
+    """Return `value` as the fraction a person means by it: floats as their shortest decimal, "1/3" as one third.
+
+    Raises DeclarationError for nan, infinities, booleans and text that is no number.
+
+    >>> exact(0.1, name="epsilon"), exact("1/3", name="epsilon")
+    (Fraction(1, 10), Fraction(1, 3))
+    """
+    if isinstance(value, bool) or value is None:
+        raise DeclarationError(f"{name} must be a number, not {value!r}")
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise DeclarationError(f"{name} must be finite, not {value}")
+        return Fraction(value)
+    if isinstance(value, numbers.Integral):
+        return Fraction(int(value))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise DeclarationError(f"{name} must be finite, not {float(value)!r}")
+        return Fraction(float.__repr__(value))
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            if len(text) > _LARGEST_TEXT or abs(int(text.lower().partition("e")[2] or 0)) > _LARGEST_TEXT:
+                raise ValueError("too long")
+            return Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            raise DeclarationError(f'{name} must be a number such as 0.5 or "1/3", not {text[:40]!r}') from None
+    if isinstance(value, numbers.Real):  # numpy's narrower floats: their own shortest decimal
+        return exact(str(value), name=name)
+    raise DeclarationError(f"{name} must be a number, not a {type(value).__name__}")
+
+
+def shown(value: Fraction) -> str:
+    """Return a fraction as people write it: a decimal where one terminates soon, else "p/q".
+
+    >>> shown(Fraction(1, 10)), shown(Fraction(2)), shown(Fraction(1, 3)), shown(Fraction(1, 10**9))
+    ('0.1', '2', '1/3', '1e-9')
+    """
+    if value.denominator == 1:
+        return str(value.numerator)
+    rest, places = value.denominator, 0
+    twos = fives = 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    places = max(twos, fives)
+    if rest != 1 or places > 24:
+        return f"{value.numerator}/{value.denominator}"
+    scaled = abs(value.numerator) * 10**places // value.denominator
+    sign = "-" if value < 0 else ""
+    digits = str(scaled)
+    if len(digits) + 3 < places:
+        mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+        return f"{sign}{mantissa}e-{places - len(digits) + 1}"
+    padded = digits.rjust(places + 1, "0")
+    return f"{sign}{padded[:-places]}.{padded[-places:]}"
+
+
+def _amount(value: Number, *, name: str, below: int | None = None) -> Fraction:
+    amount = exact(value, name=name)
+    if amount < 0:
+        raise DeclarationError(f"{name} must not be negative, not {shown(amount)}")
+    if below is not None and amount >= below:
+        raise DeclarationError(f"{name} must be below {below}, not {shown(amount)}")
+    return amount
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PureDP:
+    """Bound a loss by pure epsilon-differential privacy (Dwork, McSherry, Nissim, Smith 2006).
+
+    >>> PureDP(0.1).epsilon * 10 == 1
+    True
+    >>> PureDP("1/3")
+    PureDP(epsilon='1/3')
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", _amount(epsilon, name="epsilon"))
+
+    def __repr__(self) -> str:
+        return f"PureDP(epsilon={_literal(self.epsilon)})"
+
+    def describe(self) -> str:
+        """Return the loss in words."""
+        return f"epsilon {shown(self.epsilon)}"
+
+    def amounts(self) -> dict[str, Fraction]:
+        """Return what is summed under a cap of this kind."""
+        return {"epsilon": self.epsilon}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ApproxDP:
+    """Bound a loss by (epsilon, delta)-differential privacy (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006)."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", _amount(epsilon, name="epsilon"))
+        object.__setattr__(self, "delta", _amount(delta, name="delta", below=1))
+
+    def __repr__(self) -> str:
+        return f"ApproxDP(epsilon={_literal(self.epsilon)}, delta={_literal(self.delta)})"
+
+    def describe(self) -> str:
+        """Return the loss in words."""
+        return f"epsilon {shown(self.epsilon)}, delta {shown(self.delta)}"
+
+    def amounts(self) -> dict[str, Fraction]:
+        """Return what is summed under a cap of this kind."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ZCDP:
+    """Bound a loss by rho-zero-concentrated differential privacy (Bun & Steinke 2016).
+
+    `delta`, where given, is the target at which the loss is also told as an epsilon; it spends nothing.
+    """
+
+    rho: Fraction
+    delta: Fraction | None
+
+    def __init__(self, rho: Number, delta: Number | None = None) -> None:
+        object.__setattr__(self, "rho", _amount(rho, name="rho"))
+        object.__setattr__(self, "delta", None if delta is None else _amount(delta, name="delta", below=1))
+
+    def __repr__(self) -> str:
+        tail = "" if self.delta is None else f", delta={_literal(self.delta)}"
+        return f"ZCDP(rho={_literal(self.rho)}{tail})"
+
+    def describe(self) -> str:
+        """Return the loss in words."""
+        return f"rho {shown(self.rho)}" + ("" if self.delta is None else f" (told at delta {shown(self.delta)})")
+
+    def amounts(self) -> dict[str, Fraction]:
+        """Return what is summed under a cap of this kind."""
+        return {"rho": self.rho}
+
+
+Loss = PureDP | ApproxDP | ZCDP
+
+
+def loss_from(amounts: dict[str, Fraction], *, delta: Fraction | None = None) -> Loss:
+    """Return the loss whose `amounts()` are given; `delta` is the conversion target of a rho.
+
+    >>> loss_from({"epsilon": Fraction(1, 2)})
+    PureDP(epsilon=0.5)
+    """
+    if "rho" in amounts:
+        return ZCDP(amounts["rho"], delta)
+    if "delta" in amounts:
+        return ApproxDP(amounts["epsilon"], amounts["delta"])
+    return PureDP(amounts["epsilon"])
+
+
+def _literal(value: Fraction) -> str:
+    text = shown(value)
+    return repr(text) if "/" in text or exact(float(value), name="value") != value else text

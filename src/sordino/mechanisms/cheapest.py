@@ -1,0 +1,71 @@
+"""Choosing the mechanism for each vector from public parameters alone: the least expected error for the loss asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sordino.accounting.events import Composed
+from sordino.accounting.zcdp import rho_for
+from sordino.loss import ApproxDP, Event, Loss, PureDP
+from sordino.mechanisms.gaussian import gaussian_for_pair, gaussian_for_rho
+from sordino.mechanisms.laplace import Laplace
+from sordino.mechanisms.mechanism import Mechanism
+from sordino.neighbors import Sensitivity
+
+__all__ = ["Chosen", "cheapest"]
+
+Chosen = tuple[list[Mechanism], Event]
+_CONFIDENCE = 0.95
+
+
+def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Chosen:
+    """Return one mechanism a part, and the event they amount to together, for the loss asked.
+
+    `parts` gives each vector's sensitivity, in whole steps of its lattice, and its share of the loss; shares of those
+    that need noise sum to 1. Pure losses get Laplace, rho gets the Gaussian (its l2 error is below Laplace's at the same
+    rho), and (epsilon, delta) whichever errs less at 95%: for one number Laplace wins unless delta is large.
+    """
+    if isinstance(loss, PureDP):
+        return _laplace(parts, loss.epsilon)
+    if isinstance(loss, ApproxDP):
+        pure = _laplace(parts, loss.epsilon)
+        if loss.delta == 0 or not any(share for _, share in parts):
+            return pure
+        smooth = _pair(parts, loss)
+        ratios = [
+            b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE)) for a, b in zip(pure[0], smooth[0], strict=True)
+        ]
+        return smooth if sum(ratios) < len(ratios) else pure
+    made = [_gaussian(s, loss.rho * share) for s, share in parts]
+    return made, _event([m.event for m in made])
+
+
+def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> Chosen:
+    made: list[Mechanism] = [Laplace(s.l1, epsilon * share if s.l1 else epsilon) for s, share in parts]
+    return made, _event([m.event for m in made])
+
+
+def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> Chosen:
+    noisy = [s for s, share in parts if share]
+    if len(noisy) == 1 and noisy[0].l0 == 1:
+        made: list[Mechanism] = [
+            gaussian_for_pair(shift=int(s.linf), epsilon=loss.epsilon, delta=loss.delta)
+            if share
+            else _gaussian(s, share)
+            for s, share in parts
+        ]
+        return made, _event([m.event for m in made])
+    rho = rho_for(loss.epsilon, loss.delta)
+    made = [_gaussian(s, rho * share) for s, share in parts]
+    return made, Composed(tuple(m.event for m in made), (loss.epsilon, loss.delta))
+
+
+def _gaussian(sensitivity: Sensitivity, rho: Fraction) -> Mechanism:
+    if sensitivity.l2_squared == 0:
+        return Laplace(Fraction(0), Fraction(1))
+    return gaussian_for_rho(l2_squared=sensitivity.l2_squared, rho=rho)
+
+
+def _event(events: list[Event]) -> Event:
+    return events[0] if len(events) == 1 else Composed(tuple(events))

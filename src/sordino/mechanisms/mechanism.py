@@ -1,0 +1,30 @@
+"""What a mechanism is: frozen parameters, the event it amounts to, and how wrong it makes an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sordino.estimate import Law
+from sordino.loss import Event
+from sordino.noise.rng import Rng
+
+__all__ = ["Mechanism"]
+
+
+class Mechanism(Protocol):
+    """Add noise to a vector of whole numbers on a public lattice."""
+
+    @property
+    def event(self) -> Event:
+        """What one release amounts to."""
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise in each cell, in steps."""
+
+    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+        """Return the vector with independent noise in each cell."""
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""

@@ -1,0 +1,112 @@
+"""How far two tables may lie apart, and how far that can move an answer. Nothing here has a default."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from sordino.errors import DeclarationError
+from sordino.loss import shown
+
+__all__ = ["Neighbors", "PrivacyUnit", "Relation", "Sensitivity", "neighbors_from"]
+
+Relation = Literal["add_remove", "replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyUnit:
+    """Protect all rows that share one value of `column`, of which at most `max_rows` are used.
+
+    The rows kept are chosen for each unit by itself, whatever the order of rows; rows without a unit are dropped.
+    """
+
+    column: str
+    max_rows: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise DeclarationError("the privacy unit's column must be the name of a column")
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= 10**9:
+            raise DeclarationError("max_rows, the most rows of one unit that count, must be from 1 to 10^9")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbors:
+    """State when two tables are neighbors: `relation` in privacy units; `unit` None for a row, else a PrivacyUnit.
+
+    add_remove: one has all rows of one more unit. replace: the rows of one unit are exchanged for those of another.
+
+    >>> Neighbors("add_remove", PrivacyUnit("user_id", max_rows=5)).contributions
+    5
+    """
+
+    relation: Relation
+    unit: PrivacyUnit | None
+
+    def __post_init__(self) -> None:
+        if self.relation not in ("add_remove", "replace"):
+            raise DeclarationError(f'neighbors must be "add_remove" or "replace", not {self.relation!r}')
+
+    @property
+    def contributions(self) -> int:
+        """The most rows that one unit may have after the cap."""
+        return 1 if self.unit is None else self.unit.max_rows
+
+    def describe(self) -> str:
+        """Return the relation and the unit in words."""
+        unit = "one row" if self.unit is None else f"all rows of one {self.unit.column} (at most {self.unit.max_rows})"
+        return f"{unit}, {self.relation.replace('_', '/')}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        unit = "row" if self.unit is None else {"column": self.unit.column, "max_rows": self.unit.max_rows}
+        return {"neighbors": self.relation, "privacy_unit": unit}
+
+
+def neighbors_from(*, neighbors: str, privacy_unit: str | PrivacyUnit) -> Neighbors:
+    """Return the Neighbors that `neighbors=` and `privacy_unit=` of the public calls state.
+
+    Raises DeclarationError unless the relation is "add_remove" or "replace" and the unit "row" or a PrivacyUnit.
+    """
+    if isinstance(privacy_unit, PrivacyUnit):
+        return Neighbors(neighbors, privacy_unit)  # type: ignore[arg-type]  # checked at the door
+    if privacy_unit != "row":
+        raise DeclarationError('privacy_unit must be "row" or PrivacyUnit(column, max_rows=...)')
+    return Neighbors(neighbors, None)  # type: ignore[arg-type]  # checked at the door
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sensitivity:
+    """Bound how far one unit moves a vector of answers: cells touched (l0), and l1, l2, linf distances, exactly.
+
+    `l2_squared` is kept because it is rational; `l2` is its root, rounded up. `because` is the rule, in words.
+
+    >>> Sensitivity(l0=2, l1=Fraction(2), l2_squared=Fraction(2), linf=Fraction(1), because="replace").l2 >= 2**0.5
+    True
+    """
+
+    l0: int
+    l1: Fraction
+    l2_squared: Fraction
+    linf: Fraction
+    because: str
+
+    @property
+    def l2(self) -> float:
+        """The Euclidean sensitivity, rounded up."""
+        root = math.isqrt(self.l2_squared.numerator * self.l2_squared.denominator)
+        if root * root == self.l2_squared.numerator * self.l2_squared.denominator:
+            whole = Fraction(root, self.l2_squared.denominator)
+            if Fraction(float(whole)) == whole:
+                return float(whole)
+        return math.nextafter(math.nextafter(math.sqrt(self.l2_squared), math.inf), math.inf)
+
+    def scaled(self, unit: Fraction) -> Sensitivity:
+        """Return the same bound with answers measured in another unit."""
+        return Sensitivity(self.l0, self.l1 * unit, self.l2_squared * unit**2, self.linf * unit, self.because)
+
+    def __repr__(self) -> str:
+        figures = f"l0={self.l0}, l1={shown(self.l1)}, l2={self.l2:.6g}, linf={shown(self.linf)}"
+        return f"Sensitivity({figures}, because={self.because!r})"

@@ -1,0 +1,312 @@
+"""Exact samplers of the discrete Laplace and the discrete Gaussian law, one draw or many at a time.
+
+It may not know what is being hidden: a scale comes in as a Fraction, integers of exactly that law come out. Every
+comparison is of integers; floats appear nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt
+from struct import Struct
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+from sordino.noise.bernoulli import CertifiedProbability, as_fraction, bernoulli, exp_bounds, odds_bounds, settle
+from sordino.noise.rng import Rng
+
+__all__ = ["discrete_gaussian", "discrete_laplace"]
+
+Integers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_BLOCK = 1 << 15  # samples a block: its words stay in the cache
+_SHORT = 8  # below this many samples the loop of single draws is faster
+_COIN_BITS = 16
+_WIDE = 1 << 56  # from this scale on, arrays hold Python integers
+_TABLE_SIGMA = 4096
+_TABLE_SIZE = 256
+
+
+@overload
+def discrete_laplace(scale: Fraction | int, rng: Rng, size: None = None) -> int: ...
+@overload
+def discrete_laplace(scale: Fraction | int, rng: Rng, size: int) -> Integers: ...
+def discrete_laplace(scale: Fraction | int, rng: Rng, size: int | None = None) -> int | Integers:
+    """Draw from the discrete Laplace law: P(X = x) = (1 - q) / (1 + q) q^|x| with q = exp(-1 / scale).
+
+    Returns an int, or with `size` an int64 array of that length (an object array of ints where scale >= 2^56; below,
+    a draw leaves int64 with probability under e^-100, and raises OverflowError). Scale 0 gives zeros; a float or
+    negative scale raises DeclarationError.
+
+    Theorem: X is nonzero with probability 2q / (1 + q); its sign is fair; G = |X| - 1 is geometric, P(G = g) =
+    (1 - q) q^g, which factors over the binary digits of g: the digits are independent, and digit i is 1 with
+    probability q^(2^i) / (1 + q^(2^i)) = 1 / (1 + exp(2^i / scale)). The first L digits are drawn so; the rest of G,
+    floor(G / 2^L), is geometric with ratio q^(2^L) <= e^-16 and drawn coin by coin. Every coin is exact (`bernoulli`),
+    and each draw costs L + 2 coins, L = log2(16 scale), up to events of probability 2^-11 or so.
+
+    Paper: Ghosh, Roughgarden, Sundararajan 2012, Universally utility-maximizing privacy mechanisms, section 2 (the
+    law); Canonne, Kamath, Steinke 2020, section 5.2 (the exact sampler that is the oracle in the tests).
+
+    >>> discrete_laplace(Fraction(7, 3), Rng.seeded(1), 5).dtype
+    dtype('int64')
+    >>> discrete_laplace(0, Rng.seeded(1))
+    0
+    """
+    exact = as_fraction(scale, "scale")
+    if exact < 0:
+        raise DeclarationError(f"scale must be at least 0, not {exact}")
+    if exact == 0:
+        return _fill(size, wide=False, one=int, block=None)
+    plan = _laplace_plan(exact)
+    return _fill(
+        size,
+        wide=exact >= _WIDE,
+        one=lambda: _laplace_one(plan, rng),
+        block=lambda count: _laplace_block(plan, rng, count),
+    )
+
+
+@overload
+def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: None = None) -> int: ...
+@overload
+def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int) -> Integers: ...
+def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int | None = None) -> int | Integers:
+    """Draw from the discrete Gaussian law: P(X = x) proportional to exp(-x^2 / (2 sigma_squared)).
+
+    Returns an int, or with `size` an int64 array of that length (an object array of ints where sigma >= 2^56).
+    Sigma squared 0 gives zeros; a float or negative one raises DeclarationError.
+
+    Theorem (single draws): with t = floor(sigma) + 1, Y discrete Laplace of scale t is kept with probability
+    exp(-(|Y| - sigma^2 / t)^2 / (2 sigma^2)), else redrawn; what is kept has the law above.
+    Theorem (256 draws or more, sigma up to 4096): |X| = #{k : U < P(|X| > k)} for a uniform U whose bits are compared
+    with certified floors of the survival function; bits that tie are followed by more bits. The sign is fair.
+
+    Paper: Canonne, Kamath, Steinke 2020, The discrete Gaussian for differential privacy, section 5.3, algorithm 3.
+
+    >>> discrete_gaussian(Fraction(9, 4), Rng.seeded(1), 300).shape
+    (300,)
+    >>> discrete_gaussian(0, Rng.seeded(1))
+    0
+    """
+    exact = as_fraction(sigma_squared, "sigma_squared")
+    if exact < 0:
+        raise DeclarationError(f"sigma_squared must be at least 0, not {exact}")
+    if exact == 0:
+        return _fill(size, wide=False, one=int, block=None)
+    tabled = size is not None and size >= _TABLE_SIZE and exact <= _TABLE_SIGMA**2
+    return _fill(
+        size,
+        wide=exact >= _WIDE**2,
+        one=lambda: _gaussian_one(exact, rng),
+        block=(lambda count: _gaussian_block(exact, rng, count)) if tabled else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LaplacePlan:
+    """The coins of one scale: digits 0 to L - 1, then overflow (G >= 2^L), then nonzero; and their 16-bit cuts."""
+
+    coins: tuple[CertifiedProbability, ...]
+    cuts: tuple[int, ...]
+    layout: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class _GaussianTable:
+    """Floors of P(|X| > k) 2^64 in rising order after a 0; and |X| for each leading 16 bits, -1 where they leave it open."""
+
+    rising: np.ndarray[Any, np.dtype[np.uint64]]
+    guide: np.ndarray[Any, np.dtype[np.int32]]
+
+
+def _fill(
+    size: int | None, *, wide: bool, one: Callable[[], int], block: Callable[[int], Integers] | None
+) -> int | Integers:
+    """Return one draw, or an array of `size` made of blocks, or of single draws where there is no block."""
+    if size is None:
+        return one()
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+        raise DeclarationError(f"size must be None or an int of at least 0, not {size!r}")
+    out = np.zeros(size, dtype=object if wide else np.int64)
+    if wide or block is None or size < _SHORT:
+        for i in range(size):
+            out[i] = one()
+        return out
+    for start in range(0, size, _BLOCK):
+        out[start : start + _BLOCK] = block(min(_BLOCK, size - start))
+    return out
+
+
+@lru_cache(maxsize=256)
+def _laplace_plan(scale: Fraction) -> _LaplacePlan:
+    """Certify the coins of a scale."""
+    rate = 1 / scale
+    length = max((-(-16 * scale.numerator // scale.denominator) - 1).bit_length(), 0)
+    digits = [CertifiedProbability.logistic(rate * (1 << i)) for i in range(length)]
+    overflow = CertifiedProbability.exp_minus(rate * (1 << length))
+
+    def nonzero(precision: int) -> tuple[Decimal, Decimal]:
+        lower, upper = odds_bounds(*exp_bounds(rate, precision), precision)
+        return lower * 2, upper * 2
+
+    coins = (*digits, overflow, CertifiedProbability.certify(nonzero))
+    return _LaplacePlan(coins, tuple(c.digits(_COIN_BITS) for c in coins), Struct(f"<{len(coins)}HB"))
+
+
+def _laplace_one(plan: _LaplacePlan, rng: Rng) -> int:
+    """Draw one, in Python integers of any length."""
+    *words, sign = plan.layout.unpack(rng.bytes(plan.layout.size))
+    hits, bit = 0, 1
+    for i, (word, cut) in enumerate(zip(words, plan.cuts, strict=True)):
+        if word < cut or (word == cut and settle(plan.coins[i], known=_COIN_BITS, rng=rng)):
+            hits |= bit
+        bit <<= 1
+    length = len(words) - 2
+    geometric = hits & ((1 << length) - 1)
+    if hits >> length & 1:
+        geometric += _overflows(plan, rng) << length
+    if not hits >> (length + 1):
+        return 0
+    return -(geometric + 1) if sign & 1 else geometric + 1
+
+
+def _overflows(plan: _LaplacePlan, rng: Rng) -> int:
+    """Return floor(G / 2^L) given that it is at least 1."""
+    count = 1
+    while bernoulli(plan.coins[-2], rng):
+        count += 1
+    return count
+
+
+def _laplace_block(plan: _LaplacePlan, rng: Rng, count: int) -> Integers:
+    """Draw `count`, a row of words for each coin; words that tie with their cut are settled one by one."""
+    length = len(plan.coins) - 2
+    words = rng.words((length + 2, count), np.uint16)
+    cuts = np.array(plan.cuts, dtype=np.uint16)
+    geometric = np.zeros(count, dtype="<i8")
+    octets = geometric.view(np.uint8).reshape(count, 8)
+    bit, tied = np.empty(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    octet = np.empty(count, dtype=np.uint8)
+    for low in range(0, length, 8):
+        octet.fill(0)
+        for i in range(min(low + 8, length) - 1, low - 1, -1):
+            np.add(octet, octet, out=octet)
+            np.bitwise_or(octet, np.less(words[i], cuts[i], out=bit).view(np.uint8), out=octet)
+            np.logical_or(tied, np.equal(words[i], cuts[i], out=bit), out=tied)
+        octets[:, low >> 3] = octet
+    overflow, nonzero = words[length] < cuts[length], words[length + 1] < cuts[length + 1]
+    for i in (length, length + 1):
+        np.logical_or(tied, np.equal(words[i], cuts[i], out=bit), out=tied)
+    columns = np.flatnonzero(tied)
+    for i, place in np.argwhere(words[:, columns] == cuts[:, None]).tolist():
+        won = settle(plan.coins[i], known=_COIN_BITS, rng=rng)
+        if i < length:
+            geometric[columns[place]] |= won << i
+        else:
+            (overflow if i == length else nonzero)[columns[place]] = won
+    for column in np.flatnonzero(overflow).tolist():
+        geometric[column] = int(geometric[column]) + (_overflows(plan, rng) << length)
+    geometric += 1
+    geometric *= nonzero
+    return _signed(geometric, rng)
+
+
+def _signed(magnitude: Integers, rng: Rng) -> Integers:
+    """Give each entry a fair sign, in place."""
+    signs = np.unpackbits(rng.words((len(magnitude) + 7) // 8, np.uint8))[: len(magnitude)].view(np.bool_)
+    return np.negative(magnitude, out=magnitude, where=signs)
+
+
+def _gaussian_one(sigma_squared: Fraction, rng: Rng) -> int:
+    """Draw one by rejection from the discrete Laplace law."""
+    over, under = sigma_squared.numerator, sigma_squared.denominator
+    t = isqrt(over // under) + 1
+    plan = _laplace_plan(Fraction(t))
+    while True:
+        drawn = _laplace_one(plan, rng)
+        gap = abs(drawn) * under * t - over
+        if bernoulli(CertifiedProbability.exp_minus(Fraction(gap * gap, 2 * over * under * t * t)), rng):
+            return drawn
+
+
+def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int) -> Integers:
+    """Draw `count` by inversion of the survival function: 16 bits decide most, 64 nearly all, ties draw on."""
+    table = _gaussian_table(sigma_squared)
+    lead = rng.words(count, np.uint16)
+    magnitude = table.guide[lead].astype(np.int64)
+    open_ = np.flatnonzero(magnitude < 0)
+    words = rng.words(len(open_), np.uint64) >> np.uint64(16) | lead[open_].astype(np.uint64) << np.uint64(48)
+    places = np.searchsorted(table.rising, words, side="right")
+    magnitude[open_] = len(table.rising) - places
+    for i in np.flatnonzero(table.rising[places - 1] == words).tolist():
+        magnitude[open_[i]] = _gaussian_settle(sigma_squared, int(words[i]), rng)
+    return _signed(magnitude, rng)
+
+
+def _gaussian_settle(sigma_squared: Fraction, word: int, rng: Rng) -> int:
+    """Return #{k : U < P(|X| > k)} for a uniform U whose first 64 bits are `word`, drawing bits until all are decided."""
+    known = 64
+    while True:
+        word, known = word << 64 | rng.bits(64), known + 64
+        floors = _survival_floors(sigma_squared, known)
+        if word and word not in floors:
+            return sum(floor > word for floor in floors)
+
+
+@lru_cache(maxsize=64)
+def _gaussian_table(sigma_squared: Fraction) -> _GaussianTable:
+    """Certify the survival function to 64 bits, and note which leading 16 bits decide |X| alone."""
+    rising = np.array([0, *reversed(_survival_floors(sigma_squared, 64))], dtype=np.uint64)
+    first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
+    last = first | np.uint64((1 << 48) - 1)
+    below, upto = np.searchsorted(rising, first, side="left"), np.searchsorted(rising, last, side="right")
+    return _GaussianTable(rising, np.where(below == upto, len(rising) - upto, -1).astype(np.int32))
+
+
+def _survival_floors(sigma_squared: Fraction, count: int) -> list[int]:
+    """Return floor(P(|X| > k) 2^count) for k = 0, 1, ... while positive, certified in fixed point at `width` bits.
+
+    The weights w_k = exp(-k^2 / (2 sigma^2)) obey w_(k+1) = w_k r_k, r_k = q^(2k+1), so each is one product further;
+    lower and upper chains round outward, and what lies beyond the last is at most w_K / (1 - r_K).
+    """
+    width = count + 64
+    coin = CertifiedProbability.exp_minus(1 / (2 * sigma_squared))
+    while True:
+        one = 1 << width
+        low_ratio = coin.digits(width)
+        high_ratio = low_ratio + 1
+        low_step, high_step = low_ratio * low_ratio >> width, (high_ratio * high_ratio >> width) + 1
+        low, high = [one], [one]
+        while low[-1]:
+            low.append(low[-1] * low_ratio >> width)
+            high.append((high[-1] * high_ratio >> width) + 1)
+            low_ratio, high_ratio = low_ratio * low_step >> width, (high_ratio * high_step >> width) + 1
+        floors = _quotients(low, high, beyond=high[-1] * one // (one - high_ratio) + 1, count=count)
+        if floors is not None:
+            return floors
+        width *= 2
+
+
+def _quotients(low: list[int], high: list[int], *, beyond: int, count: int) -> list[int] | None:
+    """Return floor(2^count (2 sum_{j>k} w_j) / (w_0 + 2 sum_{j>0} w_j)) where positive, or None if the bounds differ."""
+    least, most = 0, 2 * beyond
+    tails = []
+    for below, above in zip(reversed(low[1:]), reversed(high[1:]), strict=True):
+        least, most = least + 2 * below, most + 2 * above
+        tails.append((least, most))
+    total_low, total_high = low[0] + least, high[0] + most
+    floors = []
+    for least, most in reversed(tails):
+        floor = (least << count) // total_high
+        if floor != (most << count) // total_low:
+            return None
+        if not floor:
+            break
+        floors.append(floor)
+    return floors

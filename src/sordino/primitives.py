@@ -1,0 +1,51 @@
+"""What an engine must be able to say in SQL for our queries: about ten primitives, each a total function of one row.
+
+A primitive never raises on any stored value and yields NULL for what is missing or cannot be read as declared. The
+trees it returns are sqlglot expressions; nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Primitives"]
+
+
+class Primitives(Protocol):
+    """The words of one engine for one table; cells are named by their declared column."""
+
+    def source(self) -> exp.Expression:
+        """Return the relation to select from, rows capped to the privacy unit's share where a unit is declared."""
+
+    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
+        """Return the cell as a 64-bit whole number clipped to [lower, upper]."""
+
+    def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return floor(cell / step + 1/2) as a 64-bit whole number clipped to [lower, upper]; step is a power of two."""
+
+    def code(self, column: str, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the cell's place in `values`, from 0; `other` for any other cell that is not missing."""
+
+    def truth(self, column: str) -> exp.Expression:
+        """Return the cell as true or false."""
+
+    def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
+        """Return the cell as days since 1970-01-01, clipped to the two days."""
+
+    def text(self, column: str) -> exp.Expression:
+        """Return the cell of an identifier as text."""
+
+    def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
+        """Return a whole number clipped; NULL stays NULL."""
+
+    def wide(self, value: exp.Expression) -> exp.Expression:
+        """Return a whole number in a type of at least 38 decimal digits."""
+
+    def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
+        """Return i where edges[i] <= value < edges[i+1] (the last bin closed), NULL outside."""

@@ -1,0 +1,1 @@
+"""Questions as frozen trees: what can be asked, how far one unit can move the answer, and what it says in words."""

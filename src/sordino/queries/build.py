@@ -1,0 +1,145 @@
+"""How people write questions in Python: count(), sum(...), mean(...), histogram(...), where, group_by, agg, alias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sordino.errors import QuestionRefused
+from sordino.loss import Number
+from sordino.queries.aggregation import Aggregation, Grouping
+from sordino.queries.count import Count
+from sordino.queries.expr import Bin, Connective, Constant, Expr, Name, Node, col, describe
+from sordino.queries.sums import Mean, Sum
+
+__all__ = ["Asked", "Selection", "as_aggregation", "count", "histogram", "label", "mean", "sum"]
+
+Column = str | Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An aggregate as a person writes it; `.alias(name)` names its column."""
+
+    made: Count | Sum | Mean
+
+    def alias(self, name: str) -> Asked:
+        """Return the same aggregate under another name."""
+        if not isinstance(name, str) or not name.strip():
+            raise QuestionRefused("alias takes a name that is not empty")
+        return Asked(replace(self.made, alias=name))
+
+    def __repr__(self) -> str:
+        return f"<{self.made.describe()}, as {self.made.alias}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rows and groups chosen so far: `.where(...)`, `.group_by(...)`, then `.agg(...)`."""
+
+    condition: Node | None = None
+    groups: tuple[Grouping, ...] = ()
+
+    def where(self, condition: Expr) -> Selection:
+        """Return the selection of those rows that also meet `condition`."""
+        if not isinstance(condition, Expr):
+            raise QuestionRefused('where takes a condition, such as col("age") > 30')
+        both = condition.node if self.condition is None else Connective("and", self.condition, condition.node)
+        return replace(self, condition=both)
+
+    def group_by(self, *columns: Column) -> Selection:
+        """Return the selection grouped by columns or by bins of numbers."""
+        if not columns:
+            raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
+        made = tuple(Grouping(label(_node(c)), _node(c)) for c in columns)
+        return replace(self, groups=(*self.groups, *made))
+
+    def agg(self, *aggregates: Asked | Sequence[Asked]) -> Aggregation:
+        """Return the question for these aggregates."""
+        flat: list[Asked] = []
+        for item in aggregates:
+            flat.extend([item] if isinstance(item, Asked) else item)
+        if not all(isinstance(a, Asked) for a in flat):
+            raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
+        return Aggregation(self.condition, self.groups, tuple(a.made for a in flat))
+
+
+def count(of: Column | None = None) -> Asked:
+    """Count rows, or the rows in which `of` is not missing.
+
+    >>> count()
+    <the number of rows, as count>
+    """
+    if of is None:
+        return Asked(Count(None, "count"))
+    return Asked(Count(_node(of), f"count_{label(_node(of))}"))
+
+
+def sum(of: Column) -> Asked:  # the field's word, used as sd.sum
+    """Sum a bounded number; rows in which it is missing take no part."""
+    return Asked(Sum(_node(of), f"sum_{label(_node(of))}"))
+
+
+def mean(of: Column) -> Asked:
+    """Average a bounded number: a noisy centred sum over a noisy count, half of the cost each.
+
+    >>> mean(col("age").clip(0, 90)).alias("age")
+    <the mean of clip(age, 0, 90), as age>
+    """
+    return Asked(Mean(_node(of), f"mean_{label(_node(of))}"))
+
+
+def histogram(of: Column, *, edges: Sequence[Number] | None = None, width: Number | None = None) -> Aggregation:
+    """Ask for the number of rows in each declared value of a column, or in each bin of a number.
+
+    >>> histogram("age", width=10).describe()
+    'the number of rows, for each bin(age, width 10)'
+    """
+    chosen = col(of) if isinstance(of, str) else of
+    if edges is not None or width is not None:
+        chosen = chosen.bin(edges, width=width)
+    return Selection().group_by(chosen).agg(count())
+
+
+def as_aggregation(question: object) -> Aggregation:
+    """Return the aggregation that a person means by an aggregate, a list of them, or a question."""
+    if isinstance(question, Aggregation):
+        return question
+    if isinstance(question, Asked):
+        return Aggregation(None, (), (question.made,))
+    if isinstance(question, (list, tuple)) and question and all(isinstance(q, Asked) for q in question):
+        return Aggregation(None, (), tuple(q.made for q in question))
+    if isinstance(question, Selection):
+        raise QuestionRefused("this selects rows but asks nothing: end it with .agg(sd.count())")
+    if isinstance(question, Expr):
+        raise QuestionRefused(
+            f"{question} is a value of each row; rows never leave: ask for an aggregate, such as sd.mean({question})"
+        )
+    raise QuestionRefused(
+        "a question is an aggregate such as sd.count(), a list of aggregates, .where(...).group_by(...).agg(...), "
+        f'or sd.sql("SELECT ..."), not a {type(question).__name__}'
+    )
+
+
+def _node(of: Column) -> Node:
+    if isinstance(of, str):
+        return col(of).node
+    if isinstance(of, Expr):
+        if isinstance(of.node, Constant):
+            raise QuestionRefused("a constant needs no question: name a column")
+        return of.node
+    raise QuestionRefused(f"a column is named by text or by col(...), not by a {type(of).__name__}")
+
+
+def label(node: Node) -> str:
+    """Return the column name that an expression gets: its column's, where it has one only, else its words."""
+    names: list[str] = []
+    nodes: list[Node] = [node]
+    while nodes:
+        at = nodes.pop()
+        if isinstance(at, Name):
+            names.append(at.name)
+        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
+    if len(set(names)) == 1 and (isinstance(node, (Name, Bin)) or not isinstance(node, Connective)):
+        return names[0]
+    return describe(node)

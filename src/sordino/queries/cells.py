@@ -1,0 +1,91 @@
+"""Cells that are not numbers, in an engine's words: categories as codes, truths, identifiers; and what is missing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.domain import Boolean, Category, Domain, Fill, Identifier
+from sordino.errors import UnknownName, nearest
+from sordino.primitives import Primitives
+from sordino.queries.expr import Name, Node, Value, depth
+from sordino.queries.intervals import Interval
+from sordino.queries.measure import Measure, number
+from sordino.queries.words import Build, whole
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["any_cell", "category_code", "place", "presence", "truth_code"]
+
+
+def presence(node: Node, domain: Domain) -> Measure:
+    """Return a measure that is missing where `node` is, for counting the rows that have a value."""
+    depth(node)
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(column, (Category, Boolean, Identifier)):
+        missable = not isinstance(getattr(column, "missing", "drop"), Fill)
+        one = Interval.point(Fraction(1))
+        return Measure(Fraction(1), one, one, missable, any_cell(node, domain))
+    return number(node, domain)
+
+
+def any_cell(node: Node, domain: Domain) -> Build:
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, Category):
+        return category_code(node.name, column)
+    if isinstance(node, Name) and isinstance(column, Boolean):
+        name, missing = node.name, column.missing
+
+        def truth(on: Primitives) -> exp.Expression:
+            from sqlglot import exp
+
+            if not isinstance(missing, Fill):
+                return on.truth(name)
+            return exp.Coalesce(this=on.truth(name), expressions=[exp.true() if missing.value else exp.false()])
+
+        return truth
+    if isinstance(node, Name) and isinstance(column, Identifier):
+        cell_name = node.name
+        return lambda on: on.text(cell_name)
+    return number(node, domain).build
+
+
+def place(name: str, column: Category, value: Value) -> int:
+    wanted = int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
+    places: dict[Any, int] = {v: i for i, v in enumerate(column.values)}
+    if isinstance(wanted, bool) or wanted not in places:
+        text = wanted if isinstance(wanted, str) else str(wanted)
+        raise UnknownName(f"{text!r} is not a declared value of {name!r}; {nearest(text, map(str, column.values))}")
+    return places[wanted]
+
+
+def category_code(name: str, column: Category) -> Build:
+    places = {v: i for i, v in enumerate(column.values)}
+    other = None if column.other is None else places[column.other]
+
+    def build(on: Primitives) -> exp.Expression:
+        code = on.code(name, column.values, other)
+        if isinstance(column.missing, Fill):
+            from sqlglot import exp
+
+            return exp.Coalesce(this=code, expressions=[whole(places[column.missing.value])])
+        return code
+
+    return build
+
+
+def truth_code(name: str, column: Boolean) -> Build:
+    cell = any_cell(Name(name), Domain({name: column}))
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        return exp.Case(
+            ifs=[
+                exp.If(this=cell(on), true=whole(1)),
+                exp.If(this=exp.Not(this=exp.paren(cell(on))), true=whole(0)),
+            ]
+        )
+
+    return build

@@ -1,0 +1,154 @@
+"""What a condition on a row means over a domain, in SQL's three-valued logic: what is missing meets no condition."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sordino.domain import Boolean, Category, Domain, Identifier
+from sordino.errors import QuestionRefused
+from sordino.primitives import Primitives
+from sordino.queries.cells import any_cell, category_code, place
+from sordino.queries.expr import Compare, Connective, Constant, IsIn, IsNull, Name, Node, Not, Value, depth, describe
+from sordino.queries.measure import EPOCH, WIDEST, Measure, common, fixed, number, rescaled
+from sordino.queries.words import Build, compared, one_of, sql, whole
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Predicate", "predicate"]
+
+_MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition on a row, in SQL's three-valued logic."""
+
+    build: Build
+
+
+def predicate(node: Node, domain: Domain) -> Predicate:
+    """Return what a condition means; raises QuestionRefused for what is none."""
+    depth(node)
+    return Predicate(_condition(node, domain))
+
+
+def _condition(node: Node, domain: Domain) -> Build:
+    if isinstance(node, Connective):
+        return _connective(node, domain)
+    if isinstance(node, Not):
+        inner = _condition(node.of, domain)
+        return lambda on: sql().Not(this=sql().paren(inner(on)))
+    if isinstance(node, Compare):
+        return _compared(node, domain)
+    if isinstance(node, IsIn):
+        return _is_in(node, domain)
+    if isinstance(node, IsNull):
+        cell = any_cell(node.of, domain)
+        return lambda on: sql().paren(sql().Is(this=sql().paren(cell(on)), expression=sql().Null()))
+    if isinstance(node, Name) and isinstance(domain[node.name], Boolean):
+        return any_cell(node, domain)
+    if isinstance(node, Constant) and isinstance(node.value, bool):
+        value = node.value
+        return lambda _: sql().true() if value else sql().false()
+    raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
+
+
+def _connective(node: Connective, domain: Domain) -> Build:
+    left, right = _condition(node.left, domain), _condition(node.right, domain)
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        kind = exp.And if node.op == "and" else exp.Or
+        return exp.paren(kind(this=exp.paren(left(on)), expression=exp.paren(right(on))))
+
+    return build
+
+
+def _compared(node: Compare, domain: Domain) -> Build:
+    left, right, op = node.left, node.right, node.op
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, _MIRROR[op]
+    column = domain[left.name] if isinstance(left, Name) else None
+    if isinstance(column, (Category, Boolean, Identifier)):
+        return _compared_cell(left, op, right, domain)
+    a, b = number(left, domain), number(right, domain)
+    if a.kind != b.kind:
+        if isinstance(right, Constant) and isinstance(right.value, str):
+            b = fixed(Fraction((_day(right.value) - EPOCH).days), Fraction(1), "date")
+        else:
+            raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
+    if isinstance(right, Constant):
+        return _against_constant(a, op, b.unit * (b.interval.lower or 0))
+    unit = common(a.unit, b.unit)
+    return compared(rescaled(a, unit).build, op, rescaled(b, unit).build)
+
+
+def _against_constant(of: Measure, op: str, value: Fraction) -> Build:
+    """Compare whole steps with a constant exactly: the constant moves to the whole step that says the same."""
+    steps = value / of.unit
+    if steps.denominator != 1:
+        if op in ("=", "!="):
+            steps, op = Fraction(0), {"=": "never", "!=": "always"}[op]
+        elif op in ("<", "<="):
+            steps, op = Fraction(math.floor(steps)), "<="
+        else:
+            steps, op = Fraction(math.ceil(steps)), ">="
+    bound = max(-WIDEST, min(WIDEST, int(steps)))
+    if op in ("never", "always"):  # keeps missing missing
+        never = op == "never"
+        return compared(of.build, "!=" if never else "=", of.build)
+    return compared(of.build, op, lambda _: whole(bound))
+
+
+def _compared_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
+    if op not in ("=", "!="):
+        raise QuestionRefused(f"{describe(left)} is no number: it can be compared with = and != only")
+    if not isinstance(right, Constant):
+        raise QuestionRefused(f"{describe(left)} can be compared with a value only, not with {describe(right)}")
+    chosen = _is_in(IsIn(left, (right.value,)), domain)
+    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _is_in(node: IsIn, domain: Domain) -> Build:
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    if isinstance(node.of, Name) and isinstance(column, Category):
+        codes = sorted({place(node.of.name, column, v) for v in node.values})
+        cell = category_code(node.of.name, column)
+        return lambda on: one_of(cell(on), [whole(c) for c in codes])
+    if isinstance(node.of, Name) and isinstance(column, Identifier):
+        name, texts = node.of.name, sorted({_identifier(v) for v in node.values})
+        return lambda on: one_of(on.text(name), [sql().Literal.string(t) for t in texts])
+    if isinstance(node.of, Name) and isinstance(column, Boolean):
+        if not all(isinstance(v, bool) for v in node.values):
+            raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
+        truth = any_cell(node.of, domain)
+        return lambda on: one_of(truth(on), [sql().true() if v else sql().false() for v in node.values])
+    built = [_compared(Compare("=", node.of, Constant(v)), domain) for v in node.values]
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        return exp.paren(exp.or_(*(b(on) for b in built)))
+
+    return build
+
+
+def _identifier(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
+        return str(value)
+    raise QuestionRefused("an identifier is compared with text or a whole number")
+
+
+def _day(text: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise QuestionRefused(f"a day is written as 2000-01-31, not {text[:20]!r}") from None

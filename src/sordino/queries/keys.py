@@ -1,0 +1,95 @@
+"""The declared keys of a group-by column: public labels, and the SQL that gives each row its code."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.domain import Boolean, Category, Domain, Integer, Real
+from sordino.errors import QuestionRefused
+from sordino.loss import shown
+from sordino.queries.cells import category_code, truth_code
+from sordino.queries.expr import Bin, Name, Node, depth, describe
+from sordino.queries.measure import integer_cell, plain_number
+from sordino.queries.words import Build, plus, sql, whole
+
+__all__ = ["Keys", "keys"]
+
+_MOST_KEYS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The declared keys of one group-by column: one label a code, from 0; `build` gives the code, NULL for dropped.
+
+    Where missing is a key of its own its label is None and its code the last; the SQL already says so.
+    """
+
+    labels: tuple[Any, ...]
+    build: Build
+
+
+def keys(node: Node, domain: Domain) -> Keys:
+    """Return the declared keys of a group-by expression: a category, a boolean, a bounded whole number, or bins.
+
+    Raises QuestionRefused where the keys are not public, or too many.
+    """
+    depth(node)
+    if isinstance(node, Bin):
+        return _bins(node, domain)
+    if not isinstance(node, Name):
+        raise QuestionRefused(f"cannot group by {describe(node)}: group by a column, or by bins of a number")
+    column = domain[node.name]
+    if isinstance(column, Category):
+        labels: tuple[Any, ...] = column.values
+        return _kept(labels, category_code(node.name, column), column.missing)
+    if isinstance(column, Boolean):
+        return _kept((False, True), truth_code(node.name, column), column.missing)
+    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
+        count = column.upper - column.lower + 1
+        if count > _MOST_KEYS:
+            raise QuestionRefused(
+                f"column {node.name!r} has {count} declared values, too many keys: "
+                f'group by bins, such as bin(col("{node.name}"), width={max(1, count // 100)})'
+            )
+        cell, low = integer_cell(node.name, column), column.lower
+        labels = tuple(range(column.lower, column.upper + 1))
+        return _kept(labels, lambda on: plus(cell.build(on), -low), column.missing)
+    raise QuestionRefused(
+        f"cannot group by {node.name!r}: its keys are not public. Declare it as a category with its values, "
+        "or give a number bounds and group by its bins"
+    )
+
+
+def _bins(node: Bin, domain: Domain) -> Keys:
+    of = plain_number(node.of, domain)
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    edges = node.edges
+    if edges is None:
+        width, values = node.width or Fraction(1), of.values
+        if values.lower is None or values.upper is None:
+            raise QuestionRefused(f"bins of {describe(node.of)} by width need declared bounds: give edges, or clip it")
+        count = max(1, math.ceil((values.upper - values.lower) / width))
+        if count > _MOST_KEYS:
+            raise QuestionRefused(f"bins of width {shown(width)} make {count} keys, too many: take a larger width")
+        edges = tuple(values.lower + width * i for i in range(count + 1))
+    steps = [math.ceil(e / of.unit) for e in edges]
+    steps[-1] = math.floor(edges[-1] / of.unit)  # the last bin is closed
+    if any(a >= b for a, b in itertools.pairwise(steps[:-1])) or steps[-2] > steps[-1]:
+        raise QuestionRefused(f"bins of {describe(node.of)} are finer than its grid of {shown(of.unit)}: widen them")
+    last = len(edges) - 2
+    labels = tuple(
+        f"[{shown(a)}, {shown(b)}{']' if i == last else ')'}" for i, (a, b) in enumerate(itertools.pairwise(edges))
+    )
+    missing = "drop" if column is None or not isinstance(column, (Integer, Real)) else column.missing
+    return _kept(labels, lambda on: on.bin(of.build(on), steps), missing if missing == "keep" else "drop")
+
+
+def _kept(labels: tuple[Any, ...], build: Build, missing: object) -> Keys:
+    if missing != "keep":
+        return Keys(labels, build)
+    last = len(labels)
+    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[whole(last)]))

@@ -1,0 +1,101 @@
+"""What every question knows about itself, and the parts that the answerable ones are made of. Knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from sordino.domain import Domain
+from sordino.estimate import Estimate, Law, Noisy
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.primitives import Primitives
+from sordino.queries.measure import Measure
+from sordino.queries.rules import count_sensitivity, sum_sensitivity
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Aggregate", "Part", "Query", "Term"]
+
+
+@runtime_checkable
+class Query(Protocol):
+    """A question as a frozen tree; it knows three things about itself."""
+
+    def exact(self, on: Primitives, domain: Domain) -> exp.Select:
+        """Return the SQL tree of its exact answer, in the words of an engine."""
+
+    def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit can move its exact answer."""
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One SQL aggregate: rows (COUNT of all), count (of those with the value) or sum (of the value's steps)."""
+
+    kind: str
+    of: Measure | None
+
+    def sql(self, on: Primitives) -> exp.Expression:
+        """Return the aggregate in an engine's words."""
+        from sqlglot import exp
+
+        if self.of is None:
+            return exp.Count(this=exp.Star())
+        cell = self.of.build(on)
+        return exp.Count(this=cell) if self.kind == "count" else exp.Sum(this=cell)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A vector of whole numbers, one a group, that gets noise of its own: a weighted sum of terms, in steps of `unit`.
+
+    A count where `bounds` is None; else the sum of values that lie within `bounds`, in steps, row by row.
+    """
+
+    role: str
+    terms: tuple[tuple[int, Term], ...]
+    unit: Fraction
+    bounds: tuple[int, int] | None
+    missable: bool
+
+    def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
+        """Return how far one unit moves the vector, in the question's units."""
+        drop = droppable or self.missable
+        if self.bounds is None:
+            return count_sensitivity(neighbors, cells=cells, droppable=drop)
+        low, high = (b * self.unit for b in self.bounds)
+        return sum_sensitivity(neighbors, lower=low, upper=high, cells=cells, droppable=drop)
+
+
+class Aggregate(Protocol):
+    """One answered column: what is counted or summed, and how noisy parts become an estimate."""
+
+    @property
+    def alias(self) -> str:
+        """The name of its column."""
+
+    def parts(self, domain: Domain) -> Sequence[Part]:
+        """Return the vectors to release; raises QuestionRefused where none has a bounded sensitivity."""
+
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+        """Return the estimate that follows from the noisy parts."""
+
+    def expected(
+        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+    ) -> float:
+        """Return the error not exceeded with probability `confidence`, from the laws of the parts' noise.
+
+        For a mean: given public guesses at the rows and the mean; without rows, the error times the rows.
+        """
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""

@@ -1,0 +1,61 @@
+"""SQL words that every expression is built from: constants, comparisons, membership. Knows no engine and no column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sordino.primitives import Primitives
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Build", "compared", "one_of", "plus", "sql", "whole"]
+
+Build = Callable[[Primitives], "exp.Expression"]
+
+
+def whole(number: int) -> exp.Expression:
+    from sqlglot import exp
+
+    if abs(number) < 2**31:
+        return exp.Cast(this=exp.Literal.number(number), to=exp.DataType.build("BIGINT"))
+    wide = "BIGINT" if abs(number) < 2**63 else "DECIMAL(38, 0)"
+    return exp.Cast(this=exp.Literal.string(str(number)), to=exp.DataType.build(wide))
+
+
+def plus(value: exp.Expression, number: int) -> exp.Expression:
+    from sqlglot import exp
+
+    return value if number == 0 else exp.paren(exp.Add(this=value, expression=whole(number)))
+
+
+def one_of(cell: exp.Expression, values: list[exp.Expression]) -> exp.Expression:
+    from sqlglot import exp
+
+    return exp.paren(exp.In(this=exp.paren(cell), expressions=values))
+
+
+def compared(left: Build, op: str, right: Build) -> Build:
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        kinds: dict[str, Any] = {
+            "=": exp.EQ,
+            "!=": exp.NEQ,
+            "<": exp.LT,
+            "<=": exp.LTE,
+            ">": exp.GT,
+            ">=": exp.GTE,
+        }
+        made: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
+        return exp.paren(made)
+
+    return build
+
+
+def sql() -> Any:
+    """Return the module of SQL trees, imported on first use."""
+    from sqlglot import exp
+
+    return exp

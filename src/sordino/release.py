@@ -1,0 +1,300 @@
+"""Release: all that leaves Sordino - values, their error, what was asked and what it cost.
+
+A release holds noisy values and public parameters only; its errors and intervals are functions of those, so they are
+free. It is plain data: `to_dict` and `from_dict` are inverse, and the ledger keeps it as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sordino.accounting.events import event_from_dict, event_to_dict
+from sordino.errors import DeclarationError
+from sordino.estimate import Estimate, estimate_from_dict
+from sordino.loss import Event, Loss, exact, loss_from, shown
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+__all__ = ["SCHEMA_VERSION", "Key", "Output", "Release"]
+
+SCHEMA_VERSION = 1
+
+Label = str | int | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A group-by column of a release: its name, and its label in each row."""
+
+    name: str
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An answered column of a release: its name, its estimate in each row, and how it was made, in words."""
+
+    name: str
+    estimate: Estimate
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Release:
+    """Hold one answer: `.value`, `.table`, `.interval(0.95)`, `.error(0.95)`, `.cost`, `.question`, `.event`.
+
+    Made by `ask`; `private` is False only for seeded test noise, and then every view says NOT PRIVATE.
+    """
+
+    question: str
+    keys: tuple[Key, ...]
+    outputs: tuple[Output, ...]
+    cost: Loss
+    spent: Loss
+    remaining: Loss
+    event: Event
+    neighbors: str
+    privacy_unit: str
+    declaration: str
+    charge: str
+    table_name: str
+    time: str
+    private: bool = True
+    request: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    # ---- values
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, keys first."""
+        return (*(k.name for k in self.keys), *(o.name for o in self.outputs))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a row, keyed by column name."""
+        return self._rows([o.estimate.values() for o in self.outputs])
+
+    @property
+    def value(self) -> Any:
+        """The number, where the release is one; else the list of its rows."""
+        if not self.keys and len(self.outputs) == 1:
+            return self.outputs[0].estimate.values()[0]
+        return self.rows if self.keys else self.rows[0]
+
+    @property
+    def table(self) -> pa.Table:
+        """The values as an Arrow table: key columns, then one column an output."""
+        return _arrow(self.columns, self.rows)
+
+    def error(self, confidence: float) -> Any:
+        """Return the error that is not exceeded with probability `confidence`, for each value by itself.
+
+        A number for a single value, a dict by name for several, an Arrow table for a group-by; in the value's units.
+        Raises DeclarationError unless 0 < confidence < 1.
+        """
+        return self._shaped([o.estimate.errors(_probability(confidence)) for o in self.outputs])
+
+    def interval(self, confidence: float) -> Any:
+        """Return the confidence interval of each value by itself: (lower, upper).
+
+        A pair for a single value, a dict of pairs for several; for a group-by an Arrow table with the columns
+        NAME_lower and NAME_upper. Raises DeclarationError unless 0 < confidence < 1.
+        """
+        pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs]
+        if not self.keys:
+            return self._shaped(pairs)
+        names = [f"{o.name}_{side}" for o in self.outputs for side in ("lower", "upper")]
+        ends: list[Sequence[Any]] = [[p[i] for p in column] for column in pairs for i in (0, 1)]
+        return _arrow((*(k.name for k in self.keys), *names), self._rows(ends, names))
+
+    # ---- other shapes
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the table as a pandas frame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table as a polars frame."""
+        import polars
+
+        return polars.DataFrame(polars.from_arrow(self.table))
+
+    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the release as JSON data, with errors and intervals at `confidence`; the inverse of `from_dict`."""
+        pairs = [[list(p) for p in o.estimate.intervals(confidence)] for o in self.outputs]
+        return {
+            "schema": SCHEMA_VERSION,
+            "private": self.private,
+            "charge": self.charge,
+            "request": self.request,
+            "time": self.time,
+            "table": self.table_name,
+            "question": self.question,
+            "columns": list(self.columns),
+            "rows": self.rows,
+            "confidence": confidence,
+            "errors": self._rows([o.estimate.errors(confidence) for o in self.outputs]),
+            "intervals": self._rows(pairs),
+            "mechanism": {o.name: o.mechanism for o in self.outputs},
+            "cost": loss_to_dict(self.cost),
+            "spent": loss_to_dict(self.spent),
+            "remaining": loss_to_dict(self.remaining),
+            "neighbors": self.neighbors,
+            "privacy_unit": self.privacy_unit,
+            "declaration": self.declaration,
+            "notes": list(self.notes),
+            "event": event_to_dict(self.event),
+            "keys": [{"name": k.name, "labels": list(k.labels)} for k in self.keys],
+            "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
+        }
+
+    def to_json(self, *, confidence: float = 0.95) -> str:
+        """Return `to_dict` as JSON text."""
+        return json.dumps(self.to_dict(confidence=confidence), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Release:
+        """Return the release that `to_dict` wrote; raises DeclarationError for another schema version."""
+        if data.get("schema") != SCHEMA_VERSION:
+            raise DeclarationError(
+                f"this release has schema {data.get('schema')!r}, this program reads {SCHEMA_VERSION}"
+            )
+        mechanisms = data["mechanism"]
+        return cls(
+            question=data["question"],
+            keys=tuple(Key(k["name"], tuple(k["labels"])) for k in data["keys"]),
+            outputs=tuple(Output(e["name"], estimate_from_dict(e), mechanisms[e["name"]]) for e in data["estimates"]),
+            cost=loss_from_dict(data["cost"]),
+            spent=loss_from_dict(data["spent"]),
+            remaining=loss_from_dict(data["remaining"]),
+            event=event_from_dict(data["event"]),
+            neighbors=data["neighbors"],
+            privacy_unit=data["privacy_unit"],
+            declaration=data["declaration"],
+            charge=data["charge"],
+            table_name=data["table"],
+            time=data["time"],
+            private=data["private"],
+            request=data["request"],
+            notes=tuple(data["notes"]),
+        )
+
+    # ---- views
+
+    def summary(self) -> str:
+        """Return what it cost, what is left and whom it protects, in one line."""
+        seal = "" if self.private else "NOT PRIVATE (seeded noise). "
+        return (
+            f"{seal}cost: {self.cost.describe()}, left: {self.remaining.describe()}; "
+            f"privacy unit: {self.privacy_unit}, {self.neighbors.replace('_', '/')}; charge {self.charge}"
+        )
+
+    def __repr__(self) -> str:
+        shape = repr(self.value) if not self.keys else f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
+        return f"<Release {self.question}: {shape}; {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = self.to_dict()
+        head = "".join(f"<th>{escape(c)}</th>" for c in self._display_columns())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
+            for cells in self.display_rows(0.95)[:200]
+        )
+        more = f"<p>{len(rows['rows']) - 200} more rows</p>" if len(rows["rows"]) > 200 else ""
+        return (
+            f"<p><b>{escape(self.question)}</b></p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}<p><small>{escape(self.summary())}</small></p>"
+        )
+
+    def display_rows(self, confidence: float) -> list[list[str]]:
+        """Return each row as text cells: keys, then value and interval of each output."""
+        pairs = [o.estimate.intervals(confidence) for o in self.outputs]
+        values = [o.estimate.values() for o in self.outputs]
+        lines: list[list[str]] = []
+        for i in range(self._height()):
+            line = [_label(k.labels[i]) for k in self.keys]
+            for column, pair in zip(values, pairs, strict=True):
+                line += [show_number(column[i]), f"{show_number(pair[i][0])} - {show_number(pair[i][1])}"]
+            lines.append(line)
+        return lines
+
+    def _display_columns(self) -> list[str]:
+        return [*(k.name for k in self.keys), *(t for o in self.outputs for t in (o.name, "95% interval"))]
+
+    def _height(self) -> int:
+        return len(self.keys[0].labels) if self.keys else 1
+
+    def _rows(self, columns: list[Sequence[Any]], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        named = list(zip(names or [o.name for o in self.outputs], columns, strict=True))
+        keys = [(k.name, k.labels) for k in self.keys]
+        return [{n: c[i] for n, c in (*keys, *named)} for i in range(self._height())]
+
+    def _shaped(self, columns: list[Sequence[Any]]) -> Any:
+        if self.keys:
+            return _arrow(self.columns, self._rows(columns))
+        if len(columns) == 1:
+            return columns[0][0]
+        return {o.name: c[0] for o, c in zip(self.outputs, columns, strict=True)}
+
+
+def loss_to_dict(loss: Loss) -> dict[str, str]:
+    """Return a loss as exact text, such as {"epsilon": "0.5"}."""
+    amounts = {n: shown(a) for n, a in loss.amounts().items()}
+    target = getattr(loss, "delta", None)
+    if "rho" in amounts and target is not None:
+        amounts["at_delta"] = shown(target)
+    return amounts
+
+
+def loss_from_dict(data: dict[str, str]) -> Loss:
+    """Return the loss that `loss_to_dict` wrote."""
+    amounts = {n: exact(t, name=n) for n, t in data.items() if n != "at_delta"}
+    return loss_from(amounts, delta=exact(data["at_delta"], name="delta") if "at_delta" in data else None)
+
+
+def show_number(value: float) -> str:
+    """Return a number for reading: thousands apart, about six figures.
+
+    >>> show_number(3417), show_number(40.2126), show_number(422876.5)
+    ('3,417', '40.2126', '422,876.5')
+    """
+    if isinstance(value, int) or value == int(value):
+        return f"{int(value):,}"
+    places = max(0, 5 - max(0, math.floor(math.log10(abs(value)))))
+    text = f"{value:,.{min(places, 12)}f}"
+    return text.rstrip("0").rstrip(".") if places and "." in text else f"{value:,.1f}"
+
+
+def _label(label: Label) -> str:
+    return "(missing)" if label is None else str(label)
+
+
+def _probability(confidence: float) -> float:
+    if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
+        raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
+    return float(confidence)
+
+
+def _arrow(names: Sequence[str], rows: list[dict[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    columns = {}
+    for name in names:
+        cells = [r[name] for r in rows]
+        if any(isinstance(c, float) for c in cells) or any(isinstance(c, int) and abs(c) >= 2**63 for c in cells):
+            columns[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
+        elif cells and all(c is None for c in cells):
+            columns[name] = pa.array(cells, type=pa.string())
+        else:
+            columns[name] = pa.array(cells)
+    return pa.table(columns)

@@ -1,0 +1,328 @@
+"""The house: floors, walls, no circles, and nothing public without words. It reads source text, never a private file."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "sordino"
+
+# A floor imports only lower ones; rooms of one floor do not import each other, apart from what BESIDE allows.
+FLOORS = (
+    ("errors",),
+    ("domain", "neighbors", "loss", "source", "primitives", "noise"),
+    ("release", "estimate", "accounting", "datasets"),
+    ("queries",),
+    ("sensitivity", "engines", "local", "report"),
+    ("mechanisms", "clipping", "synth"),
+    ("risk", "project"),
+    ("curator",),
+    ("audit",),
+    ("collector", "server"),
+    ("cli",),
+    ("workbench",),
+)
+GROUND = frozenset({"domain", "neighbors", "loss", "source", "primitives"})
+BESIDE = dict.fromkeys(GROUND, GROUND) | {
+    "release": frozenset({"accounting", "estimate"}),  # a release carries its event and its estimates
+}
+ALIASES = {"project_parts": "project", "project_schema": "project", "project_text": "project"}
+FACE = frozenset({"cli", "server", "collector", "workbench"})  # who may use `import sordino as sd` like everyone
+
+ONLY_THESE_MAY = {  # room of the house: who may import it
+    "engines": frozenset({"engines", "curator"}),
+}
+MAY_ONLY = {  # room: all that it may import of the house besides itself
+    "noise": frozenset({"errors"}),
+    "datasets": frozenset({"errors", "domain", "neighbors", "loss", "noise"}),
+}
+MAY_NOT = {
+    "accounting": frozenset({"noise", "queries", "mechanisms"}),
+    "synth": frozenset({"engines", "curator", "mechanisms"}),
+    "clipping": frozenset({"engines", "curator", "mechanisms"}),
+    "report": frozenset({"curator", "engines"}),
+}
+RANDOM_DOOR = "sordino.noise.rng"
+BANNED = re.compile(r"random|numpy\.random|np\.random|scipy\.stats\._|uuid\.uuid[14]")
+SECURE = re.compile(r"secrets|os\.(urandom|getrandom)|cryptography\.hazmat\.primitives\.ciphers")
+TEST_ORACLES = frozenset({"opendp", "dp_accounting", "diffprivlib", "hypothesis", "pytest"})
+LONGEST = 500
+HEAVY = ("duckdb", "numpy", "pyarrow", "pydantic", "sqlglot", "scipy", "rich", "typer", "cryptography")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A source file: its dotted name, text, tree, and the dotted names that it imports anywhere in it."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+    imports: tuple[str, ...]
+
+    @property
+    def room(self) -> str:
+        return room_of(self.name)
+
+
+def room_of(name: str) -> str:
+    parts = name.split(".")
+    return ALIASES.get(parts[1], parts[1]) if len(parts) > 1 else ""
+
+
+def parse(path: Path, *, name: str) -> Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return Module(name, path, tree, tuple(sorted(set(imported(tree, package)))))
+
+
+def imported(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield every name imported, also in functions and under TYPE_CHECKING, and by importlib with a literal name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(part for part in (base, node.module or "") if part)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+            "import_module",
+            "__import__",
+        ):
+            yield from (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name: parse(path, name=name) for path in sorted(SOURCE.rglob("*.py")) for name in [module_name(path)]}
+
+
+def house_imports(module: Module) -> set[str]:
+    """Return the modules of the house that a module imports; a name in a package is that of its file or package."""
+    found = set()
+    for name in module.imports:
+        if name.split(".")[0] != "sordino":
+            continue
+        parent = name.rpartition(".")[0]
+        if name in MODULES:
+            found.add(name)
+        elif parent in MODULES:
+            found.add("sordino.__version__" if name == "sordino.__version__" else parent)
+        else:
+            found.add(name)
+    return found - {module.name, "sordino.__version__"}
+
+
+def uses(tree: ast.AST) -> Iterator[str]:
+    """Yield dotted attribute chains such as np.random.default_rng."""
+    for node in ast.walk(tree):
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if parts and isinstance(node, ast.Name):
+            yield ".".join([node.id, *reversed(parts)])
+
+
+def broken_rules(module: Module) -> list[str]:
+    """Return each floor or wall that the imports of a module break."""
+    broken = []
+    floors = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+    room = module.room
+    if module.name == "sordino":
+        return []  # the face shows everything, lazily
+    if room not in floors:
+        return [f"{module.name}: the room {room!r} stands on no floor; give it one in FLOORS"]
+    for name in sorted(house_imports(module)):
+        other = room_of(name)
+        if name == "sordino":
+            if room not in FACE:
+                broken.append(f"{module.name} imports the face of the house")
+            continue
+        if other == room:
+            continue
+        if other not in floors:
+            broken.append(f"{module.name} imports {name}, which is not in the house")
+            continue
+        lower = floors[other] < floors[room] or other in BESIDE.get(room, frozenset())
+        if not lower:
+            broken.append(f"floor: {module.name} imports {name}, which is not below it")
+        if room not in ONLY_THESE_MAY.get(other, frozenset({room})):
+            broken.append(f"wall: {module.name} imports {name}")
+        if other in MAY_NOT.get(room, frozenset()) or other not in MAY_ONLY.get(room, frozenset({other})):
+            broken.append(f"wall: {module.name} imports {name}")
+    for name in (*module.imports, *uses(module.tree)):
+        if BANNED.match(name):
+            broken.append(f"wall: {module.name} uses {name}; randomness comes through {RANDOM_DOOR}")
+        if SECURE.match(name) and module.name != RANDOM_DOOR:
+            broken.append(f"wall: {module.name} uses {name}, which only {RANDOM_DOOR} may")
+        if name.split(".")[0] in TEST_ORACLES:
+            broken.append(f"wall: {module.name} imports {name}, which is for tests")
+    return broken
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Return a circle of imports for each file that closes one, by depth-first search."""
+    state: dict[str, int] = {}
+    found: list[list[str]] = []
+
+    def visit(name: str, path: list[str]) -> None:
+        state[name] = 1
+        for other in sorted(edges.get(name, ())):
+            if state.get(other) == 1:
+                found.append([*path[path.index(other) :], other])
+            elif other not in state:
+                visit(other, [*path, other])
+        state[name] = 2
+
+    for name in sorted(edges):
+        if name not in state:
+            visit(name, [name])
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_floors_and_walls(name: str) -> None:
+    assert broken_rules(MODULES[name]) == []
+
+
+def test_no_files_import_each_other_in_a_loop() -> None:
+    edges = {name: house_imports(module) - {"sordino"} for name, module in MODULES.items() if name != "sordino"}
+    assert circles(edges) == []
+
+
+def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
+    def rules(name: str, text: str) -> list[str]:
+        path = tmp_path / "module.py"
+        path.write_text(text)
+        return broken_rules(parse(path, name=name))
+
+    for name, text in (
+        ("sordino.loss", "import sordino.queries.count"),
+        ("sordino.loss", "def f():\n    from sordino.curator import plan"),
+        ("sordino.loss", "if TYPE_CHECKING:\n    from sordino.release import Release"),
+        ("sordino.noise.rng", "from sordino.loss import exact"),
+        ("sordino.noise.rng", "from ..loss import exact"),
+        ("sordino.accounting.events", "from sordino import noise"),
+        ("sordino.cli.ask", "from sordino.engines.duckdb import DuckDB"),
+        ("sordino.project", "from sordino.risk import worlds"),
+        ("sordino.queries.count", "from sordino import count"),
+        ("sordino.loss", "import random"),
+        ("sordino.loss", "from numpy import random"),
+        ("sordino.loss", "import numpy as np\nx = np.random.default_rng(1)"),
+        ("sordino.loss", "import secrets"),
+        ("sordino.loss", "import os\nos.urandom(1)"),
+        ("sordino.loss", "from os import urandom"),
+        ("sordino.loss", "from cryptography.hazmat.primitives.ciphers import Cipher"),
+        ("sordino.loss", "import importlib\nimportlib.import_module('sordino.curator')"),
+        ("sordino.loss", "import opendp.prelude"),
+        ("sordino.attic", "x = 1"),
+    ):
+        assert rules(name, text), (name, text)
+    assert rules("sordino.noise.rng", "import secrets\nfrom sordino.errors import DeclarationError") == []
+    assert rules("sordino.cli.ask", "import sordino as sd\nfrom sordino.curator.plan import Plan") == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c", "a"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_file_says_what_it_is(name: str) -> None:
+    module = MODULES[name]
+    lines = module.path.read_text(encoding="utf-8").count("\n")
+    assert lines <= LONGEST, f"{lines} lines: a file has one subject"
+    if module.path.name == "__init__.py" and not module.tree.body:
+        return
+    assert ast.get_docstring(module.tree), "the first docstring says what the file is"
+    if module.path.name == "__init__.py":
+        return
+    public = [n.name for n in module.tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and n.name[0] != "_"]
+    declares = any("__all__" in targets(node) for node in module.tree.body)
+    assert declares or not public, "public names are listed in __all__"
+
+
+def targets(node: ast.stmt) -> Iterable[str]:
+    if isinstance(node, ast.Assign):
+        return [t.id for t in node.targets if isinstance(t, ast.Name)]
+    return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
+
+
+def exported() -> list[str]:
+    return sorted(name for name in importlib.import_module("sordino").__all__ if not name.startswith("__"))
+
+
+def test_an_exported_name_is_never_that_of_a_module() -> None:
+    face = importlib.import_module("sordino")
+    modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    clashes = [n for n in exported() if n in modules and not isinstance(getattr(face, n), types.ModuleType)]
+    assert clashes == []
+
+
+def test_an_export_is_the_same_object_twice() -> None:
+    face = importlib.import_module("sordino")
+    for name in exported():
+        assert getattr(face, name) is getattr(face, name), name
+    assert set(exported()) <= set(dir(face))
+
+
+def test_every_exported_name_has_words() -> None:
+    face = importlib.import_module("sordino")
+    assert [name for name in exported() if not inspect.getdoc(getattr(face, name))] == []
+
+
+def test_every_exported_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert [name for name in exported() if not re.search(rf"\b{re.escape(name)}\b", text)] == []
+
+
+def test_every_command_is_in_the_manual() -> None:
+    try:
+        from sordino.cli.main import app
+    except ImportError:
+        pytest.skip("the command line is not here yet")
+    import typer.main
+
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+    def commands(group: object, words: str) -> Iterator[tuple[str, object]]:
+        for name, command in getattr(group, "commands", {}).items():
+            yield f"{words} {name}", command
+            yield from commands(command, f"{words} {name}")
+
+    found = list(commands(typer.main.get_command(app), "sordino"))
+    assert found
+    visible = [(words, command) for words, command in found if not getattr(command, "hidden", False)]
+    assert [words for words, _ in visible if words not in text] == []
+    assert [words for words, command in visible if not getattr(command, "help", None)] == []
+    options = {
+        option
+        for _, command in visible
+        for parameter in getattr(command, "params", [])
+        for option in parameter.opts
+        if option.startswith("--") and option != "--help"
+    }
+    assert sorted(option for option in options if option not in text) == []
+
+
+def test_the_face_imports_nothing_heavy() -> None:
+    script = f"import sordino, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_nothing_left_to_do() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+    found = [str(m.path.name) for m in MODULES.values() if marks.search(m.path.read_text(encoding="utf-8"))]
+    assert found == []
