@@ -252,6 +252,13 @@ def test_every_problem_is_told_and_load_tells_the_first(tmp_path: Path) -> None:
     assert "(and 3 more problems" in str(caught.value)
 
 
+def test_a_misspelt_key_is_not_missing_as_well(tmp_path: Path) -> None:
+    text = SAMPLE.replace("neighbors =", "neighbours =")
+    problem = only(tmp_path, text)
+    assert_points_at(problem, text, "neighbours =")
+    assert problem.message == "a table has no such key; did you mean 'neighbors'?"
+
+
 def test_one_more_problem_is_singular(tmp_path: Path) -> None:
     text = SAMPLE.replace("lower = 0, upper = 125", "lowr = 0, upprr = 1")
     with pytest.raises(DeclarationError, match=r"\(and 1 more problem: "):

@@ -18,7 +18,10 @@ __all__ = ["Primitives"]
 
 
 class Primitives(Protocol):
-    """The words of one engine for one table; cells are named by their declared column."""
+    """The words of one engine for one SELECT over one table; cells are named by their declared column.
+
+    An engine gives new ones for each SELECT, and `source` is taken last: it holds the steps that the others named.
+    """
 
     def source(self) -> exp.Expression:
         """Return the relation to select from, rows capped to the privacy unit's share where a unit is declared."""

@@ -280,7 +280,9 @@ def shape_problems(document: Mapping[str, Any]) -> list[tuple[Path, str]]:
     try:
         _ProjectShape.model_validate(dict(document))
     except ValidationError as error:
-        return [_problem(document, dict(item)) for item in error.errors()]
+        found = [_problem(document, dict(item)) for item in error.errors()]
+        meant = {(at[:-1], said.rpartition("did you mean ")[2]) for at, said in found}  # misspelt, and so not missing
+        return [p for p in found if not (p[1].startswith("is missing") and (p[0][:-1], f"{p[0][-1]!r}?") in meant)]
     return []
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
-from sordino.engines.duckdb_words import DuckDBWords
+from sordino.engines.duckdb_words import DuckDBWords, Held
 from sordino.engines.engine import EngineFailed
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
@@ -85,12 +85,12 @@ class DuckDBEngine:
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
                     "store it as a number, text, a truth or a day"
                 )
-        self._words = DuckDBWords(physical=physical, domain=domain, unit=unit, csv=self._csv)
+        self._held = Held(physical, domain, unit, self._csv)
 
     @property
     def primitives(self) -> DuckDBWords:
-        """The words to build trees with."""
-        return self._words
+        """The words to build one tree with: new ones for each, as they name its steps."""
+        return DuckDBWords(self._held)
 
     @property
     def unreadable_rows(self) -> bool:

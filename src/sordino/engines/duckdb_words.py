@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,84 +17,88 @@ from sordino.source import Csv
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["DuckDBWords"]
+__all__ = ["DuckDBWords", "Held"]
 
 _WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
 _LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
 _FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
 _DIGITS = "[+-]?[0-9]{1,18}"
 _DECIMAL = r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_STEP = re.compile(r"\bc[0-9]+_\b")
 _CHOICE = "sordino"  # public: keys the choice of a unit's rows
 
 
-class DuckDBWords:
-    """Build cells of one table, whose columns are held in the `physical` types."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How one table is held: the physical type of each column, what is declared, the capped unit, the CSV rules."""
 
-    def __init__(
-        self, *, physical: Mapping[str, str], domain: Domain, unit: PrivacyUnit | None, csv: Csv | None
-    ) -> None:
-        self._physical = physical
-        self._domain = domain
-        self._unit = unit
-        self._csv = csv
+    physical: Mapping[str, str]
+    domain: Domain
+    unit: PrivacyUnit | None
+    csv: Csv | None
+
+
+class DuckDBWords:
+    """Build the cells of one SELECT over one table.
+
+    Each step that is used more than once is named in a sub-query (`c0`, `c1`, ...), so that the text stays as long as the
+    question and no cell is computed twice. Take a new one for each SELECT, and `source()` last.
+    """
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._stages: list[dict[str, str]] = []
+        self._levels: dict[str, int] = {}
 
     def source(self) -> exp.Expression:
-        """Return the relation; where a unit is declared, its rows without one dropped and the rest capped.
+        """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped.
 
-        The rows kept of a unit are those with the least keyed hash of their declared cells: a choice that depends on the
-        unit's own rows only, not on their order nor on anyone else's.
+        The rows kept of a unit are those with the least keyed hash of their declared cells: a choice that depends on
+        the unit's own rows only, not on their order nor on anyone else's.
         """
-        if self._unit is None:
-            return _table('"source"')
-        unit = self.text(self._unit.column).sql(dialect="duckdb")
-        cells = ", ".join(_name(n) for n in sorted(self._domain))
-        return _table(
-            f'(SELECT {cells} FROM (SELECT {cells}, {unit} AS "sordino unit", '
-            f'hash({cells}, \'{_CHOICE}\') AS "sordino order" FROM "source") AS h '
-            'WHERE "sordino unit" IS NOT NULL '
-            'QUALIFY row_number() OVER (PARTITION BY "sordino unit" ORDER BY "sordino order") '
-            f"<= {self._unit.max_rows}) AS capped"
-        )
+        unit = self._held.unit
+        base = '"source"'
+        if unit is not None:
+            rows = DuckDBWords(self._held)
+            owner = rows._text(unit.column)
+            cells = ", ".join(_name(n) for n in sorted(self._held.domain))
+            base = (
+                f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS u, hash({cells}, '{_CHOICE}') AS h FROM {rows._staged(base)})"
+                f" WHERE u IS NOT NULL QUALIFY row_number() OVER (PARTITION BY u ORDER BY h) <= {unit.max_rows}) AS capped"
+            )
+        return _table(self._staged(base))
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; text other than up to 18 digits, fractions and NaN are missing."""
         kind, cell = self._cell(column)
-        if kind in _WHOLE:
-            return self.clip(_parse(f"CAST({cell} AS BIGINT)"), lower, upper)
+        if kind in _WHOLE or kind == "BOOLEAN":
+            return self._clipped(f"CAST({cell} AS BIGINT)", lower, upper)
         if kind in _LARGE:
-            return _parse(_bounded(cell, lower, upper, f"TRY_CAST({cell} AS BIGINT)"))
-        if kind == "BOOLEAN":
-            return self.clip(_parse(f"CAST({cell} AS BIGINT)"), lower, upper)
+            return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE TRY_CAST({cell} AS BIGINT) END")
         if kind in _FLOATING:
-            real = f"CAST({cell} AS DOUBLE)"
-            return _parse(
-                f"CASE WHEN {real} IS NULL OR isnan({real}) OR floor({real}) <> {real} THEN NULL "
-                + _bounds(real, lower, upper)
-                + f" ELSE {_bounded_again(f'TRY_CAST({real} AS BIGINT)', lower, upper)} END"
-            )
+            real = self._let(f"CAST({cell} AS DOUBLE)")
+            return self._whole_of(real, f"isnan({real}) OR floor({real}) <> {real}", lower, upper)
         if kind in ("VARCHAR", "ENUM"):
-            text = f"CAST({cell} AS VARCHAR)"
-            read = f"CASE WHEN regexp_full_match({text}, '{_DIGITS}') THEN TRY_CAST({text} AS BIGINT) END"
-            return self.clip(_parse(f"({read})"), lower, upper)
-        return _parse("CAST(NULL AS BIGINT)")
+            text = self._let(f"CAST({cell} AS VARCHAR)")
+            return self._clipped(
+                f"CASE WHEN regexp_full_match({text}, '{_DIGITS}') THEN TRY_CAST({text} AS BIGINT) END", lower, upper
+            )
+        return self._column("CAST(NULL AS BIGINT)")
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = f"CAST({cell} AS VARCHAR)"
-            real = f"(CASE WHEN regexp_full_match({text}, '{_DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END)"
+            text = self._let(f"CAST({cell} AS VARCHAR)")
+            real = self._let(f"CASE WHEN regexp_full_match({text}, '{_DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END")
         elif kind in _WHOLE | _LARGE | _FLOATING | {"BOOLEAN"}:
-            real = f"CAST({cell} AS DOUBLE)"
+            real = self._let(f"CAST({cell} AS DOUBLE)")
         else:
-            return _parse("CAST(NULL AS BIGINT)")
-        # step is a power of two, so dividing by it is exact but for overflow to an infinity, which is clipped
-        scaled = f"floor({real} * CAST('{float(1 / step)!r}' AS DOUBLE) + 0.5)"
-        return _parse(
-            f"CASE WHEN {real} IS NULL OR isnan({real}) THEN NULL "
-            + _bounds(scaled, lower, upper)
-            + f" ELSE {_bounded_again(f'TRY_CAST({scaled} AS BIGINT)', lower, upper)} END"
-        )
+            return self._column("CAST(NULL AS BIGINT)")
+        # step is a power of two, so multiplying by 1 / step is exact but for overflow to an infinity, which is clipped
+        scaled = self._let(f"floor({real} * CAST('{float(1 / step)!r}' AS DOUBLE) + 0.5)")
+        return self._whole_of(scaled, f"isnan({scaled})", lower, upper)
 
     def code(self, column: str, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
         """Return the cell's place among the values; `other` for any other cell that is not missing."""
@@ -100,16 +106,16 @@ class DuckDBWords:
         if values and isinstance(values[0], int):
             whole = self.integer(column, -(2**62), 2**62).sql(dialect="duckdb")
             listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
-            place = f"(list_position([{listed}], {whole}) - 1)"
-            place = f"(CASE WHEN {place} >= 0 THEN {place} END)"
+            place = self._let(f"list_position([{listed}], {whole}) - 1")
+            place = f"CASE WHEN {place} >= 0 THEN {place} END"
         else:
             listed = ", ".join(_quoted(str(v)) for v in values)
             place = f"enum_code(TRY_CAST(CAST({cell} AS VARCHAR) AS ENUM({listed})))"
-        found = f"CAST({place} AS BIGINT)"
+        found = self._let(f"CAST({place} AS BIGINT)")
         if other is None:
             return _parse(found)
-        absent = f"isnan({cell})" if kind in ("FLOAT", "DOUBLE") else "false"
-        return _parse(f"CASE WHEN {cell} IS NULL OR {absent} THEN NULL ELSE COALESCE({found}, {other}) END")
+        absent = f"{cell} IS NULL" + (f" OR isnan({cell})" if kind in ("FLOAT", "DOUBLE") else "")
+        return self._column(f"CASE WHEN {absent} THEN NULL ELSE COALESCE({found}, {other}) END")
 
     def truth(self, column: str) -> exp.Expression:
         """Return true or false: of text, t, true, y, yes, 1 and their opposites; of numbers, 1 and 0."""
@@ -117,44 +123,36 @@ class DuckDBWords:
         if kind == "BOOLEAN":
             return _parse(cell)
         if kind in ("VARCHAR", "ENUM"):
-            word = f"lower(CAST({cell} AS VARCHAR))"
-            return _parse(
+            word = self._let(f"lower(CAST({cell} AS VARCHAR))")
+            return self._column(
                 f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN true "
                 f"WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN false END"
             )
         if kind in _WHOLE | _LARGE | _FLOATING:
-            return _parse(f"CASE WHEN {cell} = 1 THEN true WHEN {cell} = 0 THEN false END")
-        return _parse("CAST(NULL AS BOOLEAN)")
+            return self._column(f"CASE WHEN {cell} = 1 THEN true WHEN {cell} = 0 THEN false END")
+        return self._column("CAST(NULL AS BOOLEAN)")
 
     def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
         """Return days since 1970-01-01, clipped; a timestamp counts by its day, text is read as 2000-01-31."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = f"CAST({cell} AS VARCHAR)"
-            day = f"(CASE WHEN regexp_full_match({text}, '[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}') THEN TRY_CAST({text} AS DATE) END)"
+            text = self._let(f"CAST({cell} AS VARCHAR)")
+            day = self._let(f"CASE WHEN regexp_full_match({text}, '{_DAY}') THEN TRY_CAST({text} AS DATE) END")
         elif kind in ("DATE", "TIMESTAMP"):
-            day = f"TRY_CAST({cell} AS DATE)"
+            day = self._let(f"TRY_CAST({cell} AS DATE)")
         else:
-            return _parse("CAST(NULL AS BIGINT)")
-        low, high = (f"DATE '{d.isoformat()}'" for d in (lower, upper))
-        kept = f"(CASE WHEN {day} < {low} THEN {low} WHEN {day} > {high} THEN {high} ELSE {day} END)"
-        return _parse(f"CAST(date_diff('day', DATE '1970-01-01', {kept}) AS BIGINT)")
+            return self._column("CAST(NULL AS BIGINT)")
+        low, high = (f"CAST('{d.isoformat()}' AS DATE)" for d in (lower, upper))
+        kept = self._let(f"CASE WHEN {day} < {low} THEN {low} WHEN {day} > {high} THEN {high} ELSE {day} END")
+        return self._column(f"CAST({kept} - CAST('1970-01-01' AS DATE) AS BIGINT)")
 
     def text(self, column: str) -> exp.Expression:
         """Return an identifier as text; a whole number held as a float reads as that number."""
-        kind, cell = self._cell(column)
-        if kind in ("FLOAT", "DOUBLE"):
-            whole = f"floor({cell}) = {cell} AND abs({cell}) < 9007199254740992"
-            return _parse(
-                f"CASE WHEN isnan({cell}) THEN NULL WHEN {whole} THEN CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) "
-                f"ELSE CAST({cell} AS VARCHAR) END"
-            )
-        return _parse(f"CAST({cell} AS VARCHAR)")
+        return _parse(self._text(column))
 
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
         """Return a whole number clipped; NULL stays NULL, as comparisons with it are not true."""
-        cell = value.sql(dialect="duckdb")
-        return _parse(f"CASE {_bounds(cell, lower, upper)} ELSE {cell} END")
+        return self._clipped(value.sql(dialect="duckdb"), lower, upper)
 
     def wide(self, value: exp.Expression) -> exp.Expression:
         """Return a whole number as HUGEINT."""
@@ -162,41 +160,81 @@ class DuckDBWords:
 
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
         """Return the bin's place: by division where all are as wide, by comparison otherwise."""
-        cell = value.sql(dialect="duckdb")
+        cell = self._let(value.sql(dialect="duckdb"))
         first, last, count = edges[0], edges[-1], len(edges) - 1
         inside = f"{cell} >= {_whole(first)} AND {cell} <= {_whole(last)}"
         width = edges[1] - first
-        if all(edges[i + 1] - edges[i] == width for i in range(count - 1)) and last - edges[-2] <= width and width > 0:
+        even = all(edges[i + 1] - edges[i] == width for i in range(count - 1))
+        if even and width > 0 and last - edges[-2] <= width:
             place = f"LEAST(({cell} - {_whole(first)}) // {_whole(width)}, {count - 1})"
-            return _parse(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
+            return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
         cuts = " ".join(f"WHEN {cell} < {_whole(e)} THEN {i}" for i, e in enumerate(edges[1:-1]))
         inner = f"CASE {cuts} ELSE {count - 1} END" if cuts else "0"
-        return _parse(f"CASE WHEN {inside} THEN CAST({inner} AS BIGINT) END")
+        return self._column(f"CASE WHEN {inside} THEN CAST({inner} AS BIGINT) END")
+
+    # ---- steps
+
+    def _let(self, text: str) -> str:
+        """Return the name of a step, computed once in the first sub-query where all that it uses has a name."""
+        if text in self._levels or _STEP.fullmatch(text):
+            return text
+        level = max((self._levels[n] + 1 for n in _STEP.findall(text)), default=0)
+        while len(self._stages) <= level:
+            self._stages.append({})
+        stage = self._stages[level]
+        if text not in stage:
+            name = f"c{len(self._levels)}_"
+            stage[text] = name
+            self._levels[name] = level
+        return stage[text]
+
+    def _column(self, text: str) -> exp.Expression:
+        return _parse(self._let(text))
+
+    def _staged(self, relation: str) -> str:
+        for i, stage in enumerate(self._stages):
+            steps = ", ".join(f"{text} AS {name}" for text, name in stage.items())
+            relation = f"(SELECT *, {steps} FROM {relation}) AS s{i}_"
+        return relation
+
+    def _clipped(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
+        cell = self._let(text)
+        return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE {cell} END")
+
+    def _whole_of(self, real: str, missing: str, lower: int, upper: int) -> exp.Expression:
+        """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail."""
+        found = (
+            f"CASE WHEN {real} IS NULL OR {missing} THEN NULL {_bounds(real, lower, upper)} "
+            f"ELSE TRY_CAST({real} AS BIGINT) END"
+        )
+        if max(abs(lower), abs(upper)) <= 2**53:
+            return self._column(found)
+        return self._clipped(found, lower, upper)  # a float cannot tell such bounds from their neighbors
+
+    def _text(self, column: str) -> str:
+        kind, cell = self._cell(column)
+        if kind in ("FLOAT", "DOUBLE"):
+            whole = f"floor({cell}) = {cell} AND abs({cell}) < 9007199254740992"
+            return self._let(
+                f"CASE WHEN isnan({cell}) THEN NULL WHEN {whole} THEN CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) "
+                f"ELSE CAST({cell} AS VARCHAR) END"
+            )
+        return self._let(f"CAST({cell} AS VARCHAR)")
 
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
-        self._domain[column]
         cell = _name(column)
-        if self._csv is None:
-            return self._physical[column], cell
-        trimmed = f"trim({cell}, chr(32) || chr(9) || chr(13))"
-        tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r") for n in self._csv.null_values)}))
-        return "VARCHAR", f"(CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END)"
+        if self._held.csv is None:
+            return self._held.physical[column], cell
+        trimmed = self._let(f"trim({cell}, chr(32) || chr(9) || chr(13))")
+        tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r") for n in self._held.csv.null_values)}))
+        return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 
 
 def _bounds(cell: str, lower: int | None, upper: int | None) -> str:
     low = "" if lower is None else f"WHEN {cell} < {_whole(lower)} THEN {_whole(lower)} "
     high = "" if upper is None else f"WHEN {cell} > {_whole(upper)} THEN {_whole(upper)}"
     return low + high
-
-
-def _bounded(cell: str, lower: int, upper: int, otherwise: str) -> str:
-    return f"CASE {_bounds(cell, lower, upper)} ELSE {otherwise} END"
-
-
-def _bounded_again(whole: str, lower: int, upper: int) -> str:
-    """Clip once more in whole numbers where a float cannot tell the bounds from their neighbors."""
-    return whole if max(abs(lower), abs(upper)) <= 2**53 else _bounded(whole, lower, upper, whole)
 
 
 def _whole(number: int) -> str:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
 
-__all__ = ["CertifiedProbability", "as_fraction", "bernoulli", "exp_bounds", "odds_bounds", "settle"]
+__all__ = ["CertifiedProbability", "as_fraction", "bernoulli", "directed", "exp_bounds", "odds_bounds", "settle"]
 
 _WORD = 64
 _ZERO, _ONE = Decimal(0), Decimal(1)
@@ -121,6 +121,21 @@ def settle(p: CertifiedProbability, *, known: int, rng: Rng) -> bool:
         known += step
 
 
+@lru_cache(maxsize=256)
+def directed(precision: int) -> tuple[Context, Context]:
+    """Return Decimal contexts of `precision` digits that round down and up; the thread's own context is never used."""
+    down = Context(prec=precision, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+    up = Context(prec=precision, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+    return down, up
+
+
+def as_fraction(value: Fraction | int, name: str) -> Fraction:
+    """Return `value` as a Fraction, refusing floats: their shortest decimal is for the caller to state."""
+    if isinstance(value, bool) or not isinstance(value, Fraction | int):
+        raise DeclarationError(f"{name} must be a Fraction or an int, not {type(value).__name__}")
+    return Fraction(value)
+
+
 def exp_bounds(gamma: Fraction, precision: int) -> tuple[Decimal, Decimal]:
     """Return Decimals of `precision` digits with lower <= exp(-gamma) <= upper, for gamma >= 0.
 
@@ -129,7 +144,7 @@ def exp_bounds(gamma: Fraction, precision: int) -> tuple[Decimal, Decimal]:
     """
     if not gamma:
         return _ONE, _ONE
-    context = _floor(precision)
+    context, _ = directed(precision)
     x = context.divide(Decimal(gamma.numerator), Decimal(gamma.denominator))
     power = context.exp(context.minus(x))
     shrink = max(context.subtract(_ONE, context.subtract(context.next_plus(x), x)), _ZERO)
@@ -139,7 +154,7 @@ def exp_bounds(gamma: Fraction, precision: int) -> tuple[Decimal, Decimal]:
 
 def odds_bounds(lower: Decimal, upper: Decimal, precision: int) -> tuple[Decimal, Decimal]:
     """Return bounds of q / (1 + q), which rises with q, for lower <= q <= upper."""
-    down, up = _floor(precision), _ceiling(precision)
+    down, up = directed(precision)
     return down.divide(lower, up.add(_ONE, lower)), up.divide(upper, down.add(_ONE, upper))
 
 
@@ -158,21 +173,5 @@ def _certain_bits(bounds: Callable[[int], tuple[Decimal, Decimal]], *, mirrored:
 def _ratio_bounds(numerator: int, denominator: int, precision: int) -> tuple[Decimal, Decimal]:
     """Return numerator / denominator rounded down and up to `precision` digits."""
     over, under = Decimal(numerator), Decimal(denominator)
-    return _floor(precision).divide(over, under), _ceiling(precision).divide(over, under)
-
-
-@lru_cache(maxsize=256)
-def _floor(precision: int) -> Context:
-    return Context(prec=precision, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-
-
-@lru_cache(maxsize=256)
-def _ceiling(precision: int) -> Context:
-    return Context(prec=precision, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-
-
-def as_fraction(value: Fraction | int, name: str) -> Fraction:
-    """Return `value` as a Fraction, refusing floats: their shortest decimal is for the caller to state."""
-    if isinstance(value, bool) or not isinstance(value, Fraction | int):
-        raise DeclarationError(f"{name} must be a Fraction or an int, not {type(value).__name__}")
-    return Fraction(value)
+    down, up = directed(precision)
+    return down.divide(over, under), up.divide(over, under)

@@ -18,7 +18,15 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.noise.bernoulli import CertifiedProbability, as_fraction, bernoulli, exp_bounds, odds_bounds, settle
+from sordino.noise.bernoulli import (
+    CertifiedProbability,
+    as_fraction,
+    bernoulli,
+    directed,
+    exp_bounds,
+    odds_bounds,
+    settle,
+)
 from sordino.noise.rng import Rng
 
 __all__ = ["discrete_gaussian", "discrete_laplace"]
@@ -153,7 +161,8 @@ def _laplace_plan(scale: Fraction) -> _LaplacePlan:
 
     def nonzero(precision: int) -> tuple[Decimal, Decimal]:
         lower, upper = odds_bounds(*exp_bounds(rate, precision), precision)
-        return lower * 2, upper * 2
+        down, up = directed(precision)
+        return down.add(lower, lower), up.add(upper, upper)
 
     coins = (*digits, overflow, CertifiedProbability.certify(nonzero))
     return _LaplacePlan(coins, tuple(c.digits(_COIN_BITS) for c in coins), Struct(f"<{len(coins)}HB"))
@@ -240,12 +249,12 @@ def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int) -> Integers:
     table = _gaussian_table(sigma_squared)
     lead = rng.words(count, np.uint16)
     magnitude = table.guide[lead].astype(np.int64)
-    open_ = np.flatnonzero(magnitude < 0)
-    words = rng.words(len(open_), np.uint64) >> np.uint64(16) | lead[open_].astype(np.uint64) << np.uint64(48)
+    undecided = np.flatnonzero(magnitude < 0)
+    words = rng.words(len(undecided), np.uint64) >> np.uint64(16) | lead[undecided].astype(np.uint64) << np.uint64(48)
     places = np.searchsorted(table.rising, words, side="right")
-    magnitude[open_] = len(table.rising) - places
+    magnitude[undecided] = len(table.rising) - places
     for i in np.flatnonzero(table.rising[places - 1] == words).tolist():
-        magnitude[open_[i]] = _gaussian_settle(sigma_squared, int(words[i]), rng)
+        magnitude[undecided[i]] = _gaussian_settle(sigma_squared, int(words[i]), rng)
     return _signed(magnitude, rng)
 
 

@@ -98,9 +98,10 @@ class Resolved:
 
         chosen = [exp.alias_(k.build(on), f"k{i}") for i, k in enumerate(self.keys)]
         chosen += [exp.alias_(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
-        made = exp.Select(expressions=chosen).from_(on.source())
-        if self.condition is not None:
-            made = made.where(self.condition.build(on))
+        condition = None if self.condition is None else self.condition.build(on)
+        made = exp.Select(expressions=chosen).from_(on.source())  # last: by now every step has its name
+        if condition is not None:
+            made = made.where(condition)
         if self.keys:
             made = made.group_by(*(exp.Literal.number(i + 1) for i in range(len(self.keys))))
         return made
