@@ -32,8 +32,14 @@ class Primitives(Protocol):
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return floor(cell / step + 1/2) as a 64-bit whole number clipped to [lower, upper]; step is a power of two."""
 
-    def code(self, column: str, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the cell's place in `values`, from 0; `other` for any other cell that is not missing."""
+    def held(self, column: str, *, whole: bool) -> exp.Expression:
+        """Return a category's cell as text, or as a whole number where `whole`."""
+
+    def place(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the place of a held cell among `values`, from 0; `other` for any other cell that is not missing."""
+
+    def keep(self, condition: exp.Expression) -> None:
+        """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""
 
     def truth(self, column: str) -> exp.Expression:
         """Return the cell as true or false."""

@@ -10,12 +10,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.errors import DeclarationError
 from sordino.estimate import Estimate, estimate_from_dict
-from sordino.loss import Event, Loss, exact, loss_from, shown
+from sordino.loss import ZCDP, Event, Loss, exact, loss_from, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -234,12 +235,12 @@ class Release:
     def _height(self) -> int:
         return len(self.keys[0].labels) if self.keys else 1
 
-    def _rows(self, columns: list[Sequence[Any]], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def _rows(self, columns: Sequence[Sequence[Any]], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
         named = list(zip(names or [o.name for o in self.outputs], columns, strict=True))
         keys = [(k.name, k.labels) for k in self.keys]
         return [{n: c[i] for n, c in (*keys, *named)} for i in range(self._height())]
 
-    def _shaped(self, columns: list[Sequence[Any]]) -> Any:
+    def _shaped(self, columns: Sequence[Sequence[Any]]) -> Any:
         if self.keys:
             return _arrow(self.columns, self._rows(columns))
         if len(columns) == 1:
@@ -247,16 +248,15 @@ class Release:
         return {o.name: c[0] for o, c in zip(self.outputs, columns, strict=True)}
 
 
-def loss_to_dict(loss: Loss) -> dict[str, str]:
-    """Return a loss as exact text, such as {"epsilon": "0.5"}."""
-    amounts = {n: shown(a) for n, a in loss.amounts().items()}
-    target = getattr(loss, "delta", None)
-    if "rho" in amounts and target is not None:
-        amounts["at_delta"] = shown(target)
+def loss_to_dict(loss: Loss) -> dict[str, float | str]:
+    """Return a loss as JSON numbers, such as {"epsilon": 0.5}; as text where no short decimal says it, as in "1/3"."""
+    amounts = {n: _number(a) for n, a in loss.amounts().items()}
+    if isinstance(loss, ZCDP) and loss.delta is not None:
+        amounts["at_delta"] = _number(loss.delta)
     return amounts
 
 
-def loss_from_dict(data: dict[str, str]) -> Loss:
+def loss_from_dict(data: dict[str, float | str]) -> Loss:
     """Return the loss that `loss_to_dict` wrote."""
     amounts = {n: exact(t, name=n) for n, t in data.items() if n != "at_delta"}
     return loss_from(amounts, delta=exact(data["at_delta"], name="delta") if "at_delta" in data else None)
@@ -273,6 +273,11 @@ def show_number(value: float) -> str:
     places = max(0, 5 - max(0, math.floor(math.log10(abs(value)))))
     text = f"{value:,.{min(places, 12)}f}"
     return text.rstrip("0").rstrip(".") if places and "." in text else f"{value:,.1f}"
+
+
+def _number(amount: Fraction) -> float | str:
+    near = float(amount)
+    return near if exact(near, name="amount") == amount else shown(amount)
 
 
 def _label(label: Label) -> str:

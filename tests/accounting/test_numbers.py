@@ -63,11 +63,15 @@ def test_best_epsilon_mixes_certificates_with_the_rest_and_takes_their_delta_fir
 def test_delta_of_is_never_below_the_exact_delta_of_a_gaussian() -> None:
     for sigma in (0.5, 1.0, 4.0, 30.0):
         for epsilon in (0.0, 0.1, 1.0, 5.0):
-            near, far = (0.5 * math.erfc(-x / 2**0.5) for x in (0.5 / sigma - epsilon * sigma, -0.5 / sigma - epsilon * sigma))
+            near, far = (
+                0.5 * math.erfc(-x / 2**0.5) for x in (0.5 / sigma - epsilon * sigma, -0.5 / sigma - epsilon * sigma)
+            )
             assert near - math.exp(epsilon) * far <= delta_of(Fraction(1) / Fraction(2 * sigma**2), epsilon)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.001, 1e-9), (0.1, 1e-5), (1, 1e-6), (10, 1e-12), (500, 0.01), (0, 0.1)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.001, 1e-9), (0.1, 1e-5), (1, 1e-6), (10, 1e-12), (500, 0.01), (0, 0.1)]
+)
 def test_rho_for_is_the_largest_that_converts_back(epsilon: float, delta: float) -> None:
     rho = rho_for(epsilon, delta)
     assert epsilon_of(rho, delta) <= epsilon
@@ -80,7 +84,12 @@ def test_conversions_at_the_edges() -> None:
     assert delta_of(0, 0) == 0
     assert 0 < delta_of(1e-9, 100) <= 1e-300
     assert delta_of(1000, 0) <= 1
-    for wrong in (lambda: epsilon_of(1, 0), lambda: epsilon_of(-1, 0.1), lambda: rho_for(-1, 0.1), lambda: delta_of(1, -1)):
+    for wrong in (
+        lambda: epsilon_of(1, 0),
+        lambda: epsilon_of(-1, 0.1),
+        lambda: rho_for(-1, 0.1),
+        lambda: delta_of(1, -1),
+    ):
         with pytest.raises(DeclarationError):
             wrong()
 
@@ -113,7 +122,9 @@ def law(sigma_squared: Fraction) -> Callable[[int], float]:
     return lambda t: math.fsum(p for x, p in table.items() if x > t)
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "shift"), [(1, 1e-5, 1), (2, 1e-6, 1), (0.5, 1e-6, 3), (10, 1e-6, 1), (1, 1e-5, 7)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "shift"), [(1, 1e-5, 1), (2, 1e-6, 1), (0.5, 1e-6, 3), (10, 1e-6, 1), (1, 1e-5, 7)]
+)
 def test_calibrated_discrete_gaussian_holds_by_brute_force(epsilon: float, delta: float, shift: int) -> None:
     variance = calibrate_gaussian(epsilon, delta, shift=shift, law=law)
     table = pmf(variance)

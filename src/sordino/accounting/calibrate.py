@@ -40,9 +40,7 @@ def discrete_gaussian_delta(epsilon: Number, *, shift: int, sigma_squared: Fract
     return min(1.0, max(0.0, near - grown) + _SLACK * (near + grown))
 
 
-def calibrate_gaussian(
-    epsilon: Number, delta: Number, *, shift: int, law: Callable[[Fraction], UpperTail]
-) -> Fraction:
+def calibrate_gaussian(epsilon: Number, delta: Number, *, shift: int, law: Callable[[Fraction], UpperTail]) -> Fraction:
     """Return the least sigma^2, rounded up at seven digits, at which the discrete Gaussian is (epsilon, delta)-DP.
 
     `law(sigma_squared)` returns the upper tail t -> P[X > t] of that discrete Gaussian. The value returned has itself

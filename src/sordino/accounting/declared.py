@@ -61,7 +61,9 @@ def accept_amended(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 def table_among(name: str, known: Mapping[str, Any]) -> None:
     """Raise DeclarationError unless a table of this name is declared."""
     if name not in known:
-        raise DeclarationError(f"no table {name!r} is declared in this ledger, so none can be amended; {nearest(name, known)}")
+        raise DeclarationError(
+            f"no table {name!r} is declared in this ledger, so none can be amended; {nearest(name, known)}"
+        )
 
 
 def _protected(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None]:

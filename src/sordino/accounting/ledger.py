@@ -267,7 +267,9 @@ class Ledger:
             for old, new in (renamed or {}).items():
                 declared.table_among(old, tables)
                 if new in tables:
-                    raise DeclarationError(f"table {old!r} cannot be renamed {new!r}: that name is declared; use another")
+                    raise DeclarationError(
+                        f"table {old!r} cannot be renamed {new!r}: that name is declared; use another"
+                    )
                 tables[new] = tables.pop(old)
             if renamed:
                 payload["renamed"] = dict(renamed)
@@ -357,7 +359,6 @@ class Ledger:
             mark="none" if self.mark is None else "missing" if seen is None else "agrees",
             predecessor=books.predecessor,
         )
-
 
 
 def _check_text(text: object, *, name: str, empty: bool) -> None:

@@ -103,9 +103,13 @@ def predecessor(directory: Path, lay: str) -> Seen | None:
 
 
 def _opened(path: Path) -> int | None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return os.open(path, flags, 0o600)
     except OSError:
         return None
 

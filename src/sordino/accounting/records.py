@@ -125,7 +125,9 @@ def canonical(value: object) -> str:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
-        raise DeclarationError("a ledger holds plain data only: text, whole numbers, lists and tables of them") from None
+        raise DeclarationError(
+            "a ledger holds plain data only: text, whole numbers, lists and tables of them"
+        ) from None
 
 
 def hash_of(text: str) -> str:

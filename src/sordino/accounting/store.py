@@ -100,11 +100,12 @@ def created(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> 
 
     It is built beside its place and renamed into it, so a crash leaves no half of a ledger. The caller holds the lock.
     """
-    if any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal")):
+    logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
+    if any(log.exists() and log.stat().st_size for log in logs):
         rule = f"the ledger {path} is missing but its write-ahead log is there"
         raise LedgerError(f"{rule}; put the ledger back, or move the log away to begin anew")
     draft = path.with_name(path.name + "-new")
-    for leftover in (draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):
+    for leftover in (*logs, draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):
         leftover.unlink(missing_ok=True)
     db = sqlite3.connect(draft, isolation_level=None)
     try:
@@ -139,7 +140,11 @@ def connected(path: Path) -> sqlite3.Connection:
     if wrong is not None:
         raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
     db = sqlite3.connect(
-        path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, check_same_thread=False, timeout=_PATIENCE
+        path.absolute().as_uri() + "?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=_PATIENCE,
     )
     try:
         for setting in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1", "trusted_schema = 0"):

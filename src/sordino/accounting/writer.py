@@ -59,7 +59,13 @@ class Writer:
         self._inode: tuple[int, int] | None = None
         self._process = os.getpid()
         self._closed = False
-        _LIVE.add(self)
+        with _FORK:
+            _LIVE.add(self)
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # nothing to close where the constructor failed; a cursor cache keeps files open
+            self._closed = True
+            self._park()
 
     def write(self, job: Callable[[Transaction], T]) -> T:
         """Return what `job` returns once its transaction is durable; raise what it raises, nothing written."""
@@ -194,8 +200,9 @@ def begin(place: Path, *, cap: Loss, mark: Path | None, time: str) -> None:
             if place.exists():
                 return
             identity, lay = secrets.token_hex(16), str(place)
+            older = predecessor(marks_directory(), lay) if mark is None else None  # reads marks: before one is held
             with held(mark if mark is not None else marks_directory() / identity) as new:
-                before = predecessor(marks_directory(), lay) if mark is None else new.seen
+                before = older if mark is None else new.seen
                 if before is not None and before.path != lay:
                     raise LedgerError(f"the mark {mark} belongs to the ledger {before.path}; give each ledger its own")
                 told = None if before is None else {"ledger": before.ledger, "seq": before.seq}
@@ -233,7 +240,8 @@ def _before_fork() -> None:
     _PARKED.extend(sorted(_LIVE, key=id))
     for writer in _PARKED:
         writer._mutex.acquire()
-        writer._park()
+        with suppress(Exception):  # a fork goes on whatever happens here, and must find its locks taken
+            writer._park()
 
 
 def _after_fork() -> None:

@@ -76,10 +76,19 @@ class DuckDBEngine:
         self._csv = source.csv if isinstance(source, Source) else None
         self._connection = self._connected(source)
         physical = self._schema()
+        for name in physical:
+            if name.lower().startswith("sordino_"):
+                raise DeclarationError(
+                    f"column {name!r}: names that start with sordino_ are kept for ourselves; rename it"
+                )
         for name in domain:
             if name not in physical:
                 hint = nearest(name, physical)
                 raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
+            if name.lower().startswith("sordino_"):
+                raise DeclarationError(
+                    f"column {name!r}: names that start with sordino_ are kept for ourselves; rename it"
+                )
             if physical[name] not in _READABLE:
                 raise DeclarationError(
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "

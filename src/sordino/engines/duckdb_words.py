@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sordino.domain import Domain
 from sordino.neighbors import PrivacyUnit
@@ -25,7 +25,7 @@ _FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
 _DIGITS = "[+-]?[0-9]{1,18}"
 _DECIMAL = r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_STEP = re.compile(r"\bc[0-9]+_\b")
+_STEP = re.compile(r"\bsordino_[0-9]+_\b")
 _CHOICE = "sordino"  # public: keys the choice of a unit's rows
 
 
@@ -42,7 +42,7 @@ class Held:
 class DuckDBWords:
     """Build the cells of one SELECT over one table.
 
-    Each step that is used more than once is named in a sub-query (`c0`, `c1`, ...), so that the text stays as long as the
+    Each step that is used more than once is named in a sub-query (`sordino_0_`, ...), so that the text stays as long as the
     question and no cell is computed twice. Take a new one for each SELECT, and `source()` last.
     """
 
@@ -50,6 +50,8 @@ class DuckDBWords:
         self._held = held
         self._stages: list[dict[str, str]] = []
         self._levels: dict[str, int] = {}
+        self._conditions: list[tuple[int, str]] = []
+        self._floor = 0
 
     def source(self) -> exp.Expression:
         """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped.
@@ -64,8 +66,10 @@ class DuckDBWords:
             owner = rows._text(unit.column)
             cells = ", ".join(_name(n) for n in sorted(self._held.domain))
             base = (
-                f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS u, hash({cells}, '{_CHOICE}') AS h FROM {rows._staged(base)})"
-                f" WHERE u IS NOT NULL QUALIFY row_number() OVER (PARTITION BY u ORDER BY h) <= {unit.max_rows}) AS capped"
+                f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS sordino_unit, "
+                f"hash({cells}, '{_CHOICE}') AS sordino_order FROM {rows._staged(base)})"
+                f" WHERE sordino_unit IS NOT NULL QUALIFY "
+                f"row_number() OVER (PARTITION BY sordino_unit ORDER BY sordino_order) <= {unit.max_rows}) AS sordino_capped"
             )
         return _table(self._staged(base))
 
@@ -73,14 +77,14 @@ class DuckDBWords:
         """Return a whole number, clipped; text other than up to 18 digits, fractions and NaN are missing."""
         kind, cell = self._cell(column)
         if kind in _WHOLE or kind == "BOOLEAN":
-            return self._clipped(f"CAST({cell} AS BIGINT)", lower, upper)
+            return self._clipped(cell if kind == "BIGINT" else f"CAST({cell} AS BIGINT)", lower, upper)
         if kind in _LARGE:
             return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE TRY_CAST({cell} AS BIGINT) END")
         if kind in _FLOATING:
-            real = self._let(f"CAST({cell} AS DOUBLE)")
+            real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
             return self._whole_of(real, f"isnan({real}) OR floor({real}) <> {real}", lower, upper)
         if kind in ("VARCHAR", "ENUM"):
-            text = self._let(f"CAST({cell} AS VARCHAR)")
+            text = cell if kind == "VARCHAR" else self._let(f"CAST({cell} AS VARCHAR)")
             return self._clipped(
                 f"CASE WHEN regexp_full_match({text}, '{_DIGITS}') THEN TRY_CAST({text} AS BIGINT) END", lower, upper
             )
@@ -90,32 +94,38 @@ class DuckDBWords:
         """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = self._let(f"CAST({cell} AS VARCHAR)")
+            text = cell if kind == "VARCHAR" else self._let(f"CAST({cell} AS VARCHAR)")
             real = self._let(f"CASE WHEN regexp_full_match({text}, '{_DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END")
         elif kind in _WHOLE | _LARGE | _FLOATING | {"BOOLEAN"}:
-            real = self._let(f"CAST({cell} AS DOUBLE)")
+            real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
         else:
             return self._column("CAST(NULL AS BIGINT)")
         # step is a power of two, so multiplying by 1 / step is exact but for overflow to an infinity, which is clipped
         scaled = self._let(f"floor({real} * CAST('{float(1 / step)!r}' AS DOUBLE) + 0.5)")
         return self._whole_of(scaled, f"isnan({scaled})", lower, upper)
 
-    def code(self, column: str, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the cell's place among the values; `other` for any other cell that is not missing."""
+    def held(self, column: str, *, whole: bool) -> exp.Expression:
+        """Return a category's cell as text, or as a whole number."""
+        if whole:
+            return self.integer(column, -(2**62), 2**62)
         kind, cell = self._cell(column)
+        if kind == "VARCHAR":
+            return _parse(cell)
+        absent = f"CASE WHEN NOT isnan({cell}) THEN {cell} END" if kind in ("FLOAT", "DOUBLE") else cell
+        return self._column(f"CAST({absent} AS VARCHAR)")
+
+    def place(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the place among the values of what `held` returned; `other` for any other that is not missing."""
+        at = cell.sql(dialect="duckdb")
         if values and isinstance(values[0], int):
-            whole = self.integer(column, -(2**62), 2**62).sql(dialect="duckdb")
             listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
-            place = self._let(f"list_position([{listed}], {whole}) - 1")
-            place = f"CASE WHEN {place} >= 0 THEN {place} END"
+            found = f"NULLIF(list_position([{listed}], {at}), 0) - 1"
         else:
             listed = ", ".join(_quoted(str(v)) for v in values)
-            place = f"enum_code(TRY_CAST(CAST({cell} AS VARCHAR) AS ENUM({listed})))"
-        found = self._let(f"CAST({place} AS BIGINT)")
+            found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest
         if other is None:
             return _parse(found)
-        absent = f"{cell} IS NULL" + (f" OR isnan({cell})" if kind in ("FLOAT", "DOUBLE") else "")
-        return self._column(f"CASE WHEN {absent} THEN NULL ELSE COALESCE({found}, {other}) END")
+        return _parse(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
 
     def truth(self, column: str) -> exp.Expression:
         """Return true or false: of text, t, true, y, yes, 1 and their opposites; of numbers, 1 and 0."""
@@ -136,7 +146,7 @@ class DuckDBWords:
         """Return days since 1970-01-01, clipped; a timestamp counts by its day, text is read as 2000-01-31."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = self._let(f"CAST({cell} AS VARCHAR)")
+            text = cell if kind == "VARCHAR" else self._let(f"CAST({cell} AS VARCHAR)")
             day = self._let(f"CASE WHEN regexp_full_match({text}, '{_DAY}') THEN TRY_CAST({text} AS DATE) END")
         elif kind in ("DATE", "TIMESTAMP"):
             day = self._let(f"TRY_CAST({cell} AS DATE)")
@@ -176,30 +186,45 @@ class DuckDBWords:
 
     def _let(self, text: str) -> str:
         """Return the name of a step, computed once in the first sub-query where all that it uses has a name."""
-        if text in self._levels or _STEP.fullmatch(text):
-            return text
-        level = max((self._levels[n] + 1 for n in _STEP.findall(text)), default=0)
+        if _STEP.fullmatch(text) or (text.startswith('"') and text.endswith('"') and '"' not in text[1:-1]):
+            return text  # a step, or a column as it is
+        for stage in self._stages:
+            if text in stage:
+                return stage[text]
+        level = max((self._levels.get(n, -1) + 1 for n in _STEP.findall(text)), default=0)
+        level = max(level, self._floor)
         while len(self._stages) <= level:
             self._stages.append({})
-        stage = self._stages[level]
-        if text not in stage:
-            name = f"c{len(self._levels)}_"
-            stage[text] = name
-            self._levels[name] = level
-        return stage[text]
+        name = f"sordino_{len(self._levels)}_"
+        self._stages[level][text] = name
+        self._levels[name] = level
+        return name
 
     def _column(self, text: str) -> exp.Expression:
         return _parse(self._let(text))
 
     def _staged(self, relation: str) -> str:
-        for i, stage in enumerate(self._stages):
-            steps = ", ".join(f"{text} AS {name}" for text, name in stage.items())
-            relation = f"(SELECT *, {steps} FROM {relation}) AS s{i}_"
+        """Return the relation with each stage's steps, the conditions in their places between them."""
+        for i in range(len(self._stages) + 1):
+            for level, condition in self._conditions:
+                if level == i:
+                    relation = f"(SELECT * FROM {relation} WHERE {condition}) AS sordino_w{i}"
+            if i < len(self._stages) and self._stages[i]:
+                steps = ", ".join(f"{text} AS {name}" for text, name in self._stages[i].items())
+                relation = f"(SELECT *, {steps} FROM {relation}) AS sordino_s{i}"
         return relation
 
     def _clipped(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
         cell = self._let(text)
-        return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE {cell} END")
+        if lower is None or upper is None:
+            return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE {cell} END")
+        inside = f"WHEN {cell} BETWEEN {_whole(lower)} AND {_whole(upper)} THEN {cell}"  # first: it is the common case
+        return self._column(f"CASE {inside} {_bounds(cell, lower, upper)} END")
+
+    def keep(self, condition: exp.Expression) -> None:
+        """Keep only rows that meet `condition`; steps named from now on are computed for those alone."""
+        self._conditions.append((len(self._stages), condition.sql(dialect="duckdb")))
+        self._floor = len(self._stages)
 
     def _whole_of(self, real: str, missing: str, lower: int, upper: int) -> exp.Expression:
         """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail."""
@@ -258,8 +283,7 @@ def _parse(text: str) -> exp.Expression:
 def _parsed(text: str) -> exp.Expression:
     from sqlglot import parse_one
 
-    tree: exp.Expression = parse_one(text, dialect="duckdb")
-    return tree
+    return cast("exp.Expression", parse_one(text, dialect="duckdb"))
 
 
 def _table(text: str) -> exp.Expression:

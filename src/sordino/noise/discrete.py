@@ -127,7 +127,7 @@ class _LaplacePlan:
 
 @dataclass(frozen=True, slots=True)
 class _GaussianTable:
-    """Floors of P(|X| > k) 2^64 in rising order after a 0; and |X| for each leading 16 bits, -1 where they leave it open."""
+    """Floors of P(|X| > k) 2^64, rising, after a 0; and |X| by the leading 16 bits, -1 where they leave it open."""
 
     rising: np.ndarray[Any, np.dtype[np.uint64]]
     guide: np.ndarray[Any, np.dtype[np.int32]]
@@ -259,7 +259,7 @@ def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int) -> Integers:
 
 
 def _gaussian_settle(sigma_squared: Fraction, word: int, rng: Rng) -> int:
-    """Return #{k : U < P(|X| > k)} for a uniform U whose first 64 bits are `word`, drawing bits until all are decided."""
+    """Return #{k : U < P(|X| > k)} for a uniform U that begins with `word`, drawing bits until all are decided."""
     known = 64
     while True:
         word, known = word << 64 | rng.bits(64), known + 64
@@ -303,7 +303,7 @@ def _survival_floors(sigma_squared: Fraction, count: int) -> list[int]:
 
 
 def _quotients(low: list[int], high: list[int], *, beyond: int, count: int) -> list[int] | None:
-    """Return floor(2^count (2 sum_{j>k} w_j) / (w_0 + 2 sum_{j>0} w_j)) where positive, or None if the bounds differ."""
+    """Return floor(2^count 2 sum_{j>k} w_j / (w_0 + 2 sum_{j>0} w_j)) where positive, None if the bounds differ."""
     least, most = 0, 2 * beyond
     tails = []
     for below, above in zip(reversed(low[1:]), reversed(high[1:]), strict=True):

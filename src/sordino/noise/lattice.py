@@ -17,7 +17,7 @@ def grid(resolution: Fraction | int) -> Fraction:
     """Return the largest power of two that is at most `resolution`.
 
     A power of two because doubles hold its multiples exactly (decimal grids misplace cents). Raises DeclarationError
-    unless resolution > 0. Mironov 2012, On significance of the least significant bits, section 5.2 (the lattice).
+    unless resolution > 0. Mironov 2012, On significance of the least significant bits, section 5.
 
     >>> grid(Fraction(1, 100)), grid(Fraction(1)), grid(Fraction(1000))
     (Fraction(1, 128), Fraction(1, 1), Fraction(512, 1))

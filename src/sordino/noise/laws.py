@@ -65,7 +65,7 @@ class DiscreteLaplace:
         return 0.5 * float(self._tail(t, _DIGITS)[1])
 
     def tail(self, t: int) -> float:
-        """Return P(|X| > t) = 2 q^(t+1) / (1 + q), rounded up: never below the true value, 1e-15 relative above it at most.
+        """Return P(|X| > t) = 2 q^(t+1) / (1 + q), rounded up: from the true value to 1e-15 relative above it.
 
         >>> DiscreteLaplace(Fraction(2)).tail(6) <= 0.05 < DiscreteLaplace(Fraction(2)).tail(5)
         True
@@ -105,7 +105,8 @@ class DiscreteLaplace:
         down, up = directed(precision)
         q_low, q_high = exp_bounds(1 / self.scale, precision)
         low, high = exp_bounds((t + 1) / self.scale, precision)
-        return down.divide(down.add(low, low), up.add(_ONE, q_high)), up.divide(up.add(high, high), down.add(_ONE, q_low))
+        least = down.divide(down.add(low, low), up.add(_ONE, q_high))
+        return least, up.divide(up.add(high, high), down.add(_ONE, q_low))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class DiscreteGaussian:
         summed likewise below sigma = 2, and is sqrt(2 pi sigma^2) from there on: by Poisson summation it is that
         times 1 + 2 sum_m exp(-2 pi^2 sigma^2 m^2), and the sum is under 1e-34.
 
-        Paper: Canonne, Kamath, Steinke 2020, section 2.3 (Poisson summation) and proposition 25 (tails).
+        Paper: Canonne, Kamath, Steinke 2020, section 2 (the normaliser by Poisson summation; tails).
 
         >>> f"{DiscreteGaussian(Fraction(1)).upper_tail(7):.9e}"
         '5.053299111e-15'
@@ -203,7 +204,7 @@ def two_laplace_tail(a: Any, b: Any, t: Any) -> Any:
     e^(-t/a) (1 + t / (2a)) at a = b, and b = 0 leaves e^(-t/a). The second form has no cancellation.
 
     Scales a, b >= 0 (DeclarationError otherwise; NaN too), t in the same unit; 1 for t < 0. Kotz, Kozubowski,
-    Podgorski 2001, The Laplace distribution and generalizations, section 2.3.
+    Podgorski 2001, The Laplace distribution and generalizations, chapter 2.
 
     >>> float(two_laplace_tail(1.0, 0.0, 0.0)), round(float(two_laplace_tail(2.0, 2.0, 4.0)), 6)
     (1.0, 0.270671)
@@ -215,8 +216,9 @@ def two_laplace_tail(a: Any, b: Any, t: Any) -> Any:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = bound / small * ((large - small) / large)
         phi = np.where(z > 0, -np.expm1(-z) / z, 1.0)
-        tail = np.exp(-bound / large) * (1 + np.where(small > 0, small / (large + small) * (bound / large) * phi, 0.0))
-    tail = np.where(large > 0, tail, 0.0)
+        depth = bound / large
+        tail = np.exp(-depth) * (1 + np.where(small > 0, small / (large + small) * depth * phi, 0.0))
+    tail = np.where((large > 0) & (depth < math.inf), tail, 0.0)
     return np.where(bound < 0, 1.0, np.minimum(tail, 1.0))[()]
 
 
@@ -295,10 +297,9 @@ def _integrated_tail(variance: Fraction, t: int) -> float:
 
 def _miss(confidence: float | Fraction) -> Fraction:
     """Return 1 - confidence as a Fraction, a float by its shortest decimal."""
-    exact = Fraction(repr(float(confidence))) if isinstance(confidence, float) else as_fraction(confidence, "confidence")
-    if not 0 < exact < 1:
+    if not 0 < confidence < 1:
         raise DeclarationError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
-    return 1 - exact
+    return 1 - Fraction(repr(float(confidence)) if isinstance(confidence, float) else confidence)
 
 
 def _not_negative(value: Fraction | int, name: str) -> Fraction:

@@ -39,7 +39,17 @@ class Rng:
     AES-256 is a pseudorandom permutation (NIST SP 800-38A, section 6.5; at most 2^26 blocks a key).
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_lock", "_pid", "_position", "_private", "_rekey_after", "_since", "_stream")
+    __slots__ = (
+        "__weakref__",
+        "_buffer",
+        "_lock",
+        "_pid",
+        "_position",
+        "_private",
+        "_rekey_after",
+        "_since",
+        "_stream",
+    )
 
     _buffer: bytes
     _position: int
@@ -124,7 +134,7 @@ class Rng:
         return int.from_bytes(self.bytes((count + 7) >> 3), "little") >> (-count & 7)
 
     def below(self, bound: int) -> int:
-        """Return an integer exactly uniform in [0, bound), by rejection of too large draws (two tries at most, on average).
+        """Return an integer exactly uniform in [0, bound), rejecting draws too large (two tries on average at most).
 
         >>> 0 <= Rng.seeded(1).below(6) < 6
         True
@@ -141,7 +151,7 @@ class Rng:
         """Return `count` multiples of 2^-53 uniform in [0, 1), to generate data sets with.
 
         Not for mechanisms: a float made from this reveals in its low bits what it hides in its high ones
-        (Mironov 2012, section 3).
+        (Mironov 2012, On significance of the least significant bits).
 
         >>> Rng.seeded(1).uniform_doubles(4).shape
         (4,)

@@ -93,18 +93,35 @@ class Resolved:
         return part.sensitivity(neighbors, cells=self.cells, droppable=droppable)
 
     def select(self, on: Primitives) -> exp.Select:
-        """Return the SQL tree: one scan for all parts."""
+        """Return the SQL tree: one scan for all parts, columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
         from sqlglot import exp
 
+        if self.condition is not None:
+            on.keep(self.condition.build(on))  # first: what follows is computed for the rows kept alone
         chosen = [exp.alias_(k.build(on), f"k{i}") for i, k in enumerate(self.keys)]
         chosen += [exp.alias_(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
-        condition = None if self.condition is None else self.condition.build(on)
         made = exp.Select(expressions=chosen).from_(on.source())  # last: by now every step has its name
-        if condition is not None:
-            made = made.where(condition)
         if self.keys:
-            made = made.group_by(*(exp.Literal.number(i + 1) for i in range(len(self.keys))))
-        return made
+            made = made.group_by(*_ordinals(len(self.keys)))
+        return self._by_code(made, on) if any(k.code for k in self.keys) else made
+
+    def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
+        """Return the SQL tree that makes codes of the raw cells that rows were grouped by, and adds those groups up."""
+        from sqlglot import exp
+
+        chosen: list[Any] = []
+        for i, key in enumerate(self.keys):
+            cell = exp.column(f"k{i}")
+            chosen.append(exp.alias_(cell if key.code is None else key.code(on, cell), f"k{i}"))
+        chosen += [exp.alias_(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
+        made = exp.Select(expressions=chosen).from_(cells.subquery("sordino_cells"))
+        return made.group_by(*_ordinals(len(self.keys)))
+
+
+def _ordinals(count: int) -> list[exp.Expression]:
+    from sqlglot import exp
+
+    return [exp.Literal.number(i + 1) for i in range(count)]
 
 
 def resolve(question: Aggregation, domain: Domain) -> Resolved:

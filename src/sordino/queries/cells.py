@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from sordino.queries.words import Build, whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["any_cell", "category_code", "place", "presence", "truth_code"]
+__all__ = ["any_cell", "category_code", "category_place", "place", "presence", "truth_code", "whole_values"]
 
 
 def presence(node: Node, domain: Domain) -> Measure:
@@ -61,18 +62,29 @@ def place(name: str, column: Category, value: Value) -> int:
 
 
 def category_code(name: str, column: Category) -> Build:
+    """Return the code of a category's cell: its place among the declared values."""
+    return lambda on: category_place(column)(on, on.held(name, whole=whole_values(column)))
+
+
+def category_place(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:
+    """Return how a held cell becomes its code, missing cells filled where that is declared."""
     places = {v: i for i, v in enumerate(column.values)}
     other = None if column.other is None else places[column.other]
 
-    def build(on: Primitives) -> exp.Expression:
-        code = on.code(name, column.values, other)
-        if isinstance(column.missing, Fill):
-            from sqlglot import exp
+    def build(on: Primitives, cell: exp.Expression) -> exp.Expression:
+        from sqlglot import exp
 
-            return exp.Coalesce(this=code, expressions=[whole(places[column.missing.value])])
+        code = on.place(cell, column.values, other)
+        if isinstance(column.missing, Fill):
+            return exp.Coalesce(this=code, expressions=[exp.Literal.number(places[column.missing.value])])
         return code
 
     return build
+
+
+def whole_values(column: Category) -> bool:
+    """Return whether a category's values are whole numbers rather than text."""
+    return isinstance(column.values[0], int)
 
 
 def truth_code(name: str, column: Boolean) -> Build:

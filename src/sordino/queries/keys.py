@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Boolean, Category, Domain, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.loss import shown
-from sordino.queries.cells import category_code, truth_code
+from sordino.primitives import Primitives
+from sordino.queries.cells import category_place, truth_code, whole_values
 from sordino.queries.expr import Bin, Name, Node, depth, describe
 from sordino.queries.measure import integer_cell, plain_number
-from sordino.queries.words import Build, plus, sql, whole
+from sordino.queries.words import Build, plus, sql
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 __all__ = ["Keys", "keys"]
 
@@ -25,11 +30,15 @@ _MOST_KEYS = 1_000_000
 class Keys:
     """The declared keys of one group-by column: one label a code, from 0; `build` gives the code, NULL for dropped.
 
+    Where there is `code`, `build` gives a raw cell and `code` makes the code of it: rows are grouped by the cell first,
+    which is the faster for text, and the few groups by their codes after.
+
     Where missing is a key of its own its label is None and its code the last; the SQL already says so.
     """
 
     labels: tuple[Any, ...]
     build: Build
+    code: Callable[[Primitives, exp.Expression], exp.Expression] | None = None
 
 
 def keys(node: Node, domain: Domain) -> Keys:
@@ -45,7 +54,7 @@ def keys(node: Node, domain: Domain) -> Keys:
     column = domain[node.name]
     if isinstance(column, Category):
         labels: tuple[Any, ...] = column.values
-        return _kept(labels, category_code(node.name, column), column.missing)
+        return _category(node.name, column)
     if isinstance(column, Boolean):
         return _kept((False, True), truth_code(node.name, column), column.missing)
     if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
@@ -62,6 +71,18 @@ def keys(node: Node, domain: Domain) -> Keys:
         f"cannot group by {node.name!r}: its keys are not public. Declare it as a category with its values, "
         "or give a number bounds and group by its bins"
     )
+
+
+def _category(name: str, column: Category) -> Keys:
+    code = category_place(column)
+    kept = column.missing == "keep"
+
+    def placed(on: Primitives, cell: exp.Expression) -> exp.Expression:
+        found = code(on, cell)
+        return sql().Coalesce(this=found, expressions=[sql().Literal.number(len(column.values))]) if kept else found
+
+    labels = (*column.values, None) if kept else column.values
+    return Keys(labels, lambda on: on.held(name, whole=whole_values(column)), placed)
 
 
 def _bins(node: Bin, domain: Domain) -> Keys:
@@ -92,4 +113,4 @@ def _kept(labels: tuple[Any, ...], build: Build, missing: object) -> Keys:
     if missing != "keep":
         return Keys(labels, build)
     last = len(labels)
-    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[whole(last)]))
+    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))

@@ -1,0 +1,36 @@
+"""All benchmarks in one run: `make bench`. Prints ratios to the baselines of the same run, and keeps the JSON.
+
+    python bench/run.py [--rows 10000000] [-o bench/results/latest.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import ask  # noqa: E402
+import ledger  # noqa: E402
+import sampler  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ask.ROWS)
+    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "latest.json")
+    options = parser.parse_args()
+    found = {"ask": ask.run(options.rows), "sampler": sampler.run(), "ledger": ledger.run()}
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    for room, figures in found.items():
+        print(room)
+        for name, value in figures.items():
+            print(f"  {name:32} {json.dumps(value)}")
+    print(f"written to {options.output}")
+
+
+if __name__ == "__main__":
+    main()

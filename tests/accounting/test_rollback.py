@@ -1,0 +1,232 @@
+"""The ledger's file: tampering, damage, rollback, copies, and the high-water mark outside it."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.accounting.ledger import Charge, Ledger
+from sordino.errors import LedgerError
+from sordino.loss import PureDP
+
+ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "people.ledger"
+
+
+def ask(ledger: Ledger, epsilon: object) -> Charge:
+    return ledger.charge(LaplaceEvent(epsilon), note="a question", question="q")
+
+
+def filled(path: Path, charges: int = 5) -> None:
+    with Ledger.open(path, cap=PureDP(100)) as ledger:
+        ledger.declare("adult", ROW)
+        for _ in range(charges):
+            ledger.commit(ask(ledger, 1), '"SECRET"')
+
+
+def altered(path: Path, *statements: str) -> None:
+    db = sqlite3.connect(path)
+    for name in ("entries_stay", "entries_last", "entries_follow"):
+        sql = db.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+        db.execute(f"DROP TRIGGER {name}")
+        statements = (*statements, sql)
+    for statement in statements:
+        db.execute(statement)
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "entry"),
+    [
+        ("UPDATE entries SET payload = replace(payload, '\"1\"', '\"0\"') WHERE seq = 5", "entry 5 "),
+        ("UPDATE entries SET time = '1999' WHERE seq = 2", "entry 2 "),
+        ("UPDATE entries SET kind = 'fail' WHERE seq = 6", "entry 6 "),
+        ("DELETE FROM entries WHERE seq = 4", "entry 4 is missing"),
+        ("UPDATE budget SET spent = '1', spent_units = 1", "the sums"),
+        ("UPDATE charges SET state = 'failed' WHERE number = 2", "charge c-0002"),
+        ("DELETE FROM charges WHERE number = 5", "charge c-0005"),
+        ("UPDATE declarations SET declaration = '{}'", "the sums"),
+        ("DROP TRIGGER entries_stay", "triggers"),
+    ],
+)
+def test_tampering_is_named_and_no_answer_shown(path: Path, statement: str, entry: str) -> None:
+    filled(path)
+    if "TRIGGER" in statement:
+        db = sqlite3.connect(path)
+        db.execute(statement)
+        db.commit()
+        db.close()
+    else:
+        altered(path, statement)
+    with pytest.raises(LedgerError, match=entry) as refusal:
+        Ledger.existing(path).verify()
+    assert "SECRET" not in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_last_entry_or_head_that_was_altered_is_noticed_at_open(path: Path) -> None:
+    filled(path)
+    altered(path, "DELETE FROM entries WHERE seq = 12")
+    with pytest.raises(LedgerError, match="entry 12"):
+        Ledger.existing(path)
+
+
+def test_entries_can_only_be_appended(path: Path) -> None:
+    filled(path)
+    db = sqlite3.connect(path)
+    for statement in (
+        "DELETE FROM entries",
+        "UPDATE entries SET kind = 'x'",
+        "INSERT OR REPLACE INTO entries VALUES (2, 'x', '', '', '', '')",
+        "INSERT INTO entries VALUES (99, 'x', '', '', '', '')",
+        "UPDATE budget SET spent_units = cap_units + 1",
+    ):
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute(statement)
+    db.close()
+
+
+def opened_asked_and_verified(path: Path) -> None:
+    with Ledger.open(path, cap=PureDP(100)) as ledger:
+        for _ in range(3):
+            ask(ledger, 1)
+        ledger.verify()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "empty", "truncated", "other database", "zeros", "half"])
+def test_damaged_file_is_one_plain_error(path: Path, damage: str) -> None:
+    filled(path, 100)
+    whole = path.read_bytes()
+    if damage == "other database":
+        path.unlink()
+        sqlite3.connect(path).execute("CREATE TABLE t (x)").connection.close()
+    else:
+        torn = {
+            "garbage": b"not a database at all" * 100,
+            "empty": b"",
+            "truncated": whole[:4096],
+            "zeros": whole[:4096] + bytes(len(whole) - 4096),
+            "half": whole[: len(whole) // 2],
+        }
+        path.write_bytes(torn[damage])
+    with pytest.raises(LedgerError) as refusal:
+        Ledger.existing(path).verify()
+    assert "\n" not in str(refusal.value)
+    assert "sqlite" not in str(refusal.value).lower()
+    assert refusal.value.__context__ is None
+    with pytest.raises(LedgerError):
+        opened_asked_and_verified(path)
+
+
+def test_older_copy_put_back_is_noticed(path: Path, tmp_path: Path) -> None:
+    filled(path)
+    shutil.copy(path, tmp_path / "backup")
+    with Ledger.existing(path) as ledger:
+        ask(ledger, 1)
+    shutil.copy(tmp_path / "backup", path)
+    with pytest.raises(LedgerError, match="rolled back: it has 12 entries, 13 were seen"):
+        Ledger.existing(path)
+    with pytest.raises(LedgerError, match="rolled back"):
+        Ledger.open(path, cap=PureDP(100))
+
+
+def test_copy_that_went_its_own_way_is_noticed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(path)
+    shutil.copy(path, tmp_path / "copy.ledger")
+    with Ledger.existing(path) as ledger:
+        ask(ledger, 1)
+    with pytest.raises(LedgerError, match="rolled back"):
+        Ledger.existing(tmp_path / "copy.ledger")
+    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "elsewhere"))
+    with Ledger.open(tmp_path / "copy.ledger", cap=PureDP(100)) as other:
+        ask(other, 2)
+        ask(other, 2)
+    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
+    with pytest.raises(LedgerError, match="entry 13 is not the one that was seen"):
+        Ledger.existing(tmp_path / "copy.ledger")
+
+
+def test_rollback_under_an_open_ledger_is_noticed(path: Path, tmp_path: Path) -> None:
+    filled(path)
+    shutil.copy(path, tmp_path / "backup")
+    ledger = Ledger.existing(path)
+    ask(ledger, 1)
+    os.replace(tmp_path / "backup", path)
+    with pytest.raises(LedgerError, match="replaced"):
+        ask(ledger, 1)
+    with contextlib.suppress(LedgerError):  # SQLite may heal the older file from its write-ahead log
+        ask(ledger, 1)
+        assert ledger.verify().spent == PureDP(7)
+
+
+def test_missing_mark_is_accepted_and_told(path: Path, state: Path) -> None:
+    filled(path)
+    shutil.rmtree(state)
+    ledger = Ledger.existing(path)
+    report = ledger.verify()
+    assert report.mark == "missing"
+    assert "no high-water mark" in report.describe()
+    ask(ledger, 1)
+    report = ledger.verify()
+    assert (report.mark, report.unmarked) == ("agrees", 1)
+
+
+def test_mark_in_a_place_of_its_own(path: Path, tmp_path: Path, state: Path) -> None:
+    mark = tmp_path / "safe" / "mark"
+    with Ledger.open(path, cap=PureDP(1), mark=mark) as ledger:
+        ask(ledger, 0.5)
+        assert ledger.verify().mark == "agrees"
+    assert mark.stat().st_size == 4608
+    assert not state.exists()
+    with pytest.raises(LedgerError, match="belongs to the ledger"):
+        Ledger.open(tmp_path / "other.ledger", cap=PureDP(1), mark=mark)
+    Ledger.open(tmp_path / "third.ledger", cap=PureDP(1)).close()
+    with pytest.raises(LedgerError, match="another ledger"):
+        Ledger.existing(tmp_path / "third.ledger", mark=mark)
+    mark.write_text("garbage")
+    with pytest.raises(LedgerError, match=r"mark .* is damaged"):
+        Ledger.existing(path, mark=mark)
+
+
+def test_state_directory_that_cannot_be_written_is_named(path: Path, state: Path) -> None:
+    state.write_text("a file, not a directory")
+    with pytest.raises(LedgerError, match="SORDINO_STATE"):
+        Ledger.open(path, cap=PureDP(1))
+    assert not path.exists()
+
+
+def test_ledger_deleted_and_begun_anew_names_its_predecessor(path: Path) -> None:
+    filled(path)
+    first = Ledger.existing(path).id
+    path.unlink()
+    with Ledger.open(path, cap=PureDP(1)) as ledger:
+        assert ledger.verify().predecessor == (first, 12)
+        assert "12 entries" in ledger.verify().describe()
+
+
+def test_leftover_log_without_its_ledger_is_refused(path: Path) -> None:
+    ledger = Ledger.open(path, cap=PureDP(1))
+    ask(ledger, 0.5)
+    path.unlink()
+    with pytest.raises(LedgerError, match="write-ahead log"):
+        Ledger.open(path, cap=PureDP(1))
+
+
+def test_moved_ledger_keeps_its_mark(path: Path, tmp_path: Path) -> None:
+    filled(path)
+    moved = tmp_path / "moved.ledger"
+    os.rename(path, moved)
+    with Ledger.open(moved, cap=PureDP(100)) as ledger:
+        ask(ledger, 1)
+        assert ledger.verify().mark == "agrees"
+    with Ledger.open(path, cap=PureDP(1)) as ledger:
+        assert ledger.verify().predecessor is None
