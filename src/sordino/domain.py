@@ -270,6 +270,9 @@ class Domain:
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
 
+    def __len__(self) -> int:
+        return len(self.columns)
+
     def __contains__(self, name: object) -> bool:
         return name in self.columns
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
 from itertools import zip_longest
@@ -50,12 +49,13 @@ from sordino.accounting.records import (
     loss_to_dict,
 )
 from sordino.accounting.store import Transaction, check_mark, guarded, in_memory, quick_check
-from sordino.accounting.writer import Writer, begin
+from sordino.accounting.writer import Writer, begin, fresh_identity
 from sordino.errors import DeclarationChanged, DeclarationError, LedgerError
 from sordino.loss import Event, Loss
 
 __all__ = ["Charge", "Entry", "Ledger", "Recalled", "Report"]
 
+_LAST_OF_QUESTION = "SELECT number FROM charges WHERE question = ? AND state = 'committed' ORDER BY number DESC LIMIT 5"
 _LONGEST = 2000  # characters of a note, a reason or a request id
 
 
@@ -96,7 +96,7 @@ class Ledger:
         cap, LedgerError where it is damaged or rolled back or a directory cannot be written.
         """
         if path is None:
-            identity, plain = secrets.token_hex(16), loss_to_dict(cap)
+            identity, plain = fresh_identity(""), loss_to_dict(cap)
             db = in_memory({"ledger": identity, "cap": plain, "predecessor": None}, cap=cap, time=clock())
             return cls(Writer(None, mark=None, clock=clock, db=db), path=None, mark=None, identity=identity)
         loss_to_dict(cap)  # refuses what is no loss
@@ -183,8 +183,8 @@ class Ledger:
         return self._writer.read(lambda db: recalled(db, request, hash_of(question)))
 
     def earlier(self, question: str) -> list[Charge]:
-        """Return the answered charges of the same question, oldest first."""
-        where = "question = ? AND state = 'committed'"
+        """Return the last few answered charges of the same question, oldest first."""
+        where = f"charges.number IN ({_LAST_OF_QUESTION})"
         return self._writer.read(lambda db: charges_where(db, where, hash_of(question)))
 
     def answer(self, charge: str) -> str:

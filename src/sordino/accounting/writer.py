@@ -8,7 +8,6 @@ mark; after the commit it advances the mark. No SQLite connection ever crosses a
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 import threading
 import weakref
@@ -16,16 +15,17 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from time import perf_counter_ns, time_ns
 from typing import Any, Generic, TypeVar
 
 from sordino.accounting.lock import FairLock
 from sordino.accounting.mark import Mark, Seen, held, marks_directory, predecessor, read
-from sordino.accounting.records import loss_to_dict
+from sordino.accounting.records import hash_of, loss_to_dict
 from sordino.accounting.store import Transaction, check_mark, connected, created, guarded, quick_check
 from sordino.errors import InDoubt, LedgerError, SordinoError
 from sordino.loss import Loss
 
-__all__ = ["Writer", "begin"]
+__all__ = ["Writer", "begin", "fresh_identity"]
 
 T = TypeVar("T")
 
@@ -188,6 +188,11 @@ class Writer:
             self._db = None
 
 
+def fresh_identity(lay: str) -> str:
+    """Return 32 hexadecimal digits that no other ledger has: its path, process and moment. It keeps no secret."""
+    return hash_of(f"{lay} {os.getpid()} {time_ns()} {perf_counter_ns()}")[:32]
+
+
 def begin(place: Path, *, cap: Loss, mark: Path | None, time: str) -> None:
     """Make the ledger at `place` unless another process has, and its mark; a ledger that lay there before is named.
 
@@ -199,7 +204,8 @@ def begin(place: Path, *, cap: Loss, mark: Path | None, time: str) -> None:
         try:
             if place.exists():
                 return
-            identity, lay = secrets.token_hex(16), str(place)
+            lay = str(place)
+            identity = fresh_identity(lay)
             older = predecessor(marks_directory(), lay) if mark is None else None  # reads marks: before one is held
             with held(mark if mark is not None else marks_directory() / identity) as new:
                 before = older if mark is None else new.seen

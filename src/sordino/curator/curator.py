@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.accounting.ledger import Ledger
-from sordino.accounting.records import Charge
+from sordino.accounting.records import Charge, Recalled
 from sordino.curator.answer import exact_vectors
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
@@ -130,10 +130,10 @@ class Curator:
         if request_id is not None:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
-                return Release.from_dict(json.loads(stored.answer))
+                return _recalled(stored, plan)
         charged = self._ledger.charge(plan.event, note=self._note(plan), question=identity, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
-            return Release.from_dict(json.loads(charged.answer))
+            return _recalled(charged, plan)
         release = self._answered(plan, charged)
         if release is None:
             self._ledger.fail(charged, "the engine could not compute the answer")
@@ -262,6 +262,17 @@ class Curator:
             private=self._rng.private,
             request=charge.request,
         )
+
+
+def _recalled(stored: Recalled, plan: Plan) -> Release:
+    """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
+    release = Release.from_dict(json.loads(stored.answer))
+    if release.cost != plan.cost:
+        raise QuestionRefused(
+            f"this request id was answered as {release.charge} at {release.cost.describe()}, not at "
+            f"{plan.cost.describe()}; take a new request id"
+        )
+    return release
 
 
 def _mechanisms(several: Sequence[Any]) -> str:

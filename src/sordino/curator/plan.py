@@ -76,11 +76,11 @@ class Plan:
         }
 
     def identity(self) -> str:
-        """Return canonical text of the table, the question and the loss asked: what a request id stands for."""
-        return json.dumps([self.table_name, self.question.identity(), loss_to_dict(self.asked)])
+        """Return canonical text of the table and the question, whatever the loss."""
+        return json.dumps([self.table_name, self.question.identity()])
 
     def seen_before(self, charges: tuple[str, ...]) -> Plan:
-        """Return the plan with the charges that answered the same question at the same loss before."""
+        """Return the plan with the charges that answered the same question before."""
         return replace(self, earlier=charges)
 
     def describe(self) -> str:

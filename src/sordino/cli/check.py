@@ -1,0 +1,115 @@
+"""`sordino check`: every problem of a project file by its place, and whether its sources open. It writes nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino.cli.options import ProjectPath, Quiet, TextFormat
+from sordino.cli.terminal import note, plain, say
+from sordino.errors import DeclarationError, SordinoError
+
+if TYPE_CHECKING:
+    from sordino.project import Project
+
+__all__ = ["check"]
+
+
+def check(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The project file, as --project.", show_default=False)
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of sordino.toml, for editors.")
+    ] = False,
+    form: Annotated[TextFormat, typer.Option("--format", help="How problems are written.")] = TextFormat.table,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Check the project file and that its sources can be opened: file:line:column, the rule, the nearest valid key.
+
+    Nothing is written, asked or recorded, and nothing of the data is shown. Exit 2 where there is a problem.
+    """
+    from sordino.cli.opening import project_path
+    from sordino.project import check_project, json_schema, load_project
+
+    if schema:
+        say(json.dumps(json_schema(), ensure_ascii=False, indent=2))
+        return
+    if path is not None and project is not None:
+        raise DeclarationError("name the project file once: as FILE or with --project")
+    place = project_path(path or project)
+    problems = [
+        {"file": str(p.path), "line": p.line, "column": p.column, "key": p.key, "message": p.message, "said": str(p)}
+        for p in check_project(place)
+    ]
+    if not problems:
+        loaded = load_project(place)
+        problems = [
+            {
+                "file": str(place),
+                "line": None,
+                "column": None,
+                "key": key,
+                "message": said,
+                "said": f"{place}: {key}: {said}",
+            }
+            for key, said in _unopened(loaded)
+        ]
+    if form is TextFormat.json:
+        kept = [{k: v for k, v in p.items() if k != "said"} for p in problems]
+        say(json.dumps({"schema": 1, "ok": not problems, "problems": kept}, ensure_ascii=False, indent=2))
+    else:
+        for problem in problems:
+            say(plain(str(problem["said"])))
+    if problems:
+        raise typer.Exit(2)
+    if form is TextFormat.table:
+        note(f"{place} is sound: {_counted(loaded)}", quiet=quiet, aside=False)
+
+
+def _unopened(project: Project) -> list[tuple[str, str]]:
+    """Return, by key, what stands against asking: a source that does not open, a ledger that holds something else."""
+    from sordino.curator.connect import Connection
+
+    apart = {name: replace(budget, ledger=None) for name, budget in project.budgets.items()}  # type: ignore[arg-type]
+    trial = Connection(replace(project, budgets=MappingProxyType(apart)))  # ledgers in memory: nothing is written
+    found: list[tuple[str, str]] = []
+    for name in project.tables:
+        try:
+            trial.table(name).close()
+        except SordinoError as error:
+            found.append((f"tables.{name}", str(error)))
+    return found + _against_ledgers(project)
+
+
+def _against_ledgers(project: Project) -> list[tuple[str, str]]:
+    from sordino.cli.opening import differences, ledger_of
+
+    found: list[tuple[str, str]] = []
+    rule = 'put it back, or: sordino ledger amend --reason "..."'
+    for name, budget in project.budgets.items():
+        try:
+            with ledger_of(budget) as ledger:
+                if ledger is None:
+                    continue
+                if ledger.cap != budget.cap:
+                    found.append((f"budgets.{name}.cap", f"the ledger holds a cap of {ledger.cap.describe()}; {rule}"))
+                for table, paths in differences(project, budget, ledger).items():
+                    said = f"not declared as in the ledger ({', '.join(list(paths)[:8])} changed); {rule}"
+                    found.append((f"tables.{table}", said))
+        except SordinoError as error:
+            found.append((f"budgets.{name}.ledger", str(error)))
+    return found
+
+
+def _counted(project: Project) -> str:
+    columns = sum(len(table.domain) for table in project.tables.values())
+    counts = {"budget": len(project.budgets), "table": len(project.tables), "column": columns}
+    said = ", ".join(f"{n} {noun}{'s' * (n != 1)}" for noun, n in counts.items())
+    return f"{said}; every source can be opened"

@@ -1,0 +1,161 @@
+"""`sordino demo`: the main job on a generated census, nothing else needed. Every line it prints really happened."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sordino.cli.terminal import paint, say
+from sordino.errors import DeclarationError, SordinoError
+
+__all__ = ["demo"]
+
+_JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 10 GROUP BY occupation"
+_HOURS = "SELECT region, AVG(hours_per_week) AS hours FROM people GROUP BY region"
+_DECLARED = {  # the lines of the project file that are shown, and why they are there
+    "cap =": "# the most that may ever be lost",
+    "neighbors =": "# hides whether a person is in it at all",
+    "privacy_unit =": "# a person is a row",
+    "age =": "# public bounds: cells are clipped",
+}
+
+
+def demo(
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep", metavar="DIR", help="Keep the project in DIR; without it, it is removed.", show_default=False
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", help="How many people to generate.")] = 30_000,
+) -> None:
+    """See the main job on a generated census: declare, price, ask, look back. A few seconds, nothing else needed."""
+    if not 1 <= rows <= 100_000_000:
+        raise DeclarationError("--rows must be from 1 to 100,000,000")
+    with _place(keep) as directory:
+        here = Path.cwd()
+        try:
+            _declared(directory, rows)
+            _asked(rows)
+            _looked_back()
+        finally:
+            os.chdir(here)
+    _next(keep)
+
+
+@contextmanager
+def _place(keep: Path | None) -> Iterator[Path]:
+    """Give the directory to keep, or one that is removed together with the ledger's mark."""
+    if keep is not None:
+        if keep.exists() and not keep.is_dir():
+            raise DeclarationError(f"{keep} is a file: name a directory")
+        yield keep
+        return
+    before = os.environ.get("SORDINO_STATE")
+    with tempfile.TemporaryDirectory(prefix="sordino-demo-") as name:
+        os.environ["SORDINO_STATE"] = str(Path(name) / "state")
+        try:
+            yield Path(name)
+        finally:
+            del os.environ["SORDINO_STATE"]
+            if before is not None:
+                os.environ["SORDINO_STATE"] = before
+
+
+def _declared(directory: Path, rows: int) -> None:
+    from sordino.cli.check import check
+    from sordino.datasets.census import write_census_project
+    from sordino.noise.rng import Rng
+
+    _title(f"1. A table of {rows:,} people that never were, and what is public about it")
+    project = write_census_project(directory, rows, Rng.secure())
+    for line in project.read_text(encoding="utf-8").splitlines():
+        code = line.partition("#")[0].rstrip()
+        why = next((words for start, words in _DECLARED.items() if code.startswith(start)), None)
+        if why is not None:
+            say(f"   {code:<48}{paint(why, 'dim')}")
+    os.chdir(directory)
+    _run("sordino check", check)
+
+
+def _asked(rows: int) -> None:
+    import sordino as sd
+    from sordino.cli.ask import ask
+    from sordino.cli.plan import plan
+    from sordino.release import show_number
+
+    _title("2. Price a question, then ask it: nothing is read before the charge is on disk")
+    _run(f'sordino plan "{_JOBS}" --epsilon 0.5', lambda: plan(_JOBS, epsilon="0.5", quiet=True))
+    _run('sordino ask  "...the same..." --epsilon 0.5', lambda: ask(_JOBS, epsilon="0.5"))
+
+    _title("3. The same in Python")
+    people = sd.connect("sordino.toml").table("people")
+    say(paint('>>> people = sd.connect("sordino.toml").table("people")', "bold"))
+    say(paint(f'>>> plan = people.plan(sd.mean("age"), epsilon=0.5, assume_rows={rows:_})', "bold"))
+    made = people.plan(sd.mean("age"), epsilon="0.5", assume_rows=rows)
+    say(paint(">>> plan.error(0.95)                # free: an upper bound, from public facts", "bold"))
+    say(show_number(float(f"{made.error(0.95):.2g}")))
+    answer = people.ask(made)
+    say(paint(">>> answer = people.ask(plan)       # charged once", "bold"))
+    say(paint(">>> answer.value, answer.interval(0.95), people.remaining", "bold"))
+    low, high = answer.interval(0.95)
+    say(f"({answer.value:.4f}, ({low:.4f}, {high:.4f}), {people.remaining!r})")
+    people.close()
+
+
+def _looked_back() -> None:
+    from sordino.cli.ask import ask
+    from sordino.cli.budget import budget
+    from sordino.cli.explain import explain
+
+    _title("4. The budget is a promise: what it does not cover is refused, and nothing is charged")
+    _run("sordino budget", lambda: budget(quiet=True))
+    _run(f'sordino ask "{_HOURS}" --epsilon 1.5', lambda: ask(_HOURS, epsilon="1.5"))
+
+    _title("5. What did the first answer reveal about one person?")
+    _run("sordino explain c-0001", lambda: explain("c-0001", quiet=True))
+
+
+def _next(keep: Path | None) -> None:
+    _title("Try next")
+    if keep is None:
+        lines = [
+            "sordino demo --keep census      # the same, kept",
+            "cd census",
+            f'sordino ask "{_HOURS}" --epsilon 0.5',
+        ]
+    else:
+        lines = [f"cd {keep}", f'sordino ask "{_HOURS}" --epsilon 0.5', "sordino releases"]
+    for line in lines:
+        say(f"  {line}")
+
+
+def _title(text: str) -> None:
+    say()
+    say(paint(text, "bold"))
+
+
+def _run(shown: str, step: Callable[[], None]) -> None:
+    """Show a command line, run it, and show a refusal as the command would."""
+    say()
+    for line in _folded(f"$ {shown}"):
+        say(paint(line, "green"))
+    try:
+        step()
+    except SordinoError as error:
+        for line in _folded(f"error: {error}"):
+            say(line)
+        say(paint(f"(exit code {error.exit_code})", "dim"))
+
+
+def _folded(text: str) -> list[str]:
+    """Return a command line in lines that fit, broken between words."""
+    import textwrap
+
+    return textwrap.wrap(text, 79, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,163 @@
+"""`sordino import`: a quoted or odd CSV file to Parquet, every cell as text, for the curator's eyes.
+
+It reads raw rows, and its errors may name them: nothing here is an answer, and nothing is charged.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.cli.options import Delimiter, Header, Quiet
+from sordino.cli.terminal import note
+from sordino.errors import DeclarationError, SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["import_csv"]
+
+_BLOCK = 8 * 2**20  # bytes parsed at a time; a row must fit in one
+
+
+def import_csv(
+    source: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.", show_default=False)],
+    target: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.", show_default=False)],
+    header: Header = None,
+    delimiter: Delimiter = ",",
+    quote: Annotated[
+        str, typer.Option("--quote", metavar="CHAR", help='What cells may be quoted with; "" for nothing.')
+    ] = '"',
+    encoding: Annotated[
+        str, typer.Option("--encoding", metavar="NAME", help="Such as utf-8, latin-1 or cp1252.")
+    ] = "utf-8",
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--null", metavar="TEXT", help="A cell that means: missing. Empty ones always do.", show_default=False
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a quoted or odd CSV file into Parquet: every cell as text, trimmed, nothing guessed.
+
+    For the curator, who may see the data: an error names the row it stands in. A row with too few or too many cells
+    stops the import, and then no file is written. Files larger than memory are fine.
+    """
+    from sordino.cli.writing import draft
+
+    if header is None:
+        raise DeclarationError("say --header if the first row holds names, else --no-header")
+    if target.exists() and not force:
+        raise DeclarationError(f"{target} is there already; --force replaces it")
+    if not source.is_file():
+        raise SourceError(f"source {str(source)!r} is missing: there is no such file")
+    between = "\t" if delimiter == "\\t" else delimiter
+    if len(between) != 1 or len(quote) > 1 or between in (quote, "\n", "\r"):
+        raise DeclarationError("--delimiter takes one character, --quote one other or none")
+    names = _names(source, header=header, delimiter=between, quote=quote, encoding=encoding)
+    with draft(target) as place:
+        _copied(source, place.path, names, header, between, quote, encoding, ["", *(null or [])])
+        place.keep()
+    note(f"wrote {target}: {len(names)} columns of text", quiet=quiet, aside=False)
+    note(f"next: sordino init {target}", quiet=quiet, aside=False)
+
+
+def _names(source: Path, *, header: bool, delimiter: str, quote: str, encoding: str) -> list[str]:
+    """Return the names in the first row, or c1, c2, ... for as many cells as it has."""
+    quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
+    try:
+        with source.open(
+            encoding="utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding, newline=""
+        ) as file:
+            first = next(
+                csv.reader(file, delimiter=delimiter, quotechar=quote or None, quoting=quoting, strict=True), None
+            )
+    except LookupError:
+        raise DeclarationError(f"--encoding {encoding!r} is not known; try utf-8, latin-1 or cp1252") from None
+    except (UnicodeError, csv.Error):
+        raise SourceError(f"row 1 of {source} cannot be read: check --encoding, --quote and --delimiter") from None
+    except OSError as error:
+        raise SourceError(f"{source} cannot be read: {error.strerror}") from None
+    if not first:
+        raise SourceError(f"{source} has no first row")
+    names = [name.strip() for name in first] if header else [f"c{i}" for i in range(1, len(first) + 1)]
+    if not all(names) or len({name.lower() for name in names}) != len(names):
+        raise SourceError(f"row 1 of {source} does not name every column once; name them, or --no-header")
+    return names
+
+
+def _copied(
+    source: Path,
+    place: Path,
+    names: list[str],
+    header: bool,
+    delimiter: str,
+    quote: str,
+    encoding: str,
+    nulls: list[str],
+) -> None:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    bad: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        bad.append(row)
+        return "error"
+
+    reading = pc.ReadOptions(
+        column_names=names,
+        encoding=encoding,
+        block_size=_BLOCK,
+        skip_rows_after_names=1 if header else 0,
+        use_threads=False,
+    )
+    parsing = pc.ParseOptions(
+        delimiter=delimiter,
+        quote_char=quote or False,
+        double_quote=bool(quote),
+        newlines_in_values=bool(quote),
+        ignore_empty_lines=False,
+        invalid_row_handler=refuse,
+    )
+    kinds = pc.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    schema = pa.schema([(name, pa.string()) for name in names])
+    try:
+        with (
+            pc.open_csv(source, read_options=reading, parse_options=parsing, convert_options=kinds) as batches,
+            pq.ParquetWriter(place, schema, compression="zstd") as writer,
+        ):
+            for batch in batches:
+                writer.write_batch(_trimmed(batch, nulls))
+    except pa.ArrowInvalid as error:
+        raise SourceError(_told(source, bad, str(error))) from None
+    except OSError as error:
+        raise SourceError(f"{source} cannot be copied: {error.strerror or 'the disk refused'}") from None
+
+
+def _trimmed(batch: pa.RecordBatch, nulls: list[str]) -> pa.RecordBatch:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing, none = pa.array(nulls), pa.scalar(None, pa.string())
+    columns = []
+    for column in batch.columns:
+        text = pc.ascii_trim(column, " \t\r")
+        columns.append(pc.if_else(pc.is_in(text, value_set=missing), none, text))
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _told(source: Path, bad: list[Any], said: str) -> str:
+    if bad:
+        row = bad[0]
+        where = f"row {row.number}" if row.number is not None else "a row"
+        return f"{where} of {source} has {row.actual_columns} cells, not {row.expected_columns}; nothing was written"
+    if "utf-8" in said.lower() or "utf8" in said.lower():
+        return f"{source} is not text in this encoding; try --encoding latin-1 or cp1252; nothing was written"
+    return f"{source} cannot be read as CSV ({said.splitlines()[0][:200]}); check --quote; nothing was written"

@@ -1,0 +1,178 @@
+"""`sordino init`: a project file out of a table's schema alone: never a bound, a value or a row of the data."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino.cli.options import Delimiter, Header, Quiet
+from sordino.cli.terminal import note
+from sordino.errors import DeclarationError, SourceError, nearest
+
+if TYPE_CHECKING:
+    from sordino.source import Csv
+
+__all__ = ["init"]
+
+_CSV = (".csv", ".data", ".txt", ".tsv")
+_PARQUET = (".parquet", ".pq")
+_DUCKDB = (".duckdb", ".db", ".ddb")
+_LONGEST = 1_000_000  # characters of a header line
+
+Columns = list[tuple[str, str | None]]
+
+
+def init(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file.", show_default=False)],
+    header: Header = None,
+    columns: Annotated[
+        int | None,
+        typer.Option("--columns", metavar="N", help="CSV without names: how many columns it has.", show_default=False),
+    ] = None,
+    delimiter: Delimiter = ",",
+    relation: Annotated[
+        str | None,
+        typer.Option("--relation", metavar="NAME", help="DuckDB: the table in the file.", show_default=False),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.")] = Path(
+        "sordino.toml"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Replace a project file that is there.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a project file from a table's schema alone, with every blank that you must fill in marked.
+
+    No bound, value or row of the data is read into it: those would leak. A CSV file's first line may be a row, so you
+    must say whether it holds names.
+    """
+    from sordino.cli.writing import draft
+    from sordino.project import write_template
+    from sordino.project_schema import FILL_IN
+
+    if output.exists() and not force:
+        raise DeclarationError(f"{output} is there already; --force replaces it, -o FILE writes another")
+    rules, found, relation = _schema(source, header, columns, delimiter, relation)
+    table = _table_name(source, relation)
+    text = write_template(found, source=_beside(source, output), table=table, csv=rules, relation=relation)
+    with draft(output) as target:
+        target.write(text.encode())
+    blanks = sum(line.partition("#")[0].count(f'"{FILL_IN}"') for line in text.splitlines())
+    note(
+        f"wrote {output}: table {table!r}, {len(found)} columns, {blanks} blanks marked {FILL_IN}",
+        quiet=quiet,
+        aside=False,
+    )
+    note("fill them in from what is public, never from the data; then: sordino check", quiet=quiet, aside=False)
+
+
+def _schema(
+    source: str, header: bool | None, columns: int | None, delimiter: str, relation: str | None
+) -> tuple[Csv | None, Columns, str | None]:
+    ending = Path(source).suffix.lower()
+    if ending not in (*_CSV, *_PARQUET, *_DUCKDB):
+        raise DeclarationError(f"source {source!r} must end in {', '.join((*_CSV, *_PARQUET, *_DUCKDB))}")
+    if ending not in _CSV and (header is not None or columns is not None):
+        raise DeclarationError("--header, --no-header and --columns are for CSV files; this one states its own schema")
+    if ending in _PARQUET:
+        return None, _of_parquet(source), None
+    if not Path(source).is_file():
+        raise SourceError(f"source {source!r} is missing: there is no such file")
+    if ending in _DUCKDB:
+        relation, found = _of_duckdb(source, relation)
+        return None, found, relation
+    rules, found = _of_csv(Path(source), header, columns, "\t" if delimiter == "\\t" else delimiter)
+    return rules, found, None
+
+
+def _of_csv(path: Path, header: bool | None, columns: int | None, delimiter: str) -> tuple[Csv, Columns]:
+    from sordino.project import unnamed_columns
+    from sordino.source import Csv
+
+    if header is None:
+        rule = "a CSV file's first line may be a row of the data, which must not get into a project file"
+        raise DeclarationError(f"{rule}: say --header if it holds names, else --no-header --columns N")
+    if header and columns is not None:
+        raise DeclarationError("--columns goes with --no-header; a header line names the columns itself")
+    if not header:
+        if columns is None or not 1 <= columns <= 100_000:
+            raise DeclarationError("--no-header needs --columns N, the number of columns, from 1 to 100,000")
+        found = unnamed_columns(columns)
+        return Csv(False, tuple(name for name, _ in found), delimiter), found
+    rules = Csv(True, None, delimiter)
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            line = file.readline(_LONGEST)
+    except OSError as error:
+        raise SourceError(f"source {str(path)!r} cannot be read: {error.strerror}") from None
+    names = [name.strip(" \t\r\n").strip('"') for name in line.split(delimiter)]
+    if not all(names) or len({name.lower() for name in names}) != len(names):
+        rule = "its header line does not name every column once"
+        raise SourceError(f"source {str(path)!r}: {rule}; check --delimiter, or `sordino import` it to Parquet first")
+    return rules, [(name, None) for name in names]
+
+
+def _of_parquet(source: str) -> Columns:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = sorted(glob.glob(source)) if not Path(source).is_file() else [source]
+    if not files:
+        raise SourceError(f"source {source!r} is missing: there is no such file")
+    schema: pa.Schema | None = None
+    try:
+        schema = pq.read_schema(files[0])
+    except (pa.ArrowException, OSError):
+        schema = None
+    if schema is None:
+        raise SourceError(f"source {source!r} cannot be opened as Parquet: check its path, format and rights")
+    return [(field.name, _physical(field.type)) for field in schema]
+
+
+def _physical(kind: object) -> str:
+    """Return Arrow's word for a type, that of its values for a dictionary."""
+    return str(getattr(kind, "value_type", None) or kind) if str(kind).startswith("dictionary") else str(kind)
+
+
+def _of_duckdb(source: str, relation: str | None) -> tuple[str, Columns]:
+    import duckdb
+
+    failed = False
+    tables: list[str] = []
+    found: Columns = []
+    try:
+        with duckdb.connect(source, read_only=True) as connection:
+            tables = [
+                str(row[0]) for row in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+            ]
+            chosen = relation or (tables[0] if len(tables) == 1 else None)
+            if chosen in tables:
+                quoted = '"' + str(chosen).replace('"', '""') + '"'
+                rows = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {quoted})").fetchall()
+                found = [(str(name), str(kind)) for name, kind in rows]
+    except duckdb.Error:
+        failed = True
+    if failed:
+        raise SourceError(f"source {source!r} cannot be opened as a DuckDB file: check its path, format and rights")
+    if relation is not None and relation not in tables:
+        raise DeclarationError(f"{source!r} has no table {relation!r}; {nearest(relation, tables)}")
+    if not found:
+        raise DeclarationError(f"say which table with --relation; {nearest('', tables)}")
+    return relation or tables[0], found
+
+
+def _beside(source: str, output: Path) -> str:
+    """Return the source's path relative to the project file, or as it was given where it is absolute."""
+    if os.path.isabs(source):
+        return source
+    return os.path.relpath(source, output.parent)
+
+
+def _table_name(source: str, relation: str | None) -> str:
+    stem = relation or Path(source).stem
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", stem).strip("_") or "people"
+    return f"t_{name}" if name[0].isdigit() else name

@@ -1,0 +1,147 @@
+"""The command `sordino`: its commands, grouped by what people want to do, and how errors end. It does no work itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from sordino import __version__
+from sordino.cli.ask import ask
+from sordino.cli.budget import budget
+from sordino.cli.check import check
+from sordino.cli.demo import demo
+from sordino.cli.explain import explain
+from sordino.cli.import_csv import import_csv
+from sordino.cli.init import init
+from sordino.cli.ledger import amend, export, verify
+from sordino.cli.plan import plan
+from sordino.cli.releases import releases
+from sordino.cli.show import show
+from sordino.cli.terminal import paint, plain
+from sordino.errors import SordinoError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="sordino",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    epilog="Exit codes: 2 usage or declaration, 3 the question is refused, 4 budget exhausted, 5 charged but failed.",
+)
+_ledger = typer.Typer(
+    name="ledger", no_args_is_help=True, rich_markup_mode="rich", help="Verify, export or amend the chain of charges."
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"sordino {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Ask a sensitive table questions; publish answers that hide each person."""
+    del version
+
+
+_COUNT = r"SELECT COUNT(*) AS n FROM people WHERE age > 64"
+
+app.command(rich_help_panel="Declare", epilog="Example: sordino init people.parquet")(init)
+app.command(rich_help_panel="Declare", epilog="Example: sordino check --project survey/sordino.toml")(check)
+app.command("import", rich_help_panel="Declare", epilog="Example: sordino import --header raw.csv people.parquet")(
+    import_csv
+)
+app.command(rich_help_panel="Ask", epilog=f'Example: sordino plan "{_COUNT}" --epsilon 0.5')(plan)
+app.command(rich_help_panel="Ask", epilog=f'Example: sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json')(ask)
+app.command(rich_help_panel="Look back", epilog="Example: sordino budget --format json")(budget)
+app.command(rich_help_panel="Look back", epilog="Example: sordino releases")(releases)
+app.command(rich_help_panel="Look back", epilog="Example: sordino show c-0001 --format csv")(show)
+app.command(rich_help_panel="Learn", epilog="Example: sordino explain c-0001")(explain)
+app.command(rich_help_panel="Learn", epilog="Example: sordino demo --keep census")(demo)
+_ledger.command(epilog="Example: sordino ledger verify")(verify)
+_ledger.command(epilog="Example: sordino ledger export -o charges.jsonl")(export)
+_ledger.command(epilog='Example: sordino ledger amend --reason "the ethics board raised the cap"')(amend)
+app.add_typer(_ledger, rich_help_panel="Look back")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; every error is one line on standard error, without data."""
+    _printable()
+    try:
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _unread()
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        ended = typer.main.get_command(app).main(args=arguments, prog_name="sordino", standalone_mode=False)
+        return ended if isinstance(ended, int) else 0
+    except SordinoError as error:
+        return _failed(str(error), error.exit_code)
+    except typer.Abort:
+        return 130
+    except BrokenPipeError:
+        raise
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except Exception as error:
+        told = getattr(error, "format_message", None)
+        if told is not None:
+            return _misused(error, str(told()))
+        return _unexpected(error)
+
+
+def _misused(error: Exception, said: str) -> int:
+    """End after a command line that cannot be read; without any words it asked for help."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(said)
+        return 2
+    path = getattr(context, "command_path", "sordino")
+    return _failed(f"{said.rstrip('.')}; `{path} --help` shows how", 2)
+
+
+def _unexpected(error: Exception) -> int:
+    """End after an error that nobody foresaw: its words may hold data, so they stay here unless asked for."""
+    if os.environ.get("SORDINO_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    rule = "something unexpected failed; its words are withheld, since they may hold data"
+    return _failed(f"{rule}. SORDINO_DEBUG=1 shows them, to the curator only", 1)
+
+
+def _failed(said: str, code: int) -> int:
+    line = " ".join(plain(said).split("\n"))
+    print(f"{paint('error:', 'red', sys.stderr)} {line}", file=sys.stderr)
+    return code
+
+
+def _unread() -> int:
+    """End quietly where nobody reads on, as in `sordino ask ... | head -1`."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def _printable() -> None:
+    """Let no declared name stop an answer because a terminal cannot show it."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

@@ -1,0 +1,123 @@
+"""The options that commands share: each with its name, its words and its panel. It knows no command."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "AnswerFormat",
+    "BudgetName",
+    "ChargeId",
+    "Confidence",
+    "Delimiter",
+    "Delta",
+    "Epsilon",
+    "Header",
+    "ListFormat",
+    "OutputFile",
+    "ProjectPath",
+    "QueryFile",
+    "Question",
+    "Quiet",
+    "Rho",
+    "TextFormat",
+]
+
+
+class AnswerFormat(StrEnum):
+    """How an answer is written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+
+
+class ListFormat(StrEnum):
+    """How a list is written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+class TextFormat(StrEnum):
+    """How a text is written."""
+
+    table = "table"
+    json = "json"
+
+
+ProjectPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--project",
+        metavar="PATH",
+        help="The project file, or its directory. Without it: the sordino.toml found here or above.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, whole or not at all.", show_default=False),
+]
+Confidence = Annotated[
+    float,
+    typer.Option("--confidence", metavar="C", help="The probability that an interval holds the true value."),
+]
+BudgetName = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="NAME", help="The budget, where the project has several.", show_default=False),
+]
+ChargeId = Annotated[str, typer.Argument(metavar="ID", help="A charge, such as c-0001.", show_default=False)]
+
+Question = Annotated[
+    str | None, typer.Argument(metavar="[SQL|-]", help="The question; - reads standard input.", show_default=False)
+]
+QueryFile = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", metavar="QUERY.SQL", help="Read the question from a file.", show_default=False),
+]
+Epsilon = Annotated[
+    str | None,
+    typer.Option(
+        "--epsilon",
+        metavar="E",
+        help='What may be lost: an exact number such as 0.5 or "1/3".',
+        rich_help_panel="What may be lost",
+        show_default=False,
+    ),
+]
+Delta = Annotated[
+    str | None,
+    typer.Option(
+        "--delta",
+        metavar="D",
+        help="With --epsilon: the chance of losing more, such as 1e-9.",
+        rich_help_panel="What may be lost",
+        show_default=False,
+    ),
+]
+Rho = Annotated[
+    str | None,
+    typer.Option(
+        "--rho",
+        metavar="R",
+        help="Instead of --epsilon: a zero-concentrated loss.",
+        rich_help_panel="What may be lost",
+        show_default=False,
+    ),
+]
+
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="CSV: whether the first line holds names.", show_default=False),
+]
+Delimiter = Annotated[
+    str, typer.Option("--delimiter", metavar="CHAR", help="CSV: what stands between cells; \\t is a tab.")
+]

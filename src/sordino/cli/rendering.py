@@ -1,0 +1,166 @@
+"""A release as text, JSON, CSV or Parquet. It sees released values and public parameters only."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sordino.cli.options import AnswerFormat
+from sordino.cli.terminal import columns_of, paint
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.loss import Loss
+    from sordino.release import Release
+
+__all__ = ["chosen_format", "cost_lines", "distinct_names", "encoded", "left_of", "table_lines"]
+
+_ENDINGS = {".json": AnswerFormat.json, ".csv": AnswerFormat.csv, ".parquet": AnswerFormat.parquet}
+
+
+def chosen_format(given: AnswerFormat | None, output: Any) -> AnswerFormat:
+    """Return the format asked for, else the one that the output file's ending names, else a table."""
+    chosen = given or (_ENDINGS.get(output.suffix.lower()) if output is not None else None) or AnswerFormat.table
+    if chosen is AnswerFormat.parquet and output is None:
+        raise DeclarationError("--format parquet is for files: add -o FILE.parquet")
+    return chosen
+
+
+def distinct_names(keys: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Return the column names of a written table; raises DeclarationError where one would appear twice."""
+    names = [*keys, *(f"{name}{end}" for name in outputs for end in ("", "_lower", "_upper"))]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DeclarationError(
+            f"column {twice[0]!r} would be written twice, as _lower and _upper are added; use another AS"
+        )
+    return names
+
+
+def encoded(release: Release, form: AnswerFormat, *, confidence: float) -> bytes:
+    """Return a release as the bytes of a file."""
+    if form is AnswerFormat.json:
+        return (json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n").encode()
+    if form is AnswerFormat.csv:
+        return _csv(arrow_table(release, confidence=confidence))
+    if form is AnswerFormat.parquet:
+        import pyarrow.parquet as pq
+
+        sink = io.BytesIO()
+        pq.write_table(arrow_table(release, confidence=confidence), sink)
+        return sink.getvalue()
+    return ("\n".join([*table_lines(release, confidence=confidence), *cost_lines(release)]) + "\n").encode()
+
+
+def arrow_table(release: Release, *, confidence: float) -> pa.Table:
+    """Return keys and, for each output, its value and the ends of its interval: name, name_lower, name_upper."""
+    import pyarrow as pa
+
+    values = release.table
+    columns = [values.column(key.name) for key in release.keys]
+    for output in release.outputs:
+        ends = output.estimate.intervals(confidence)
+        columns.append(values.column(output.name))
+        columns += [_numbers([pair[side] for pair in ends]) for side in (0, 1)]
+    names = distinct_names([k.name for k in release.keys], [o.name for o in release.outputs])
+    told = {"sordino": json.dumps({k: v for k, v in release.to_dict().items() if k in _TOLD})}
+    return pa.table(columns, names=names).replace_schema_metadata(told)
+
+
+_TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privacy_unit", "declaration", "time")
+
+
+def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
+    """Return a release as lines: a table where it has keys, else one line an output; at most `most` rows."""
+    interval = f"{100 * confidence:g}% interval"
+    shown = [_told(o.estimate, confidence) for o in release.outputs]
+    if not release.keys:
+        rows = [[o.name, *cells[0]] for o, cells in zip(release.outputs, shown, strict=True)]
+        lines = columns_of(
+            ["", "", ""], [[n, v, f" {interval} {ends}"] for n, v, ends in rows], right=[False, True, False]
+        )
+        return lines[1:]
+    height = len(release.keys[0].labels)
+    kept = height if most is None or height <= most else most
+    head = [*(k.name for k in release.keys), *(t for o in release.outputs for t in (o.name, interval))]
+    body = [
+        [*(_label(k.labels[i]) for k in release.keys), *(cell for cells in shown for cell in cells[i])]
+        for i in range(kept)
+    ]
+    lines = columns_of(head, body, right=[False] * len(release.keys) + [True] * (2 * len(shown)))
+    lines[0] = paint(lines[0], "bold")
+    if kept < height:
+        lines.append(f"... {height - kept} more declared {'value' if len(release.keys) == 1 else 'combination'}s")
+    return lines
+
+
+def cost_lines(release: Release) -> list[str]:
+    """Return what it cost, what was left, whom it protects, and which charge it is."""
+    relation = release.neighbors.replace("_", "/")
+    seal = [] if release.private else ["NOT PRIVATE: its noise was seeded"]
+    left = left_of(release.remaining, release.spent)
+    return [
+        *seal,
+        *(f"note: {n}" for n in release.notes),
+        f"cost: {release.cost.describe()}, left: {left}; privacy unit: {release.privacy_unit}, {relation}",
+        f"charge {release.charge}; `sordino explain {release.charge}` says what this reveals",
+    ]
+
+
+def left_of(left: Loss, spent: Loss) -> str:
+    """Return what is left of a cap in words: "1.5 of 2", with each name where a cap has two."""
+    from sordino.loss import shown
+
+    rest, gone = left.amounts(), spent.amounts()
+    told = {name: f"{shown(amount)} of {shown(amount + gone[name])}" for name, amount in rest.items()}
+    return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())
+
+
+def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
+    """Return each value and its interval as text, to two figures of the smallest error; interval ends go outward."""
+    from sordino.release import show_number
+
+    values, errors = estimate.values(), estimate.errors(confidence)
+    ends = estimate.intervals(confidence)
+    least = min((e for e in errors if e > 0), default=0)
+    if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values)) > 1e15:
+        return [
+            (show_number(v), f"{show_number(a)} - {show_number(b)}") for v, (a, b) in zip(values, ends, strict=True)
+        ]
+    places = max(0, min(12, 1 - math.floor(math.log10(least))))
+
+    def outward(value: float, to: Any) -> str:
+        scaled = value * 10**places
+        near = round(scaled)
+        return f"{(near if abs(scaled - near) < 1e-6 else to(scaled)) / 10**places:,.{places}f}"
+
+    return [
+        (f"{v:,.{places}f}", f"{outward(a, math.floor)} - {outward(b, math.ceil)}")
+        for v, (a, b) in zip(values, ends, strict=True)
+    ]
+
+
+def _label(label: Any) -> str:
+    return "(missing)" if label is None else str(label)
+
+
+def _numbers(values: Sequence[float]) -> pa.Array:
+    import pyarrow as pa
+
+    whole = all(isinstance(v, int) and abs(v) < 2**63 for v in values)
+    return pa.array(values if whole else [float(v) for v in values], type=pa.int64() if whole else pa.float64())
+
+
+def _csv(table: pa.Table) -> bytes:
+    import csv
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.column_names)
+    writer.writerows(zip(*(c.to_pylist() for c in table.columns), strict=True))
+    return text.getvalue().encode()

@@ -1,0 +1,86 @@
+"""What reaches the terminal: plain aligned text, a touch of color where one is watching, notes on standard error.
+
+It knows text and streams, and nothing of questions or answers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from typing import Literal, TextIO
+
+__all__ = ["columns_of", "in_terminal", "note", "paint", "plain", "say", "shortened", "wrapped"]
+
+_STYLES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
+Style = Literal["bold", "dim", "green", "yellow", "red"]
+
+
+def in_terminal(stream: TextIO | None = None) -> bool:
+    """Tell whether a person watches this stream (standard output if None)."""
+    return (stream or sys.stdout).isatty()
+
+
+def paint(text: str, style: Style, stream: TextIO | None = None) -> str:
+    """Return text in a style where the stream is a terminal and NO_COLOR is not set; else as it is."""
+    colored = in_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if colored else text
+
+
+def plain(text: str) -> str:
+    """Return text without control characters, so that no name in a file can command a terminal.
+
+    >>> plain("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return "".join("?" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c != "\n" else c for c in text)
+
+
+def say(text: str = "") -> None:
+    """Print a line that was asked for."""
+    print(text)
+
+
+def note(text: str, *, quiet: bool = False, aside: bool = True) -> None:
+    """Print a line beside the answer, on standard error (`aside`) or standard output, unless `quiet`."""
+    if not quiet:
+        stream = sys.stderr if aside else sys.stdout
+        print(paint(plain(text), "dim", stream), file=stream)
+
+
+def columns_of(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool]) -> list[str]:
+    """Return lines of a table in aligned columns, headed by names; `right` says which columns align right.
+
+    >>> columns_of(["job", "n"], [["Sales", "1,216"]], right=[False, True])
+    ['job        n', 'Sales  1,216']
+    """
+    cells = [[plain(c).replace("\n", " ") for c in row] for row in (head, *rows)]
+    widths = [max(_width(row[i]) for row in cells) for i in range(len(head))]
+    return ["  ".join(_fit(c, widths[i], right=right[i]) for i, c in enumerate(row)).rstrip() for row in cells]
+
+
+def wrapped(label: str, text: str, *, indent: int = 11) -> list[str]:
+    """Return a labelled text as lines that fit the terminal, the later ones under the text."""
+    room = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
+    lines = textwrap.wrap(plain(text), room - indent, break_long_words=False, break_on_hyphens=False) or [""]
+    first = label.ljust(indent) if len(label) < indent or not label else f"{label} "
+    return [f"{first}{lines[0]}".rstrip(), *(" " * indent + line for line in lines[1:])]
+
+
+def shortened(text: str, room: int) -> str:
+    """Return text cut to `room` characters where a person reads it in a terminal; whole elsewhere."""
+    if not in_terminal() or len(text) <= room:
+        return text
+    return text[: max(1, room - 3)] + "..."
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
+
+
+def _fit(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
