@@ -41,7 +41,7 @@ def ask(
     assume_rows: Annotated[
         int | None,
         typer.Option(
-            "--assume-rows", metavar="N", help="Accepted as in `plan`; changes nothing here.", show_default=False
+            "--assume-rows", metavar="N", help="As in `plan`, whose words can be repeated here.", show_default=False
         ),
     ] = None,
     confidence: Confidence = 0.95,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sordino.cli.options import BudgetName, ListFormat, ProjectPath, Quiet
-from sordino.cli.terminal import in_terminal, note, paint, say, wrapped
+from sordino.cli.terminal import in_terminal, note, paint, plain, say, wrapped
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from sordino.accounting.records import Report
+    from sordino.loss import Loss
     from sordino.project import Budget
 
 __all__ = ["budget"]
@@ -33,86 +36,116 @@ def budget(
 
     found = [_state(one) for one in budgets_of(project_at(project), name)]
     if form is ListFormat.json:
-        say(json.dumps({"schema": 1, "budgets": found}, ensure_ascii=False, indent=2))
+        say(json.dumps({"schema": 1, "budgets": [one.to_dict() for one in found]}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["budget", "amount", "cap", "spent", "left", "charges", "failed", "in_doubt"])
         for one in found:
-            counts = [one["charges"], one["failed"], one["in_doubt"]]
-            for amount in one["spent"]:
-                sums = [one[which][amount] for which in ("cap", "spent", "left")]
-                writer.writerow([one["budget"], amount, *sums, *counts])
+            for amount, *sums in one.sums():
+                writer.writerow([one.budget.name, amount, *sums, one.charges, one.failed, one.in_doubt])
     else:
         for one in found:
             _print(one, quiet=quiet)
 
 
-def _state(declared: Budget) -> dict[str, Any]:
-    """Return a budget as plain data, every entry of its ledger replayed."""
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A budget as it stands; `report` is None where nothing was asked of it yet."""
+
+    budget: Budget
+    cap: Loss
+    spent: Loss
+    report: Report | None
+
+    @property
+    def answered(self) -> int:
+        return 0 if self.report is None else self.report.committed
+
+    @property
+    def failed(self) -> int:
+        return 0 if self.report is None else self.report.failed
+
+    @property
+    def in_doubt(self) -> int:
+        return 0 if self.report is None else self.report.in_doubt
+
+    @property
+    def charges(self) -> int:
+        return self.answered + self.failed + self.in_doubt
+
+    def left(self) -> dict[str, Fraction]:
+        gone = self.spent.amounts()
+        return {name: amount - gone[name] for name, amount in self.cap.amounts().items()}
+
+    def sums(self) -> list[tuple[str, str, str, str]]:
+        """Return each amount's name, cap, spent and left, as text."""
+        from sordino.loss import shown
+
+        cap, gone, left = self.cap.amounts(), self.spent.amounts(), self.left()
+        return [(name, shown(cap[name]), shown(gone[name]), shown(left[name])) for name in cap]
+
+    def to_dict(self) -> dict[str, Any]:
+        from sordino.loss import ZCDP, loss_from
+        from sordino.release import loss_to_dict
+
+        report, target = self.report, self.cap.delta if isinstance(self.cap, ZCDP) else None
+        return {
+            "budget": self.budget.name,
+            "cap": loss_to_dict(self.cap),
+            "spent": loss_to_dict(self.spent),
+            "remaining": loss_to_dict(loss_from(self.left(), delta=target)),
+            "charges": self.charges,
+            "answered": self.answered,
+            "failed": self.failed,
+            "in_doubt": self.in_doubt,
+            "ledger": str(self.budget.ledger),
+            "mark": None if report is None else report.mark,
+            "predecessor": None if report is None or report.predecessor is None else list(report.predecessor),
+            "declared_cap": loss_to_dict(self.budget.cap),
+        }
+
+
+def _state(declared: Budget) -> _State:
+    """Return how a budget stands, every entry of its ledger replayed."""
     from sordino.cli.opening import ledger_of
-    from sordino.release import loss_to_dict
+    from sordino.loss import ZCDP, loss_from
 
     with ledger_of(declared) as ledger:
-        report = None if ledger is None else ledger.verify()
-    cap = declared.cap if report is None else report.cap
-    gone = dict.fromkeys(cap.amounts(), "0") if report is None else _texts(report.spent.amounts())
-    left = cap.amounts() if report is None else {n: a - report.spent.amounts()[n] for n, a in cap.amounts().items()}
-    answered, failed, doubtful = (0, 0, 0) if report is None else (report.committed, report.failed, report.in_doubt)
-    return {
-        "budget": declared.name,
-        "cap": loss_to_dict(cap),
-        "spent": gone,
-        "left": _texts(left),
-        "charges": answered + failed + doubtful,
-        "answered": answered,
-        "failed": failed,
-        "in_doubt": doubtful,
-        "ledger": str(declared.ledger),
-        "opened": report is not None,
-        "mark": None if report is None else report.mark,
-        "predecessor_entries": None if report is None or report.predecessor is None else report.predecessor[1],
-        "declared_cap": None if cap == declared.cap else loss_to_dict(declared.cap),
-    }
+        if ledger is not None:
+            report = ledger.verify()
+            return _State(declared, report.cap, report.spent, report)
+    nothing = {name: amount * 0 for name, amount in declared.cap.amounts().items()}
+    delta = declared.cap.delta if isinstance(declared.cap, ZCDP) else None
+    return _State(declared, declared.cap, loss_from(nothing, delta=delta), None)
 
 
-def _texts(amounts: dict[str, Fraction]) -> dict[str, str]:
-    from sordino.loss import shown
-
-    return {name: shown(amount) for name, amount in amounts.items()}
-
-
-def _print(one: dict[str, Any], *, quiet: bool) -> None:
-    for amount, spent in one["spent"].items():
-        label = f"{amount} {spent} spent of {one['cap'][amount]}, {one['left'][amount]} left"
-        say(f"{paint(one['budget'], 'bold'):<10} {_bar(one['left'][amount], one['cap'][amount])}{label}")
-    counts = f"{one['charges']} charge{'s' * (one['charges'] != 1)}"
-    if one["failed"] or one["in_doubt"]:
-        counts += f": {one['answered']} answered, {one['failed']} failed, {one['in_doubt']} in doubt (all stay spent)"
-    for line in _remarks(one):
+def _print(one: _State, *, quiet: bool) -> None:
+    for amount, cap, spent, left in one.sums():
+        name = plain(one.budget.name).ljust(10)
+        bar = _bar(one.left()[amount], one.cap.amounts()[amount])
+        say(f"{paint(name, 'bold')} {bar}{amount} {spent} spent of {cap}, {left} left")
+    counts = f"{one.charges} charge{'s' * (one.charges != 1)}"
+    if one.failed or one.in_doubt:
+        counts += f": {one.answered} answered, {one.failed} failed, {one.in_doubt} in doubt (all stay spent)"
+    for line in [counts if one.report is not None else "nothing has been asked yet", *_remarks(one)]:
         note("\n".join(wrapped("", line)), quiet=quiet, aside=False)
-    note("\n".join(wrapped("", counts if one["opened"] else "nothing has been asked yet")), quiet=quiet, aside=False)
 
 
-def _remarks(one: dict[str, Any]) -> list[str]:
+def _remarks(one: _State) -> list[str]:
     said = []
-    if one["declared_cap"] is not None:
-        cap = ", ".join(f"{n} {a}" for n, a in one["declared_cap"].items())
+    if one.cap != one.budget.cap:
+        cap = one.budget.cap.describe()
         said.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")
-    if one["predecessor_entries"] is not None:
-        said.append(
-            f"another ledger lay here before, with {one['predecessor_entries']} entries: its charges are not counted"
-        )
-    if one["mark"] == "missing":
+    if one.report is not None and one.report.predecessor is not None:
+        said.append(f"another ledger lay here before, with {one.report.predecessor[1]} entries: they are not counted")
+    if one.report is not None and one.report.mark == "missing":
         said.append("no high-water mark on this machine: a rollback before now cannot be told")
     return said
 
 
-def _bar(left: str, cap: str) -> str:
+def _bar(left: Fraction, cap: Fraction) -> str:
     """Return how much is spent as a bar, in a terminal only."""
-    from fractions import Fraction
-
     if not in_terminal():
         return ""
-    whole = Fraction(cap)
-    gone = _BAR if whole == 0 else _BAR - int(_BAR * Fraction(left) / whole)
+    gone = _BAR - int(_BAR * left / cap) if cap else _BAR
     return f"[{'#' * gone}{'.' * (_BAR - gone)}] "

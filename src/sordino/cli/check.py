@@ -22,7 +22,7 @@ __all__ = ["check"]
 
 def check(
     path: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The project file, as --project.", show_default=False)
+        Path | None, typer.Argument(metavar="FILE", help="The project file, as --project.", show_default=False)
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of sordino.toml, for editors.")

@@ -22,7 +22,7 @@ _DECLARED = {  # the lines of the project file that are shown, and why they are 
     "cap =": "# the most that may ever be lost",
     "neighbors =": "# hides whether a person is in it at all",
     "privacy_unit =": "# a person is a row",
-    "age =": "# public bounds: cells are clipped",
+    "age =": "# public bounds",
 }
 
 
@@ -79,7 +79,7 @@ def _declared(directory: Path, rows: int) -> None:
         code = line.partition("#")[0].rstrip()
         why = next((words for start, words in _DECLARED.items() if code.startswith(start)), None)
         if why is not None:
-            say(f"   {code:<48}{paint(why, 'dim')}")
+            say(f"   {code:<26}  {paint(why, 'dim')}".rstrip())
     os.chdir(directory)
     _run("sordino check", check)
 

@@ -69,13 +69,13 @@ def import_csv(
 
 def _names(source: Path, *, header: bool, delimiter: str, quote: str, encoding: str) -> list[str]:
     """Return the names in the first row, or c1, c2, ... for as many cells as it has."""
-    quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
     try:
         with source.open(
             encoding="utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding, newline=""
         ) as file:
             first = next(
-                csv.reader(file, delimiter=delimiter, quotechar=quote or None, quoting=quoting, strict=True), None
+                csv.reader(file, delimiter=delimiter, quotechar=quote or None, quoting=0 if quote else 3, strict=True),
+                None,
             )
     except LookupError:
         raise DeclarationError(f"--encoding {encoding!r} is not known; try utf-8, latin-1 or cp1252") from None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -55,23 +56,37 @@ def _about(
     del version
 
 
-_COUNT = r"SELECT COUNT(*) AS n FROM people WHERE age > 64"
+_COUNT = "SELECT COUNT(*) AS n FROM people WHERE age > 64"
 
-app.command(rich_help_panel="Declare", epilog="Example: sordino init people.parquet")(init)
-app.command(rich_help_panel="Declare", epilog="Example: sordino check --project survey/sordino.toml")(check)
-app.command("import", rich_help_panel="Declare", epilog="Example: sordino import --header raw.csv people.parquet")(
-    import_csv
+_COMMANDS: tuple[tuple[str, str, Callable[..., None], str], ...] = (  # panel, name, command, example
+    ("Declare", "init", init, "sordino init people.parquet"),
+    ("Declare", "check", check, "sordino check --project survey/sordino.toml"),
+    ("Declare", "import", import_csv, "sordino import --header raw.csv people.parquet"),
+    ("Ask", "plan", plan, f'sordino plan "{_COUNT}" --epsilon 0.5'),
+    ("Ask", "ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
+    ("Look back", "budget", budget, "sordino budget --format json"),
+    ("Look back", "releases", releases, "sordino releases"),
+    ("Look back", "show", show, "sordino show c-0001 --format csv"),
+    ("Learn", "explain", explain, "sordino explain c-0001"),
+    ("Learn", "demo", demo, "sordino demo --keep census"),
 )
-app.command(rich_help_panel="Ask", epilog=f'Example: sordino plan "{_COUNT}" --epsilon 0.5')(plan)
-app.command(rich_help_panel="Ask", epilog=f'Example: sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json')(ask)
-app.command(rich_help_panel="Look back", epilog="Example: sordino budget --format json")(budget)
-app.command(rich_help_panel="Look back", epilog="Example: sordino releases")(releases)
-app.command(rich_help_panel="Look back", epilog="Example: sordino show c-0001 --format csv")(show)
-app.command(rich_help_panel="Learn", epilog="Example: sordino explain c-0001")(explain)
-app.command(rich_help_panel="Learn", epilog="Example: sordino demo --keep census")(demo)
-_ledger.command(epilog="Example: sordino ledger verify")(verify)
-_ledger.command(epilog="Example: sordino ledger export -o charges.jsonl")(export)
-_ledger.command(epilog='Example: sordino ledger amend --reason "the ethics board raised the cap"')(amend)
+_LEDGER_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("verify", verify, "sordino ledger verify"),
+    ("export", export, "sordino ledger export -o charges.jsonl"),
+    ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
+)
+
+
+def _help(command: Callable[..., None]) -> str:
+    """Return a command's docstring with each paragraph on one line, to be folded to the terminal."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(p.split()) for p in paragraphs)
+
+
+for _panel, _name, _command, _example in _COMMANDS:
+    app.command(_name, rich_help_panel=_panel, help=_help(_command), epilog=f"Example: {_example}")(_command)
+for _name, _command, _example in _LEDGER_COMMANDS:
+    _ledger.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
 app.add_typer(_ledger, rich_help_panel="Look back")
 
 

@@ -77,7 +77,7 @@ BudgetName = Annotated[
 ChargeId = Annotated[str, typer.Argument(metavar="ID", help="A charge, such as c-0001.", show_default=False)]
 
 Question = Annotated[
-    str | None, typer.Argument(metavar="[SQL|-]", help="The question; - reads standard input.", show_default=False)
+    str | None, typer.Argument(metavar="SQL", help="The question; - reads standard input.", show_default=False)
 ]
 QueryFile = Annotated[
     Path | None,

@@ -34,12 +34,13 @@ def releases(
     chosen = budgets_of(declared, budget)
     rows = [row for one in chosen for row in _charges(one)]
     if form is ListFormat.json:
-        say(json.dumps({"schema": 1, "releases": rows}, ensure_ascii=False, indent=2))
+        plain = [{key: value for key, value in row.items() if key != "said"} for row in rows]
+        say(json.dumps({"schema": 1, "releases": plain}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["id", "budget", "time", "state", "cost", "request", "question"])
         writer.writerows(
-            [r["id"], r["budget"], r["time"], r["state"], _cost(r), r["request"], r["question"]] for r in rows
+            [r["id"], r["budget"], r["time"], r["state"], r["said"], r["request"], r["question"]] for r in rows
         )
     elif not rows:
         note("nothing has been asked yet", quiet=quiet, aside=False)
@@ -50,7 +51,7 @@ def releases(
 
 def _charges(budget: Budget) -> list[dict[str, Any]]:
     from sordino.cli.opening import ledger_of
-    from sordino.loss import shown
+    from sordino.release import loss_to_dict
 
     with ledger_of(budget) as ledger:
         charges = [] if ledger is None else ledger.charges()
@@ -60,7 +61,8 @@ def _charges(budget: Budget) -> list[dict[str, Any]]:
             "budget": budget.name,
             "time": c.time,
             "state": _STATES[c.state],
-            "cost": {name: shown(amount) for name, amount in c.amounts.items()},
+            "cost": loss_to_dict(c.loss),
+            "said": c.loss.describe(),
             "request": c.request,
             "question": c.note,
         }
@@ -68,14 +70,17 @@ def _charges(budget: Budget) -> list[dict[str, Any]]:
     ]
 
 
-def _cost(row: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {amount}" for name, amount in row["cost"].items())
-
-
 def _print(rows: list[dict[str, Any]], *, several: bool) -> None:
     head = ["id", *(["budget"] if several else []), "time", "cost", "state", "question"]
     body = [
-        [r["id"], *([r["budget"]] if several else []), f"{r['time'][:10]} {r['time'][11:16]}", _cost(r), r["state"], ""]
+        [
+            r["id"],
+            *([r["budget"]] if several else []),
+            f"{r['time'][:10]} {r['time'][11:16]}",
+            r["said"],
+            r["state"],
+            "",
+        ]
         for r in rows
     ]
     used = max(len(line) for line in columns_of(head, body, right=[False] * len(head))) + 2

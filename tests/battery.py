@@ -1,0 +1,96 @@
+"""What every mechanism must pass: its law, its error, its audited loss, its event, its repr. A new one is one line here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sordino.mechanisms.gaussian import gaussian_for_pair, gaussian_for_rho
+from sordino.mechanisms.laplace import Laplace
+from sordino.mechanisms.mechanism import Mechanism
+from sordino.noise.rng import Rng
+
+__all__ = ["MECHANISMS", "MechanismCase", "audited_epsilon", "chi_square_tail", "draws", "probabilities"]
+
+
+@dataclass(frozen=True)
+class MechanismCase:
+    """A mechanism with the farthest neighbor of the zero vector, and the (epsilon, delta) it must hold for that pair."""
+
+    name: str
+    made: Mechanism
+    neighbor: tuple[int, ...]
+    epsilon: float
+    delta: float = 0.0
+
+
+def _at_delta(rho: float, delta: float) -> float:
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
+MECHANISMS = [
+    MechanismCase("laplace", Laplace(Fraction(1), Fraction(1, 2)), (1,), 0.5),
+    MechanismCase("laplace wide", Laplace(Fraction(125), Fraction(1)), (125,), 1.0),
+    MechanismCase("laplace tiny noise", Laplace(Fraction(1), Fraction(3)), (1,), 3.0),
+    MechanismCase("laplace vector", Laplace(Fraction(2), Fraction(1)), (1, -1, 0), 1.0),
+    MechanismCase(
+        "gaussian rho", gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 2)), (1,), _at_delta(0.5, 1e-3), 1e-3
+    ),
+    MechanismCase(
+        "gaussian vector",
+        gaussian_for_rho(l2_squared=Fraction(2), rho=Fraction(1, 8)),
+        (1, -1),
+        _at_delta(0.125, 1e-3),
+        1e-3,
+    ),
+    MechanismCase(
+        "gaussian pair", gaussian_for_pair(shift=3, epsilon=Fraction(1), delta=Fraction(1, 1000)), (3,), 1.0, 1e-3
+    ),
+]
+
+
+def draws(case: MechanismCase, at: tuple[int, ...], count: int, seed: int) -> np.ndarray[Any, Any]:
+    """Return `count` releases of the vector `at`, one a row."""
+    rng = Rng.seeded(seed)
+    flat = case.made.release([x for x in at for _ in range(count)], rng)
+    return np.array(flat, dtype=np.int64).reshape(len(at), count).T
+
+
+def probabilities(upper_tail: Callable[[int], float], low: int, high: int) -> list[float]:
+    """Return P(X <= low), P(X = low + 1), ..., P(X = high), P(X > high)."""
+    tails = [upper_tail(t) for t in range(low, high + 1)]
+    return [1 - tails[0], *(a - b for a, b in itertools.pairwise(tails)), tails[-1]]
+
+
+def chi_square_tail(statistic: float, freedom: int) -> float:
+    """Return P(chi-square > statistic), by SciPy."""
+    from scipy.stats import chi2
+
+    return float(chi2.sf(statistic, freedom))
+
+
+def audited_epsilon(here: np.ndarray[Any, Any], there: np.ndarray[Any, Any], delta: float, alarm: float) -> float:
+    """Return a lower bound on epsilon, wrong with probability at most `alarm`, from samples on two neighbors.
+
+    The event is a half-line along the difference of the neighbors, chosen on the first half of the samples and measured
+    on the second by Clopper-Pearson bounds.
+    """
+    from scipy.stats import beta
+
+    half = len(here) // 2
+    best, cut = -math.inf, 0.0
+    for t in np.unique(np.quantile(there[:half], np.linspace(0.02, 0.999, 120))):
+        p, q = (float((s[:half] >= t).mean()) for s in (there, here))
+        low, high = p - 4 * math.sqrt(p / half), q + 4 * math.sqrt(max(q, 1 / half) / half)
+        if low > delta and math.log((low - delta) / high) > best:
+            best, cut = math.log((low - delta) / high), float(t)
+    k_there, k_here, n = int((there[half:] >= cut).sum()), int((here[half:] >= cut).sum()), len(here) - half
+    low = float(beta.ppf(alarm / 2, k_there, n - k_there + 1)) if k_there else 0.0
+    high = float(beta.ppf(1 - alarm / 2, k_here + 1, n - k_here))
+    return math.log((low - delta) / high) if low > delta else -math.inf
