@@ -17,7 +17,7 @@ from sordino.curator.answer import exact_vectors
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
 from sordino.domain import Domain
-from sordino.engines.engine import Engine, EngineFailed
+from sordino.engines.engine import Engine
 from sordino.errors import ChargedError, DeclarationError, QuestionRefused
 from sordino.estimate import Noisy
 from sordino.loss import Loss, Number
@@ -233,7 +233,7 @@ class Curator:
                 Noisy(tuple(p.mechanism.release(v, self._rng)), p.part.unit, p.mechanism.law)
                 for p, v in zip(flat, exact_parts, strict=True)
             ]
-        except (EngineFailed, Exception):
+        except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
         return self._made(plan, charge, noisy)
 
