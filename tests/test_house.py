@@ -31,14 +31,14 @@ FLOORS = (
     ("audit",),
     ("collector", "server"),
     ("cli",),
-    ("workbench",),
+    ("workbench", "__main__"),
 )
 GROUND = frozenset({"domain", "neighbors", "loss", "source", "primitives"})
 BESIDE = dict.fromkeys(GROUND, GROUND) | {
     "release": frozenset({"accounting", "estimate"}),  # a release carries its event and its estimates
 }
 ALIASES = {"project_parts": "project", "project_schema": "project", "project_text": "project"}
-FACE = frozenset({"cli", "server", "collector", "workbench"})  # who may use `import sordino as sd` like everyone
+FACE = frozenset({"__main__", "cli", "server", "collector", "workbench"})  # who may use `import sordino as sd` like everyone
 
 ONLY_THESE_MAY = {  # room of the house: who may import it
     "engines": frozenset({"engines", "curator"}),

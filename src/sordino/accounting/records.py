@@ -149,7 +149,7 @@ def charge_number(name: str) -> int:
     """Return the number in a charge's id; raise UnknownName where it is none."""
     digits = name.removeprefix("c-")
     if not (name.startswith("c-") and digits.isascii() and digits.isdigit() and len(digits) < 18):
-        raise UnknownName('a charge is named like "c-0001"; list them with `sordino budget`')
+        raise UnknownName('a charge is named like "c-0001"; list them with `sordino releases`')
     return int(digits)
 
 

@@ -17,7 +17,7 @@ from sordino.errors import DeclarationError, SordinoError
 __all__ = ["demo"]
 
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 10 GROUP BY occupation"
-_HOURS = "SELECT region, AVG(hours_per_week) AS hours FROM people GROUP BY region"
+_HOURS = "SELECT AVG(hours_per_week) AS hours FROM people"
 _DECLARED = {  # the lines of the project file that are shown, and why they are there
     "cap =": "# the most that may ever be lost",
     "neighbors =": "# hides whether a person is in it at all",
@@ -114,7 +114,7 @@ def _looked_back() -> None:
     from sordino.cli.budget import budget
     from sordino.cli.explain import explain
 
-    _title("4. The budget is a promise: what it does not cover is refused, and nothing is charged")
+    _title("4. A budget is a promise: what it does not cover is refused, uncharged")
     _run("sordino budget", lambda: budget(quiet=True))
     _run(f'sordino ask "{_HOURS}" --epsilon 1.5', lambda: ask(_HOURS, epsilon="1.5"))
 

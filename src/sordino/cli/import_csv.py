@@ -60,6 +60,7 @@ def import_csv(
     if len(between) != 1 or len(quote) > 1 or between in (quote, "\n", "\r"):
         raise DeclarationError("--delimiter takes one character, --quote one other or none")
     names = _names(source, header=header, delimiter=between, quote=quote, encoding=encoding)
+    _balanced(source, quote)
     with draft(target) as place:
         _copied(source, place.path, names, header, between, quote, encoding, ["", *(null or [])])
         place.keep()
@@ -89,6 +90,19 @@ def _names(source: Path, *, header: bool, delimiter: str, quote: str, encoding: 
     if not all(names) or len({name.lower() for name in names}) != len(names):
         raise SourceError(f"row 1 of {source} does not name every column once; name them, or --no-header")
     return names
+
+
+def _balanced(source: Path, quote: str) -> None:
+    """Raise SourceError where a quote is never closed: it would swallow every row after it."""
+    sign, seen = quote.encode(), 0
+    if not sign:
+        return
+    with source.open("rb") as file:
+        while chunk := file.read(_BLOCK):
+            seen += chunk.count(sign)
+    if seen % 2:
+        rule = f"{source} holds an odd number of {quote} signs, so one is not closed; nothing was written"
+        raise SourceError(f'{rule}; mend it, or --quote "" if they mean nothing here')
 
 
 def _copied(
@@ -123,7 +137,7 @@ def _copied(
         quote_char=quote or False,
         double_quote=bool(quote),
         newlines_in_values=bool(quote),
-        ignore_empty_lines=False,
+        ignore_empty_lines=len(names) > 1,
         invalid_row_handler=refuse,
     )
     kinds = pc.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
@@ -157,7 +171,8 @@ def _told(source: Path, bad: list[Any], said: str) -> str:
     if bad:
         row = bad[0]
         where = f"row {row.number}" if row.number is not None else "a row"
-        return f"{where} of {source} has {row.actual_columns} cells, not {row.expected_columns}; nothing was written"
+        cells = f"{row.actual_columns} cell{'s' * (row.actual_columns != 1)}"
+        return f"{where} of {source} has {cells}, not {row.expected_columns}; nothing was written"
     if "utf-8" in said.lower() or "utf8" in said.lower():
         return f"{source} is not text in this encoding; try --encoding latin-1 or cp1252; nothing was written"
     return f"{source} cannot be read as CSV ({said.splitlines()[0][:200]}); check --quote; nothing was written"

@@ -113,6 +113,8 @@ def _of_csv(path: Path, header: bool | None, columns: int | None, delimiter: str
     if not all(names) or len({name.lower() for name in names}) != len(names):
         rule = "its header line does not name every column once"
         raise SourceError(f"source {str(path)!r}: {rule}; check --delimiter, or `sordino import` it to Parquet first")
+    if '"' in line:
+        note(f"note: {path} looks quoted, and cells are read unquoted: `sordino import` it to Parquet first")
     return rules, [(name, None) for name in names]
 
 

@@ -114,6 +114,8 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Typer's way to end when nobody reads on
+            raise end.__context__ from None
         return end.code if isinstance(end.code, int) else 1
     except Exception as error:
         told = getattr(error, "format_message", None)

@@ -128,7 +128,7 @@ def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     values, errors = estimate.values(), estimate.errors(confidence)
     ends = estimate.intervals(confidence)
     least = min((e for e in errors if e > 0), default=0)
-    if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values)) > 1e15:
+    if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values), default=0) > 1e15:
         return [
             (show_number(v), f"{show_number(a)} - {show_number(b)}") for v, (a, b) in zip(values, ends, strict=True)
         ]
@@ -137,10 +137,10 @@ def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     def outward(value: float, to: Any) -> str:
         scaled = value * 10**places
         near = round(scaled)
-        return f"{(near if abs(scaled - near) < 1e-6 else to(scaled)) / 10**places:,.{places}f}"
+        return f"{(near if abs(scaled - near) < 1e-6 else to(scaled)) / 10**places + 0.0:,.{places}f}"
 
     return [
-        (f"{v:,.{places}f}", f"{outward(a, math.floor)} - {outward(b, math.ceil)}")
+        (f"{round(v, places) + 0.0:,.{places}f}", f"{outward(a, math.floor)} - {outward(b, math.ceil)}")
         for v, (a, b) in zip(values, ends, strict=True)
     ]
 

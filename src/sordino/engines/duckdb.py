@@ -6,6 +6,7 @@ their bounds, and filters are pruned by them.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 import threading
@@ -37,6 +38,7 @@ _SETTINGS = (
     "SET preserve_insertion_order = false",
     "SET errors_as_json = false",
 )
+_WILD = "*?["
 _READABLE = frozenset(
     [
         "BOOLEAN",
@@ -58,6 +60,7 @@ _READABLE = frozenset(
         "TIMESTAMP",
         "UUID",
         "ENUM",
+        "NULL",  # a column that holds nothing, as frames make it: all of its cells are missing
     ]
 )
 
@@ -94,6 +97,10 @@ class DuckDBEngine:
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
                     "store it as a number, text, a truth or a day"
                 )
+        if unit is not None and unit.column not in domain:
+            raise DeclarationError(
+                f"the privacy unit's column {unit.column!r} is not declared; add it to the domain as Identifier()"
+            )
         self._held = Held(physical, domain, unit, self._csv)
 
     @property
@@ -135,24 +142,27 @@ class DuckDBEngine:
         if isinstance(source, Source):
             self._open(connection, source)
         else:
-            connection.register("source", source)
+            _register(connection, source)
+        connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection
 
     def _open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         """Make the view `source`; DuckDB's own words about a file never get through, since they may quote it."""
-        path = Path(source.path)
-        pattern = source.format == "parquet" and any(c in source.path for c in "*?[")
+        path = Path(source.path).absolute()
+        pattern = source.format == "parquet" and any(c in source.path for c in _WILD) and not path.is_file()
         if not pattern and not path.is_file():
             raise SourceError(f"source {source.path!r} is missing: there is no such file")
         failed = False
         try:
+            self._allow(connection, path)
             if source.format == "duckdb":
-                connection.execute(f"ATTACH {_text(source.path)} AS store (READ_ONLY)")
+                connection.execute(f"ATTACH {_text(str(path))} AS store (READ_ONLY)")
                 relation = ".".join(_name(p) for p in (source.relation or "").split("."))
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM store.{relation}")
             elif source.format == "parquet":
-                listed = f"read_parquet({_text(source.path)}, hive_partitioning = false, union_by_name = true)"
+                files = str(path) if pattern else _literal(str(path))
+                listed = f"read_parquet({_text(files)}, hive_partitioning = false, union_by_name = true)"
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM {listed}")
             else:
                 assert source.csv is not None
@@ -162,6 +172,13 @@ class DuckDBEngine:
         if failed:
             what = {"duckdb": "a DuckDB file with that relation", "parquet": "Parquet", "csv": "CSV"}[source.format]
             raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
+
+    def _allow(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+        """Let the connection read the source and its directory for spilled rows; all else is shut once that is open."""
+        parts = list(itertools.takewhile(lambda part: not any(c in part for c in _WILD), path.parts))
+        folders = [self._directory] if len(parts) == len(path.parts) else [self._directory, str(Path(*parts))]
+        connection.execute(f"SET allowed_paths = [{_text(str(path))}]")
+        connection.execute(f"SET allowed_directories = [{', '.join(map(_text, folders))}]")
 
     def _schema(self) -> Mapping[str, str]:
         """Return the physical type of each column, parameters cut off, as the source's own schema states it."""
@@ -205,21 +222,37 @@ def _read_csv(path: Path, rules: Csv) -> str:
     """Return the call that reads every cell as text, with nothing detected; a line that cannot be parsed is lost."""
     columns = ", ".join(f"{_text(n)}: 'VARCHAR'" for n in csv_columns(path, rules))
     return (
-        f"read_csv({_text(str(path))}, auto_detect = false, header = {str(rules.header).lower()}, "
+        f"read_csv({_text(_literal(str(path)))}, auto_detect = false, header = {str(rules.header).lower()}, "
         f"columns = {{{columns}}}, delim = {_text(rules.delimiter)}, quote = '', escape = '', comment = '', "
         "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, "
         "max_line_size = 16777216, encoding = 'utf-8', hive_partitioning = false, union_by_name = false)"
     )
 
 
+def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
+    failed = False
+    try:
+        connection.register("source", table)
+    except duckdb_error():
+        failed = True
+    if failed:
+        raise DeclarationError(
+            "the table holds a column of a type that DuckDB does not know: store it as a number, text, a truth or a day"
+        )
+
+
+def _literal(path: str) -> str:
+    """Return the pattern that one file alone meets: a name with * ? [ in it would otherwise read others."""
+    return "".join(f"[{c}]" if c in _WILD else c for c in path)
+
+
 def _kind(physical: str) -> str:
     """Return the head of a type: DECIMAL(18,2) is DECIMAL, VARCHAR[] is a list."""
     if physical.endswith("]"):
         return "LIST"
-    head = physical.split("(", 1)[0].strip().upper()
-    return {"TIMESTAMP WITH TIME ZONE": "TIMESTAMP", "TIMESTAMP_NS": "TIMESTAMP", "TIMESTAMP_MS": "TIMESTAMP"}.get(
-        head, head
-    )
+    head = physical.split("(", 1)[0].strip().strip('"').upper()
+    times = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S")
+    return "TIMESTAMP" if head in times else head
 
 
 def _text(value: str) -> str:

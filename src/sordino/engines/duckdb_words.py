@@ -21,6 +21,7 @@ __all__ = ["DuckDBWords", "Held"]
 
 _WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
 _LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
+_TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
 _DIGITS = "[+-]?[0-9]{1,18}"
 _DECIMAL = r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
@@ -63,7 +64,8 @@ class DuckDBWords:
         base = '"source"'
         if unit is not None:
             rows = DuckDBWords(self._held)
-            owner = rows._text(unit.column)
+            kind, cell = rows._cell(unit.column)
+            owner = cell if kind in _WHOLE | _LARGE else rows._text(unit.column)  # numbers sort in less memory
             cells = ", ".join(_name(n) for n in sorted(self._held.domain))
             base = (
                 f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS sordino_unit, "
@@ -78,6 +80,11 @@ class DuckDBWords:
         kind, cell = self._cell(column)
         if kind in _WHOLE or kind == "BOOLEAN":
             return self._clipped(cell if kind == "BIGINT" else f"CAST({cell} AS BIGINT)", lower, upper)
+        if kind == "UHUGEINT":  # compared with its own kind only: DuckDB cannot bring it to any other
+            small = (
+                f"CASE WHEN {cell} > CAST('{_TOP}' AS UHUGEINT) THEN {_whole(_TOP)} ELSE TRY_CAST({cell} AS BIGINT) END"
+            )
+            return self._clipped(small, lower, upper)
         if kind in _LARGE:
             return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE TRY_CAST({cell} AS BIGINT) END")
         if kind in _FLOATING:
@@ -109,10 +116,7 @@ class DuckDBWords:
         if whole:
             return self.integer(column, -(2**62), 2**62)
         kind, cell = self._cell(column)
-        if kind == "VARCHAR":
-            return _parse(cell)
-        absent = f"CASE WHEN NOT isnan({cell}) THEN {cell} END" if kind in ("FLOAT", "DOUBLE") else cell
-        return self._column(f"CAST({absent} AS VARCHAR)")
+        return _parse(cell if kind == "VARCHAR" else self._text(column))
 
     def place(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
         """Return the place among the values of what `held` returned; `other` for any other that is not missing."""
@@ -139,7 +143,8 @@ class DuckDBWords:
                 f"WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN false END"
             )
         if kind in _WHOLE | _LARGE | _FLOATING:
-            return self._column(f"CASE WHEN {cell} = 1 THEN true WHEN {cell} = 0 THEN false END")
+            number = self._let(f"CAST({cell} AS DOUBLE)")  # not every DECIMAL can be compared with 1
+            return self._column(f"CASE WHEN {number} = 1 THEN true WHEN {number} = 0 THEN false END")
         return self._column("CAST(NULL AS BOOLEAN)")
 
     def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
@@ -251,8 +256,8 @@ class DuckDBWords:
         cell = _name(column)
         if self._held.csv is None:
             return self._held.physical[column], cell
-        trimmed = self._let(f"trim({cell}, chr(32) || chr(9) || chr(13))")
-        tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r") for n in self._held.csv.null_values)}))
+        trimmed = self._let(f"trim({cell}, chr(32) || chr(9) || chr(10) || chr(13))")
+        tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 
 

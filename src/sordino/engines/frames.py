@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer
+from sordino.domain import Column, Domain, Integer
+from sordino.engines.cells import reader
 from sordino.errors import DeclarationError, SourceError, nearest
 
 if TYPE_CHECKING:
@@ -33,18 +34,11 @@ def arrow_of(frame: Any, domain: Domain) -> pa.Table:
     if kind == "pandas":
         return _from_pandas(frame, domain)
     if kind == "polars":
-        frame = frame.collect() if hasattr(frame, "collect") else frame
-        return frame.select(_present(domain, list(frame.columns))).to_arrow()
+        return _arrow(lambda: _from_polars(frame, domain), "the polars frame")
     if hasattr(frame, "to_arrow_table") and hasattr(frame, "columns"):
         columns = _present(domain, list(frame.columns))
-        failed, table = False, None
-        try:
-            table = frame.select(*('"' + c.replace('"', '""') + '"' for c in columns)).to_arrow_table()
-        except Exception:  # the engine's words may quote a cell
-            failed = True
-        if failed or table is None:
-            raise SourceError("the relation cannot be read: materialise it, or name its file as the source")
-        return table
+        chosen = ['"' + c.replace('"', '""') + '"' for c in columns]
+        return _arrow(lambda: frame.select(*chosen).to_arrow_table(), "the relation")
     raise DeclarationError(
         "a source is a path, an Arrow table, a pandas or polars frame, or a DuckDB relation, "
         f"not a {type(frame).__name__}"
@@ -76,38 +70,35 @@ def _from_pandas(frame: Any, domain: Domain) -> pa.Table:
     return pa.table(arrays)
 
 
+def _from_polars(frame: Any, domain: Domain) -> Any:
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    return frame.select(_present(domain, list(frame.columns))).to_arrow()
+
+
+def _arrow(read: Callable[[], Any], what: str) -> Any:
+    """Return what `read` returns; what a library says in an error never gets through, since it may quote a cell."""
+    table: Any = None
+    try:
+        table = read()
+    except DeclarationError:
+        raise
+    except Exception:  # of any kind: it is not looked at
+        table = None
+    if table is None:
+        raise SourceError(f"{what} cannot be read: store each column as a number, text, a truth or a day")
+    return table
+
+
 def _array(series: Any, column: Column) -> Any:
     import pyarrow as pa
 
-    if str(series.dtype) != "object":
-        failed, array = False, None
-        try:
-            array = pa.Array.from_pandas(series)
-        except (pa.ArrowException, TypeError, ValueError):
-            failed = True
-        if failed:
-            raise DeclarationError(f"column {series.name!r} of type {series.dtype} cannot be read: convert it first")
-        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    read, kind = _reader(column)
-    return pa.array([read(cell) for cell in series], type=kind)
-
-
-def _reader(column: Column) -> tuple[Callable[[Any], Any], Any]:
-    """Return how one object cell is read, None for whatever is not of the declared kind, and the Arrow type."""
-    import datetime
-
-    import pyarrow as pa
-
-    if isinstance(column, (Category, Identifier)):
-        return lambda c: c if isinstance(c, str) else str(c) if type(c) is int else None, pa.string()
-    if isinstance(column, Boolean):
-        return lambda c: c if isinstance(c, bool) else None, pa.bool_()
-    if isinstance(column, Date):
-        return lambda c: c if type(c) is datetime.date else None, pa.date32()
-
-    def number(cell: Any) -> float | None:
-        if isinstance(cell, bool) or not isinstance(cell, (int, float)):
-            return None
-        return float(cell) if abs(cell) < 1e300 else float("inf") * (1 if cell > 0 else -1) if cell == cell else None
-
-    return number, pa.float64()
+    kind = str(series.dtype)
+    if kind == "object":
+        read, arrow = reader(column)
+        return pa.array([read(cell) for cell in series], type=arrow)
+    if kind == "category":
+        read, arrow = reader(column)
+        values = pa.array([read(cell) for cell in series.cat.categories], type=arrow)
+        return values.take(pa.array(series.cat.codes, mask=series.cat.codes < 0))
+    array = _arrow(lambda: pa.Array.from_pandas(series), f"column {series.name!r} of type {kind}")
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

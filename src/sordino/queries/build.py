@@ -9,7 +9,7 @@ from sordino.errors import QuestionRefused
 from sordino.loss import Number
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.count import Count
-from sordino.queries.expr import Bin, Connective, Constant, Expr, Name, Node, col, describe
+from sordino.queries.expr import Bin, Connective, Constant, Expr, Name, Node, col, depth, describe
 from sordino.queries.sums import Mean, Sum
 
 __all__ = ["Asked", "Selection", "as_aggregation", "count", "histogram", "label", "mean", "sum"]
@@ -133,6 +133,7 @@ def _node(of: Column) -> Node:
 
 def label(node: Node) -> str:
     """Return the column name that an expression gets: its column's, where it has one only, else its words."""
+    depth(node)
     names: list[str] = []
     nodes: list[Node] = [node]
     while nodes:

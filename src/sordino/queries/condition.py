@@ -12,16 +12,27 @@ from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import QuestionRefused
 from sordino.primitives import Primitives
 from sordino.queries.cells import any_cell, category_code, place
-from sordino.queries.expr import Compare, Connective, Constant, IsIn, IsNull, Name, Node, Not, Value, depth, describe
-from sordino.queries.measure import EPOCH, WIDEST, Measure, common, fixed, number, rescaled
+from sordino.queries.expr import (
+    MIRROR,
+    Compare,
+    Connective,
+    Constant,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    Value,
+    depth,
+    describe,
+)
+from sordino.queries.measure import WIDEST, Measure, common, number, rescaled
 from sordino.queries.words import Build, compared, one_of, sql, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = ["Predicate", "predicate"]
-
-_MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +84,16 @@ def _connective(node: Connective, domain: Domain) -> Build:
 def _compared(node: Compare, domain: Domain) -> Build:
     left, right, op = node.left, node.right, node.op
     if isinstance(left, Constant) and not isinstance(right, Constant):
-        left, right, op = right, left, _MIRROR[op]
+        left, right, op = right, left, MIRROR[op]
     column = domain[left.name] if isinstance(left, Name) else None
     if isinstance(column, (Category, Boolean, Identifier)):
         return _compared_cell(left, op, right, domain)
-    a, b = number(left, domain), number(right, domain)
+    a = number(left, domain)
+    if a.kind == "date" and isinstance(right, Constant) and isinstance(right.value, str):
+        right = Constant(_day(right.value))
+    b = number(right, domain)
     if a.kind != b.kind:
-        if isinstance(right, Constant) and isinstance(right.value, str):
-            b = fixed(Fraction((_day(right.value) - EPOCH).days), Fraction(1), "date")
-        else:
-            raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
+        raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
     if isinstance(right, Constant):
         return _against_constant(a, op, b.unit * (b.interval.lower or 0))
     unit = common(a.unit, b.unit)

@@ -14,6 +14,7 @@ from sordino.errors import QuestionRefused
 from sordino.loss import Number, exact, shown
 
 __all__ = [
+    "MIRROR",
     "Absolute",
     "Arithmetic",
     "Bin",
@@ -129,7 +130,9 @@ class IsNull:
 
 Node = Name | Constant | Arithmetic | Absolute | Clip | Bin | Compare | Connective | Not | IsIn | IsNull
 
+MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _MOST_DEPTH = 200
+_MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,22 +219,22 @@ class Expr:
         raise QuestionRefused("division is not supported: multiply by a constant, such as col('x') * 0.5")
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # a comparison builds a tree, as in every frame
-        return Expr(Compare("=", self.node, as_node(other)))
+        return _compare("=", self.node, as_node(other))
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # likewise
-        return Expr(Compare("!=", self.node, as_node(other)))
+        return _compare("!=", self.node, as_node(other))
 
     def __lt__(self, other: Any) -> Expr:
-        return Expr(Compare("<", self.node, as_node(other)))
+        return _compare("<", self.node, as_node(other))
 
     def __le__(self, other: Any) -> Expr:
-        return Expr(Compare("<=", self.node, as_node(other)))
+        return _compare("<=", self.node, as_node(other))
 
     def __gt__(self, other: Any) -> Expr:
-        return Expr(Compare(">", self.node, as_node(other)))
+        return _compare(">", self.node, as_node(other))
 
     def __ge__(self, other: Any) -> Expr:
-        return Expr(Compare(">=", self.node, as_node(other)))
+        return _compare(">=", self.node, as_node(other))
 
     def __and__(self, other: Any) -> Expr:
         return Expr(Connective("and", self.node, as_node(other)))
@@ -265,6 +268,13 @@ class Expr:
 
     def __repr__(self) -> str:
         return f"<Expr {describe(self.node)}>"
+
+
+def _compare(op: str, left: Node, right: Node) -> Expr:
+    """Return left op right, a constant on the right where there is one: `30 < x` and `x > 30` are one question."""
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, MIRROR[op]
+    return Expr(Compare(op, left, right))
 
 
 def col(name: str) -> Expr:
@@ -328,6 +338,8 @@ def depth(node: Node) -> int:
         level += 1
         if level > _MOST_DEPTH:
             raise QuestionRefused(f"the expression is nested more than {_MOST_DEPTH} deep: use is_in, or simplify it")
+        if len(nodes) > _MOST_NODES:
+            raise QuestionRefused(f"the expression has more than {_MOST_NODES} parts: simplify it")
         nodes = [c for n in nodes for f in ("of", "left", "right") if (c := getattr(n, f, None)) is not None]
     return level
 

@@ -51,6 +51,7 @@ _CLAUSES = {
     "hint": ("a hint", "leave it out"),
     "operation_modifiers": ("a modifier", "leave it out"),
 }
+_OPENERS = {"SELECT", "WITH", "FROM", "(", ";"}
 _KNOWN_ARGS = {"expressions", "from_", "from", "where", "group"}
 _SUPPORTED = "supported are SELECT of COUNT, SUM, AVG with WHERE, GROUP BY and AS"
 
@@ -90,7 +91,14 @@ def parse_sql(text: str, *, table: str, columns: Iterable[str] = ()) -> Aggregat
         raise UnknownName(
             f"{place.of(tree.find(_exp().Table))}table {asked!r} is not declared; {nearest(asked, [table])}"
         )
-    return _Reader(place, tree, {c.lower(): c for c in columns}).question()
+    found: Aggregation | None = None
+    try:
+        found = _Reader(place, tree, {c.lower(): c for c in columns}).question()
+    except RecursionError:
+        found = None
+    if found is None:
+        raise QuestionRefused("the question is nested too deep to be read: use IN, or simplify it")
+    return found
 
 
 class _Place:
@@ -105,11 +113,15 @@ class _Place:
                 return self._told(int(inner.meta["start"]))
         return ""
 
-    def word(self, words: str) -> str:
-        from sqlglot.tokens import Tokenizer
+    def name(self, node: Any) -> str:
+        """Return the word that a function stands in the text as, where the parser kept its place."""
+        if "start" not in node.meta or "end" not in node.meta:
+            return ""
+        return self._text[int(node.meta["start"]) : int(node.meta["end"]) + 1].split("(")[0].strip().upper()
 
+    def word(self, words: str) -> str:
         first = words.split()[0].upper()
-        for token in Tokenizer().tokenize(self._text):
+        for token in _tokens(self._text):
             if token.text.upper().split()[:1] == [first]:
                 return self._told(token.start)
         return ""
@@ -134,7 +146,8 @@ class _Reader:
         for name, value in select.args.items():
             if value and name not in _KNOWN_ARGS:
                 word, instead = _CLAUSES.get(name, (name.strip("_").upper(), _SUPPORTED))
-                raise self._refused(self._place.word(word), f"{word} is not supported: {instead}")
+                place = self._place.word(word) or (self._place.word(",") if word == "JOIN" else "")
+                raise self._refused(place, f"{word} is not supported: {instead}")
         groups = self._groups()
         aggregates: list[Asked] = []
         for item in select.expressions:
@@ -143,7 +156,7 @@ class _Reader:
             made = self._aggregate(inner)
             if made is not None:
                 aggregates.append(made.alias(alias) if alias else made)
-            elif not any(g.of == self._value(inner).node for g in groups):
+            elif isinstance(inner, _exp().Star) or self._value(inner).node not in [g.of for g in groups]:
                 self._not_grouped(inner)
         if not aggregates:
             raise self._refused("", "a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
@@ -212,7 +225,8 @@ class _Reader:
         return count() if isinstance(value.node, Constant) else count(value)
 
     def _not_grouped(self, item: Any) -> None:
-        words = item.sql(dialect="duckdb")
+        words = " ".join(item.sql(dialect="duckdb").split())
+        words = words if len(words) <= 60 else words[:57] + "..."
         if isinstance(item, _exp().Star):
             raise self._refused(self._place.word("*"), "SELECT * is refused: rows never leave, only aggregates of them")
         raise self._refused(
@@ -247,6 +261,10 @@ class _Reader:
         if isinstance(item, (kinds.Least, kinds.Greatest)):
             return self._one_sided(item)
         if isinstance(item, kinds.Between):
+            if item.args.get("symmetric"):
+                raise self._refused(
+                    self._place.word("SYMMETRIC"), "SYMMETRIC is not supported: put the lower bound first"
+                )
             return self._value(item.this).is_between(self._value(item.args["low"]), self._value(item.args["high"]))
         if isinstance(item, kinds.In):
             return self._member(item)
@@ -284,7 +302,8 @@ class _Reader:
                 return Expr(Constant(as_value(datetime.date.fromisoformat(item.this.this))))
             except ValueError:
                 raise self._refused(self._place.of(item), "a day is written as DATE '2000-01-31'") from None
-        raise self._refused(self._place.word("CAST"), "CAST is not supported: columns have their declared types")
+        place = self._place.word("CAST") or self._place.word("TRY_CAST") or self._place.word("::")
+        raise self._refused(place, "CAST is not supported: columns have their declared types")
 
     def _one_sided(self, item: Any) -> Expr:
         """LEAST(x, c) is a clip from above, GREATEST(x, c) from below; a missing x stays missing."""
@@ -347,6 +366,8 @@ class _Reader:
             return self._refused(self._place.of(item), "a sub-query is not supported: ask about the table itself")
         if isinstance(item, kinds.Window):
             return self._refused(self._place.of(item), "OVER is not supported: window functions are not private")
+        if isinstance(item, kinds.Filter):
+            return self._refused(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
         if isinstance(item, kinds.Null):
             return self._refused(self._place.word("NULL"), "NULL is not a value: write IS NULL")
         if isinstance(item, (kinds.Div, kinds.IntDiv)):
@@ -355,9 +376,9 @@ class _Reader:
             )
         if isinstance(item, kinds.Case):
             return self._refused(self._place.word("CASE"), "CASE is not supported: filter with WHERE, or bin with BIN")
-        name = str(item.this).upper() if isinstance(item, kinds.Anonymous) else type(item).__name__.upper()
+        name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
         return self._refused(
-            self._place.of(item),
+            self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),
             f"{name} is not supported: expressions may use + - *, ABS, CLIP, LEAST, "
             "GREATEST, comparisons, AND, OR, NOT, IN, BETWEEN and IS NULL",
         )
@@ -369,6 +390,7 @@ class _Reader:
         return QuestionRefused(place + message)
 
 
+_NAMES = {"NullSafeNEQ": "IS DISTINCT FROM", "NullSafeEQ": "IS NOT DISTINCT FROM", "GroupingSets": "GROUPING SETS"}
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
@@ -384,6 +406,16 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 }
 
 
+def _tokens(text: str) -> list[Any]:
+    """Return the words of a text; none where it cannot be cut into words."""
+    from sqlglot import Dialect, errors
+
+    try:
+        return list(Dialect.get_or_raise("duckdb").tokenize(text))
+    except (errors.SqlglotError, ValueError):
+        return []
+
+
 def _parsed(text: str) -> exp.Select:
     """Return the one SELECT of a text; what the parser says of it is told with its place."""
     import sqlglot
@@ -391,6 +423,10 @@ def _parsed(text: str) -> exp.Select:
 
     if len(text) > _LONGEST:
         raise QuestionRefused(f"a question may have {_LONGEST} characters, not {len(text)}")
+    first = next((t.text.upper() for t in _tokens(text)), "SELECT")
+    if first not in _OPENERS:
+        word = first.split()[0] if first[:1].isalpha() else repr(first)
+        raise QuestionRefused(f"line 1, column 1: {word} is not supported: a question is one SELECT of aggregates")
     failed = ""
     statements: list[Any] = []
     try:
@@ -424,6 +460,10 @@ def _table_name(place: _Place, select: exp.Select) -> str:
         if value and name not in ("this", "alias"):
             word, instead = _CLAUSES.get(name, (name.strip("_").upper(), "name the declared table alone"))
             raise QuestionRefused(f"{place.word(word) or place.of(table)}{word} is not supported: {instead}")
+    if table.alias_column_names:
+        raise QuestionRefused(
+            f"{place.of(table)}{table.alias}(...) renames columns, which is not supported: use their names"
+        )
     return str(table.name)
 
 

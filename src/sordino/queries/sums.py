@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from sordino.domain import Domain
@@ -16,6 +17,8 @@ from sordino.queries.measure import WIDEST, Measure, measure
 from sordino.queries.query import Part, Term
 
 __all__ = ["Mean", "Sum"]
+
+_EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the range of floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,10 @@ def bounded(of: Node, domain: Domain, what: str) -> tuple[Measure, int, int]:
             f"(in SQL: CLIP({words}, 0, 100))"
         )
     low, high = int(found.interval.lower), int(found.interval.upper)
+    if not Fraction(1, _EXTREME) <= found.unit <= _EXTREME:
+        raise QuestionRefused(
+            f"a {what} of {words} is in steps of {shown(found.unit)}, which no float can tell: scale it"
+        )
     if max(abs(low), abs(high), high - low) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(
             f"a {what} of {words} could pass 37 digits: bounds {found.values} in steps of {shown(found.unit)} times "

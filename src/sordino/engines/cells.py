@@ -1,0 +1,106 @@
+"""Cells that are Python objects, read one by one as DuckDB reads the same cell from a column of one kind.
+
+A frame of mixed objects is what one odd row makes of a column: the other rows must count as they did before.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.domain import STORED, Boolean, Category, Column, Date, Identifier, Integer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["reader"]
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_DECIMAL = re.compile(r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+_EXACT = 2**53
+_VAST = Fraction(10**300)
+
+
+def reader(column: Column) -> tuple[Callable[[Any], Any], pa.DataType]:
+    """Return how one object is read as declared, None for what is missing or cannot be, and the Arrow type of the cells.
+
+    What is returned is a total function: no object makes it raise.
+    """
+    import pyarrow as pa
+
+    if isinstance(column, Category) and isinstance(column.values[0], str):
+        return _total(_text), pa.string()
+    if isinstance(column, Identifier):
+        return _total(_text), pa.string()
+    if isinstance(column, Boolean):
+        return _total(_truth), pa.bool_()
+    if isinstance(column, Date):
+        return _total(_day), pa.date32()
+    if isinstance(column, (Category, Integer)):
+        return _total(_integer), pa.int64()
+    return _total(_real), pa.float64()
+
+
+def _total(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def cell(value: Any) -> Any:
+        try:
+            value = value.item() if type(value).__module__ == "numpy" else value
+            return None if value is None or value != value else read(value)  # NaN and NaT differ from themselves
+        except Exception:  # an object of a kind that nobody thought of
+            return None
+
+    return cell
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, str):
+        return int(value) if _WHOLE.fullmatch(value) else None
+    if isinstance(value, float) and math.isinf(value):
+        return STORED if value > 0 else -STORED
+    if isinstance(value, (int, float, Decimal)) and value == int(value):
+        return max(-STORED, min(STORED, int(value)))
+    return None
+
+
+def _real(value: Any) -> float | None:
+    if isinstance(value, str):
+        return float(value) if _DECIMAL.fullmatch(value) else None
+    if isinstance(value, (int, Decimal)):
+        return float(max(-_VAST, min(_VAST, Fraction(value))))
+    return value if isinstance(value, float) else None
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, float) and value == math.floor(value) and abs(value) < _EXACT:
+        return str(int(value))
+    return str(value) if isinstance(value, (int, float, Decimal, datetime.date)) else None
+
+
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, str):
+        word = value.lower()
+        return True if word in _TRUE else False if word in _FALSE else None
+    if isinstance(value, (bool, int, float, Decimal)) and value in (0, 1):
+        return bool(value)
+    return None
+
+
+def _day(value: Any) -> datetime.date | None:
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    if isinstance(value, datetime.date):
+        return value
+    return datetime.date.fromisoformat(value) if isinstance(value, str) and _DAY.fullmatch(value) else None

@@ -1,0 +1,153 @@
+"""The command as a whole: help, version, errors nobody foresaw, terminals, and the demo."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+import time
+
+import pytest
+
+import sordino
+from sordino.cli.terminal import columns_of, plain
+
+PANELS = {
+    "Declare": ("init", "check", "import"),
+    "Ask": ("plan", "ask"),
+    "Look back": ("budget", "releases", "show", "ledger"),
+    "Learn": ("explain", "demo"),
+}
+
+
+def test_help_groups_every_command(run) -> None:
+    done = run("--help")
+    assert done.code == 0
+    places = [done.out.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    for (panel, commands), end in zip(PANELS.items(), [*places[1:], len(done.out)], strict=True):
+        part = done.out[done.out.index(f"─ {panel} ─") : end]
+        for command in commands:
+            assert f" {command} " in part, command
+            helped = run(command, "--help")
+            assert helped.code == 0
+            assert command == "ledger" or "Example: sordino" in helped.out
+            assert command in ("demo", "init", "import", "ledger") or "--project" in helped.out
+    for command in ("verify", "export", "amend"):
+        assert "--project" in run("ledger", command, "--help").out
+    assert "4 budget" in " ".join(done.out.split())
+
+
+def test_version_usage_and_completion(run, spawn) -> None:
+    assert run("--version").out == f"sordino {sordino.__version__}\n"
+    assert run().code == 2
+    assert "Usage" in run().out
+    done = run("asc")
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
+    assert run("ledger", "amend").code == 2
+    said = spawn(_SORDINO_COMPLETE="complete_bash", COMP_WORDS="sordino le", COMP_CWORD="1").out
+    assert said.split() == ["ledger"]
+
+
+def test_help_is_quick(spawn) -> None:
+    best = 9.0
+    for _ in range(3):
+        start = time.perf_counter()
+        spawn("--help")
+        best = min(best, time.perf_counter() - start)
+    assert best < 1.0  # 0.2 s on an idle machine
+
+
+@pytest.mark.usefixtures("census")
+def test_an_unforeseen_error_tells_nothing(run, monkeypatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("row 17 holds 42")
+
+    monkeypatch.setattr("sordino.cli.question.planned", fail)
+    done = run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5")
+    assert done.code == 1
+    assert "42" not in done.err
+    assert "SORDINO_DEBUG" in done.err
+    assert len(done.err.splitlines()) == 1
+    monkeypatch.setenv("SORDINO_DEBUG", "1")
+    assert "42" in run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5").err
+
+
+@pytest.mark.usefixtures("census")
+def test_an_interrupt(run, monkeypatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sordino.cli.question.planned", stop)
+    assert run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5").code == 130
+
+
+def in_a_terminal(*arguments: str, **environment: str) -> str:
+    """Return what a command prints where it believes a person watches."""
+    script = "import sys; from sordino.cli.main import main; sys.exit(main())"
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(
+            sys.executable, [sys.executable, "-c", script, *arguments], {**os.environ, "TERM": "xterm", **environment}
+        )
+    said = b""
+    try:
+        while chunk := os.read(fd, 4096):
+            said += chunk
+    except OSError:
+        pass
+    os.waitpid(pid, 0)
+    return said.decode()
+
+
+@pytest.mark.usefixtures("census")
+def test_a_terminal_gets_color_and_a_screenful() -> None:
+    sql = "SELECT region, sex, occupation, COUNT(*) AS n FROM people GROUP BY region, sex, occupation"
+    said = in_a_terminal("ask", sql, "--epsilon", "0.5")
+    assert "\x1b[1m" in said
+    assert "... 116 more declared combinations" in said
+    colorless = in_a_terminal("budget", NO_COLOR="1")
+    assert "\x1b" not in colorless
+    assert "[#####" in colorless
+
+
+def test_names_cannot_command_a_terminal() -> None:
+    assert plain("a\x1b[31mb\u202ec\nd") == "a?[31mb?c\nd"
+    assert columns_of(["k"], [["x\ny"], ["日本"]], right=[False]) == ["k", "x y", "日本"]
+
+
+def test_demo(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("demo", "--rows", "2000")
+    assert done.code == 0, done.err
+    assert "exit code 4" in done.out
+    assert "charge c-0001" in done.out
+    assert os.listdir() in ([], ["state"])
+    assert all(len(line) <= 100 for line in done.out.splitlines())
+    kept = run("demo", "--rows", "2000", "--keep", "census")
+    assert kept.code == 0
+    monkeypatch.chdir("census")
+    commands = [line.strip() for line in kept.out.partition("Try next")[2].splitlines() if line.strip()]
+    assert len(commands) == 3
+    assert run("check").code == 0
+    monkeypatch.chdir(tmp_path)
+    assert run("demo", "--keep", "census").code == 2
+    assert run("demo", "--rows", "0").code == 2
+
+
+def test_values_are_told_to_two_figures_of_their_error_and_intervals_outward() -> None:
+    from fractions import Fraction
+
+    from sordino.cli.rendering import _told
+    from sordino.estimate import Noisy
+    from sordino.noise.laws import DiscreteLaplace
+
+    cents = Noisy((-12, 0, 123_456_789), Fraction(1, 100), DiscreteLaplace(Fraction(100)))
+    assert _told(cents, 0.95) == [
+        ("-0.1", "-3.2 - 2.9"),
+        ("0.0", "-3.0 - 3.0"),
+        ("1,234,567.9", "1,234,564.8 - 1,234,570.9"),
+    ]
+    whole = Noisy((1234,), Fraction(1), DiscreteLaplace(Fraction(2)))
+    assert _told(whole, 0.95) == [("1,234", "1,228 - 1,240")]
