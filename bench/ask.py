@@ -1,6 +1,6 @@
 """What an ask costs beside plain DuckDB doing the same aggregates: time as a ratio of the same run, and peak memory.
 
-    python bench/ask.py [--rows 10000000] [--json]
+python bench/ask.py [--rows 10000000] [--json]
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def run(rows: int = ROWS, repeats: int = 9) -> dict[str, Any]:
         people = _protected(path, ledger=None)
         plain = duckdb.connect()
         for name, text in (
-            ("group_by_where", SQL), ("group_by", SQL_ALL), ("sum", SQL_SUM), ("count", SQL_COUNT),
+            ("group_by_where", SQL),
+            ("group_by", SQL_ALL),
+            ("sum", SQL_SUM),
+            ("count", SQL_COUNT),
         ):
             same = text.replace("FROM people", f"FROM read_parquet('{path}')")
             ours, theirs = _pairs(
@@ -62,15 +65,16 @@ def run(rows: int = ROWS, repeats: int = 9) -> dict[str, Any]:
                 repeats,
             )
             found[name] = {
-                "ask_ms": ours, "duckdb_ms": theirs, "ratio": round(ours / theirs, 2),
+                "ask_ms": ours,
+                "duckdb_ms": theirs,
+                "ratio": round(ours / theirs, 2),
                 "within_1.5x_plus_30ms": ours <= 1.5 * theirs + 30,
             }
         for name, ledger in (("memory_ledger", None), ("durable_ledger", Path(directory) / "small.ledger")):
             few = _protected(small, ledger=ledger)
-            count = plain.execute
             ours, theirs = _pairs(
                 lambda few=few: few.ask(sd.count(), epsilon=0.001),  # type: ignore[misc]
-                lambda: count(f"SELECT COUNT(*) FROM read_parquet('{small}')").fetchall(),
+                lambda: plain.execute(f"SELECT COUNT(*) FROM read_parquet('{small}')").fetchall(),
                 50,
             )
             found[f"count_1000_rows_{name}"] = {"ask_ms": ours, "duckdb_ms": theirs, "ratio": round(ours / theirs, 2)}
@@ -88,7 +92,12 @@ def _protected(path: Path, *, ledger: Path | None) -> Any:
     from sordino.datasets.census import census_domain
 
     return sd.protect(
-        path, domain=census_domain(), neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(1000), ledger=ledger,
+        path,
+        domain=census_domain(),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(1000),
+        ledger=ledger,
         name="people",
     )
 

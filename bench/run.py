@@ -1,6 +1,6 @@
 """All benchmarks in one run: `make bench`. Prints ratios to the baselines of the same run, and keeps the JSON.
 
-    python bench/run.py [--rows 10000000] [-o bench/results/latest.json]
+python bench/run.py [--rows 10000000] [-o bench/results/latest.json]
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import ask  # noqa: E402
-import ledger  # noqa: E402
-import sampler  # noqa: E402
+import ask
+import ledger
+import sampler
 
 
 def main() -> None:

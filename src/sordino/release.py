@@ -194,7 +194,7 @@ class Release:
         """Return what it cost, what is left and whom it protects, in one line."""
         seal = "" if self.private else "NOT PRIVATE (seeded noise). "
         return (
-            f"{seal}cost: {self.cost.describe()}, left: {self.remaining.describe()}; "
+            f"{seal}cost: {self.cost.describe()}, left: {self.remaining.describe()} of {self._cap().describe()}; "
             f"privacy unit: {self.privacy_unit}, {self.neighbors.replace('_', '/')}; charge {self.charge}"
         )
 
@@ -228,6 +228,10 @@ class Release:
                 line += [show_number(column[i]), f"{show_number(pair[i][0])} - {show_number(pair[i][1])}"]
             lines.append(line)
         return lines
+
+    def _cap(self) -> Loss:
+        left = self.remaining.amounts()
+        return loss_from({n: a + left[n] for n, a in self.spent.amounts().items()})
 
     def _display_columns(self) -> list[str]:
         return [*(k.name for k in self.keys), *(t for o in self.outputs for t in (o.name, "95% interval"))]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -149,10 +147,10 @@ def _curator(
     rng: Rng,
 ) -> Curator:
     declaration = declaration_of(domain, neighbors, source)
-    ledger.declare(name, declaration)
-    digest = hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]
     known = Domain(domain.columns, row_ceiling=domain.row_ceiling, unreadable_rows=engine.unreadable_rows)
-    return Curator(name, engine=engine, domain=known, neighbors=neighbors, ledger=ledger, declaration=digest, rng=rng)
+    return Curator(
+        name, engine=engine, domain=known, neighbors=neighbors, ledger=ledger, declaration=declaration, rng=rng
+    )
 
 
 def _table_name(source: Any) -> str:

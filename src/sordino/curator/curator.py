@@ -5,9 +5,10 @@ It is the only object that sees exact answers, and it keeps none.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +19,7 @@ from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
-from sordino.errors import ChargedError, DeclarationError, QuestionRefused
+from sordino.errors import ChargedError, DeclarationError, LedgerError, QuestionRefused
 from sordino.estimate import Noisy
 from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors
@@ -49,7 +50,7 @@ class Curator:
         domain: Domain,
         neighbors: Neighbors,
         ledger: Ledger,
-        declaration: str,
+        declaration: dict[str, Any],
         rng: Rng,
     ) -> None:
         if not rng.private and ledger.path is not None:
@@ -61,7 +62,11 @@ class Curator:
         self._domain = domain
         self._neighbors = neighbors
         self._ledger = ledger
-        self._declaration = declaration
+        self._declared = declaration
+        self._declaration = _digest(name, declaration)
+        self._on_record = False
+        if name in ledger.declarations():
+            self._declare()
         self._rng = rng
 
     # ---- questions in Python
@@ -127,6 +132,7 @@ class Curator:
         """
         plan = self._planned(question, epsilon=epsilon, delta=delta, rho=rho)
         identity = plan.identity()
+        self._declare()
         if request_id is not None:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
@@ -136,13 +142,13 @@ class Curator:
             return _recalled(charged, plan)
         release = self._answered(plan, charged)
         if release is None:
-            self._ledger.fail(charged, "the engine could not compute the answer")
+            self._closed(charged, lambda: self._ledger.fail(charged, "the engine could not compute the answer"))
             raise ChargedError(
                 f"the question was charged ({charged.id}) but could not be computed; the charge stands. "
                 "The cause is not shown, as it may hold data: check that the source is whole and readable",
                 charge=charged.id,
             )
-        self._ledger.commit(charged, release.to_json())
+        self._closed(charged, lambda: self._ledger.commit(charged, release.to_json()))
         return release
 
     # ---- the budget and what was released
@@ -216,6 +222,26 @@ class Curator:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
         return question
 
+    def _declare(self) -> None:
+        """Put the declaration on the ledger's record, once; raises DeclarationChanged where it holds another."""
+        if not self._on_record:
+            self._ledger.declare(self._name, self._declared)
+            self._on_record = True
+
+    def _closed(self, charge: Charge, close: Callable[[], None]) -> None:
+        """Record an outcome; where the ledger cannot, say that the charge stands, so that scripts do not ask again."""
+        failed = False
+        try:
+            close()
+        except LedgerError:
+            failed = True
+        if failed:
+            raise ChargedError(
+                f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; "
+                "the charge stands. See that the ledger's disk has room and can be written",
+                charge=charge.id,
+            )
+
     def _note(self, plan: Plan) -> str:
         words = f"{self._name}: {plan.question.describe()}"
         return words if len(words) <= 1000 else words[:997] + "..."
@@ -273,6 +299,10 @@ def _recalled(stored: Recalled, plan: Plan) -> Release:
             f"{plan.cost.describe()}; take a new request id"
         )
     return release
+
+
+def _digest(name: str, declaration: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _mechanisms(several: Sequence[Any]) -> str:

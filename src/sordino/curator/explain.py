@@ -29,10 +29,12 @@ def explain(release: Release) -> str:
         delta = _TOLD_AT if cost.delta is None else float(cost.delta)
         epsilon, but = epsilon_of(cost.rho, delta), f", but for a chance of {delta:g}"
     most = 1.0 / (1.0 + math.exp(-epsilon))
-    pair = "is in the table or not" if release.neighbors == "add_remove" else "has this value or that one"
+    one = release.privacy_unit == "one row"
+    unit = "a given row" if one else release.privacy_unit.replace("of one", "of a given")
+    state = "in the table" if release.neighbors == "add_remove" else "this or that"
     question = f"Charge {release.charge} told {release.question}, at {cost.describe()}."
     claim = (
-        f"Whoever knew all other rows, and thought it as likely as not that {release.privacy_unit} {pair}, "
+        f"Whoever knew everything else, and thought it as likely as not that {unit} {'is' if one else 'are'} {state}, "
         f"can be at most {100 * most:.4g}% sure afterwards (at least {100 * (1 - most):.4g}%){but}."
     )
     seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
