@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sordino import datasets as datasets
+    from sordino import sensitivity as sensitivity
     from sordino.accounting.ledger import Ledger as Ledger
     from sordino.curator.connect import Connection as Connection
     from sordino.curator.connect import connect as connect
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from sordino.queries.build import sum as sum
     from sordino.queries.expr import Expr as Expr
     from sordino.queries.expr import col as col
+    from sordino.queries.robust import propose_test_release as propose_test_release
+    from sordino.queries.robust import sample_and_aggregate as sample_and_aggregate
+    from sordino.queries.robust import smooth as smooth
     from sordino.queries.sql import sql as sql
     from sordino.release import Release as Release
     from sordino.source import Csv as Csv
@@ -78,11 +82,14 @@ _EXPORTS = {
     "explain": "sordino.curator.explain",
     "histogram": "sordino.queries.build",
     "mean": "sordino.queries.build",
+    "propose_test_release": "sordino.queries.robust",
     "protect": "sordino.curator.connect",
+    "sample_and_aggregate": "sordino.queries.robust",
+    "smooth": "sordino.queries.robust",
     "sql": "sordino.queries.sql",
     "sum": "sordino.queries.build",
 }
-_ROOMS = ("datasets", "errors")
+_ROOMS = ("datasets", "errors", "sensitivity")
 
 __all__ = [
     "ZCDP",
@@ -115,7 +122,11 @@ __all__ = [
     "explain",
     "histogram",
     "mean",
+    "propose_test_release",
     "protect",
+    "sample_and_aggregate",
+    "sensitivity",
+    "smooth",
     "sql",
     "sum",
 ]

@@ -17,6 +17,7 @@ from sordino.loss import exact, shown
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, two_laplace_tail
 
 __all__ = [
+    "Bare",
     "Estimate",
     "Law",
     "Noisy",
@@ -35,13 +36,13 @@ Number = int | float
 class Estimate(Protocol):
     """A column of estimates: one value, error and interval a row, in the question's units."""
 
-    def values(self) -> Sequence[Number]:
+    def values(self) -> Sequence[Number | None]:
         """Return the point estimates."""
 
-    def errors(self, confidence: float) -> Sequence[Number]:
+    def errors(self, confidence: float) -> Sequence[Number | None]:
         """Return the error of each that is not exceeded with probability `confidence`."""
 
-    def intervals(self, confidence: float) -> Sequence[tuple[Number, Number]]:
+    def intervals(self, confidence: float) -> Sequence[tuple[Number | None, Number | None]]:
         """Return the confidence interval of each by itself."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,6 +166,33 @@ class Ratio:
         return ratio_tail(self.numerator.law, self.denominator.law, mean, distance)
 
 
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """Values whose error is private or unknown, in steps of `unit`; None where a test failed and nothing was given."""
+
+    steps: tuple[int | None, ...]
+    unit: Fraction
+
+    def values(self) -> list[Number | None]:
+        """Return the values."""
+        return [None if s is None else _scaled(s, self.unit) for s in self.steps]
+
+    def errors(self, confidence: float) -> list[None]:
+        """Return None for each: the width of the noise follows the data."""
+        del confidence
+        return [None] * len(self.steps)
+
+    def intervals(self, confidence: float) -> list[tuple[None, None]]:
+        """Return no interval for each."""
+        del confidence
+        return [(None, None)] * len(self.steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON data."""
+        steps = [None if s is None else str(s) for s in self.steps]
+        return {"kind": "bare", "steps": steps, "unit": shown(self.unit)}
+
+
 def ratio_tail(numerator: Law, denominator: Law, mean: Any, distance: Any) -> Any:
     """Return P(|Z_s - mean Z_n| >= |distance|) for arrays of means and distances, in steps.
 
@@ -214,6 +242,8 @@ def estimate_from_dict(data: dict[str, Any]) -> Estimate:
     if data["kind"] == "ratio":
         top, bottom = _noisy_from_dict(data["numerator"]), _noisy_from_dict(data["denominator"])
         return Ratio(top, bottom, int(data["center"]), int(data["lower"]), int(data["upper"]))
+    if data["kind"] == "bare":
+        return Bare(tuple(None if s is None else int(s) for s in data["steps"]), exact_text(data["unit"]))
     return _noisy_from_dict(data)
 
 

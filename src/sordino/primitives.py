@@ -50,6 +50,9 @@ class Primitives(Protocol):
     def text(self, column: str) -> exp.Expression:
         """Return the cell of an identifier as text."""
 
+    def chunk(self, count: int) -> exp.Expression:
+        """Return which of `count` chunks the row's unit falls in: a public hash of its id, or of a row's declared cells."""
+
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
         """Return a whole number clipped; NULL stays NULL."""
 

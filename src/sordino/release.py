@@ -266,12 +266,14 @@ def loss_from_dict(data: dict[str, float | str]) -> Loss:
     return loss_from(amounts, delta=exact(data["at_delta"], name="delta") if "at_delta" in data else None)
 
 
-def show_number(value: float) -> str:
+def show_number(value: float | None) -> str:
     """Return a number for reading: thousands apart, about six figures.
 
     >>> show_number(3417), show_number(40.2126), show_number(422876.5)
     ('3,417', '40.2126', '422,876.5')
     """
+    if value is None:
+        return "-"
     if isinstance(value, int) or value == int(value):
         return f"{int(value):,}"
     places = max(0, 5 - max(0, math.floor(math.log10(abs(value)))))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import ApproxDP, Event, Number, exact, shown
 
-__all__ = ["Composed", "GaussianEvent", "LaplaceEvent", "event_from_dict", "event_kind", "event_to_dict"]
+__all__ = ["ApproxEvent", "Composed", "GaussianEvent", "LaplaceEvent", "event_from_dict", "event_kind", "event_to_dict"]
 
 T = TypeVar("T")
 Certificate = tuple[Fraction, Fraction]
@@ -121,6 +121,40 @@ class GaussianEvent:
         """Return order * rho, rounded up (the definition of zCDP; Bun & Steinke 2016, Definition 1.1)."""
         _check_order(order)
         return _up(Fraction(order) * self.zcdp) if math.isfinite(order) else math.inf if self.zcdp else 0.0
+
+
+@event_kind("approx")
+@dataclass(frozen=True, slots=True, init=False)
+class ApproxEvent:
+    """State that something (epsilon, delta)-private was run of which no pure or concentrated bound is known.
+
+    Raises DeclarationError unless epsilon is 0 or more and delta lies in [0, 1).
+
+    >>> ApproxEvent(1, "1e-6").approx()
+    (Fraction(1, 1), Fraction(1, 1000000))
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number) -> None:
+        pair = ApproxDP(epsilon, delta)
+        object.__setattr__(self, "epsilon", pair.epsilon)
+        object.__setattr__(self, "delta", pair.delta)
+
+    def pure(self) -> None:
+        """Return None."""
+
+    def approx(self) -> Certificate:
+        """Return (epsilon, delta)."""
+        return self.epsilon, self.delta
+
+    def rho(self) -> None:
+        """Return None: a delta of this kind bounds no Renyi divergence."""
+
+    def renyi(self, order: float) -> None:
+        """Return None."""
+        _check_order(order)
 
 
 @event_kind("composed")

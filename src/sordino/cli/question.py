@@ -49,6 +49,7 @@ def planned(
     """
     import sordino as sd
     from sordino.cli.opening import project_path
+    from sordino.curator.plan import Plan
     from sordino.queries.sql import table_of
 
     if not text.strip():
@@ -58,6 +59,7 @@ def planned(
     known = {name.lower(): name for name in connection.project.tables}
     curator = connection.table(known.get(asked.lower(), asked))
     plan = curator.plan(sd.sql(text), epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+    assert isinstance(plan, Plan)  # SQL says no robust question
     return curator, plan
 
 

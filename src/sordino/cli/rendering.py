@@ -127,6 +127,8 @@ def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
 
     values, errors = estimate.values(), estimate.errors(confidence)
     ends = estimate.intervals(confidence)
+    if any(e is None for e in errors):  # the width of the noise is private
+        return [(show_number(v), "not stated") for v in values]
     least = min((e for e in errors if e > 0), default=0)
     if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values), default=0) > 1e15:
         return [
@@ -149,11 +151,12 @@ def _label(label: Any) -> str:
     return "(missing)" if label is None else str(label)
 
 
-def _numbers(values: Sequence[float]) -> pa.Array:
+def _numbers(values: Sequence[float | None]) -> pa.Array:
     import pyarrow as pa
 
     whole = all(isinstance(v, int) and abs(v) < 2**63 for v in values)
-    return pa.array(values if whole else [float(v) for v in values], type=pa.int64() if whole else pa.float64())
+    cells = values if whole else [None if v is None else float(v) for v in values]
+    return pa.array(cells, type=pa.int64() if whole else pa.float64())
 
 
 def _csv(table: pa.Table) -> bytes:

@@ -1,16 +1,43 @@
-"""From an engine's exact answer to a vector of whole numbers a part. Used by the curator alone, between charge and noise."""
+"""From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sordino.curator.plan import Plan, PlannedPart
+from sordino.domain import Domain
+from sordino.estimate import Noisy
+from sordino.loss import shown
+from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Resolved
+from sordino.release import Key, Output
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["exact_vectors"]
+__all__ = ["exact_vectors", "noisy_columns"]
+
+
+def noisy_columns(plan: Plan, table: pa.Table, domain: Domain, rng: Rng) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
+    """Return the keys and the noisy outputs of a release; every exact value is given its noise here."""
+    exact_parts = exact_vectors(table, plan.resolved)
+    flat = [p for several in plan.parts for p in several]
+    noisy = iter(
+        [
+            Noisy(tuple(p.mechanism.release(v, rng)), p.part.unit, p.mechanism.law)
+            for p, v in zip(flat, exact_parts, strict=True)
+        ]
+    )
+    outputs = tuple(
+        Output(a.alias, a.estimate(domain, [next(noisy) for _ in several]), _mechanisms(several))
+        for a, several in zip(plan.question.aggregates, plan.parts, strict=True)
+    )
+    rows = list(itertools.product(*(k.labels for k in plan.resolved.keys)))
+    keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(plan.question.groups))
+    return keys, outputs
 
 
 def exact_vectors(table: pa.Table, resolved: Resolved) -> list[list[int]]:
@@ -47,3 +74,8 @@ def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:
             raise ValueError("a key code outside its declared labels")
         place = place * size + int(code)
     return place
+
+
+def _mechanisms(several: Sequence[PlannedPart]) -> str:
+    words = [p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {shown(p.part.unit)}") for p in several]
+    return "; ".join(dict.fromkeys(words))

@@ -6,33 +6,33 @@ It is the only object that sees exact answers, and it keeps none.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Callable, Sequence
-from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
-from sordino.curator.answer import exact_vectors
+from sordino.curator.answer import noisy_columns
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
+from sordino.curator.robust import RobustPlan, make_robust_plan
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import ChargedError, DeclarationError, LedgerError, QuestionRefused
-from sordino.estimate import Noisy
 from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Asked, Selection, as_aggregation
 from sordino.queries.expr import Expr
+from sordino.queries.robust import Robust
 from sordino.queries.sql import SqlText, parse_sql
-from sordino.release import Key, Output, Release
+from sordino.release import Release
 
 __all__ = ["Curator"]
 
-Question = Aggregation | Asked | Sequence[Asked] | SqlText | str
+Question: TypeAlias = Aggregation | Robust | Asked | Sequence[Asked] | SqlText | str
+AnyPlan: TypeAlias = Plan | RobustPlan
 
 
 class Curator:
@@ -94,7 +94,7 @@ class Curator:
         rho: Number | None = None,
         assume_rows: int | None = None,
         assume_mean: float | None = None,
-    ) -> Plan:
+    ) -> AnyPlan:
         """Return what the question would cost and how wrong the answer would be; spends nothing, reads no data.
 
         State the loss as `epsilon`, as `epsilon` and `delta`, or as `rho`. A mean's expected error needs public guesses:
@@ -102,6 +102,17 @@ class Curator:
         question has no private answer, DeclarationError (exit 2) where an argument breaks a rule.
         """
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        if isinstance(question, Robust):
+            special = make_robust_plan(
+                question,
+                table_name=self._name,
+                domain=self._domain,
+                neighbors=self._neighbors,
+                asked=asked,
+                cap=self._ledger.cap,
+                declaration=self._declaration,
+            )
+            return special.seen_before(tuple(c.id for c in self._earlier(special)))
         made = make_plan(
             self._understood(question),
             table_name=self._name,
@@ -117,7 +128,7 @@ class Curator:
 
     def ask(
         self,
-        question: Question | Plan,
+        question: Question | AnyPlan,
         *,
         epsilon: Number | None = None,
         delta: Number | None = None,
@@ -212,9 +223,9 @@ class Curator:
         return as_aggregation(question)
 
     def _planned(
-        self, question: Question | Plan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
-    ) -> Plan:
-        if not isinstance(question, Plan):
+        self, question: Question | AnyPlan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
+    ) -> AnyPlan:
+        if not isinstance(question, (Plan, RobustPlan)):
             return self.plan(question, epsilon=epsilon, delta=delta, rho=rho)
         if any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
@@ -242,35 +253,23 @@ class Curator:
                 charge=charge.id,
             )
 
-    def _note(self, plan: Plan) -> str:
+    def _note(self, plan: AnyPlan) -> str:
         words = f"{self._name}: {plan.question.describe()}"
         return words if len(words) <= 1000 else words[:997] + "..."
 
-    def _earlier(self, plan: Plan) -> list[Charge]:
+    def _earlier(self, plan: AnyPlan) -> list[Charge]:
         return self._ledger.earlier(plan.identity())
 
-    def _answered(self, plan: Plan, charge: Charge) -> Release | None:
+    def _answered(self, plan: AnyPlan, charge: Charge) -> Release | None:
         """Return the release, or None where anything failed: no cause goes on, since it may quote data."""
         try:
-            table = self._engine.run(plan.resolved.select(self._engine.primitives))
-            exact_parts = exact_vectors(table, plan.resolved)
-            flat = [p for several in plan.parts for p in several]
-            noisy = [
-                Noisy(tuple(p.mechanism.release(v, self._rng)), p.part.unit, p.mechanism.law)
-                for p, v in zip(flat, exact_parts, strict=True)
-            ]
+            if isinstance(plan, RobustPlan):
+                keys, outputs = plan.released(self._engine.run(plan.select(self._engine.primitives)), self._rng)
+            else:
+                table = self._engine.run(plan.resolved.select(self._engine.primitives))
+                keys, outputs = noisy_columns(plan, table, self._domain, self._rng)
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
-        return self._made(plan, charge, noisy)
-
-    def _made(self, plan: Plan, charge: Charge, noisy: list[Noisy]) -> Release:
-        rest = iter(noisy)
-        outputs = tuple(
-            Output(a.alias, a.estimate(self._domain, [next(rest) for _ in several]), _mechanisms(several))
-            for a, several in zip(plan.question.aggregates, plan.parts, strict=True)
-        )
-        rows = list(itertools.product(*(k.labels for k in plan.resolved.keys)))
-        keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(plan.question.groups))
         return Release(
             question=plan.question.describe(),
             keys=keys,
@@ -290,7 +289,7 @@ class Curator:
         )
 
 
-def _recalled(stored: Recalled, plan: Plan) -> Release:
+def _recalled(stored: Recalled, plan: AnyPlan) -> Release:
     """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
     release = Release.from_dict(json.loads(stored.answer))
     if release.cost != plan.cost:
@@ -303,10 +302,3 @@ def _recalled(stored: Recalled, plan: Plan) -> Release:
 
 def _digest(name: str, declaration: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _mechanisms(several: Sequence[Any]) -> str:
-    words = dict.fromkeys(
-        p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {Fraction(p.part.unit)}") for p in several
-    )
-    return "; ".join(words)

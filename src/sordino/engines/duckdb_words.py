@@ -165,6 +165,12 @@ class DuckDBWords:
         """Return an identifier as text; a whole number held as a float reads as that number."""
         return _parse(self._text(column))
 
+    def chunk(self, count: int) -> exp.Expression:
+        """Return the unit's chunk, from 0; where a row is the unit, equal rows share one."""
+        unit = self._held.unit
+        cells = [_name(n) for n in sorted(self._held.domain)] if unit is None else [self._text(unit.column)]
+        return self._column(f"CAST(hash({', '.join(cells)}, '{_CHOICE} chunks') % {count} AS BIGINT)")
+
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
         """Return a whole number clipped; NULL stays NULL, as comparisons with it are not true."""
         return self._clipped(value.sql(dialect="duckdb"), lower, upper)

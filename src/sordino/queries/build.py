@@ -12,7 +12,7 @@ from sordino.queries.count import Count
 from sordino.queries.expr import Bin, Connective, Constant, Expr, Name, Node, col, depth, describe
 from sordino.queries.sums import Mean, Sum
 
-__all__ = ["Asked", "Selection", "as_aggregation", "count", "histogram", "label", "mean", "sum"]
+__all__ = ["Asked", "Column", "Selection", "as_aggregation", "count", "histogram", "label", "mean", "sum"]
 
 Column = str | Expr
 

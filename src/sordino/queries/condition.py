@@ -70,15 +70,29 @@ def _condition(node: Node, domain: Domain) -> Build:
 
 
 def _connective(node: Connective, domain: Domain) -> Build:
-    left, right = _condition(node.left, domain), _condition(node.right, domain)
+    """Join conditions; a chain of one kind stays a chain, so that a long one does not nest."""
+    parts = [_condition(part, domain) for part in _chain(node)]
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        kind = exp.And if node.op == "and" else exp.Or
-        return exp.paren(kind(this=exp.paren(left(on)), expression=exp.paren(right(on))))
+        join = exp.and_ if node.op == "and" else exp.or_
+        return exp.paren(join(*(exp.paren(part(on)) for part in parts), wrap=False, copy=False))
 
     return build
+
+
+def _chain(node: Connective) -> list[Node]:
+    """Return the conditions that a chain of one connective joins, in order, without recursion."""
+    found: list[Node] = []
+    nodes: list[Node] = [node]
+    while nodes:
+        at = nodes.pop()
+        if isinstance(at, Connective) and at.op == node.op:
+            nodes += [at.right, at.left]
+        else:
+            found.append(at)
+    return found
 
 
 def _compared(node: Compare, domain: Domain) -> Build:

@@ -131,7 +131,8 @@ class IsNull:
 Node = Name | Constant | Arithmetic | Absolute | Clip | Bin | Compare | Connective | Not | IsIn | IsNull
 
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_MOST_DEPTH = 200
+_MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
+_WEIGHTS = {"Connective": 5, "Not": 4, "Compare": 2, "IsIn": 2, "IsNull": 2, "Clip": 2}
 _MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
 
 
@@ -331,17 +332,25 @@ def plain(node: Node | None) -> Any:
     return parts
 
 
-def depth(node: Node) -> int:
-    """Return how deep a tree is, without recursion; raises QuestionRefused beyond what is sensible."""
-    level, nodes = 0, [node]
+def depth(node: Node) -> None:
+    """Raise QuestionRefused for a tree that is too deep or too large; no recursion, so that none is too deep for this.
+
+    What is let through can be rendered: SQL is read and written by recursion, at a cost that differs by kind of node.
+    """
+    count, nodes = 0, [(node, 0.0)]
     while nodes:
-        level += 1
+        at, above = nodes.pop()
+        count += 1
+        level = above + _WEIGHTS.get(type(at).__name__, 1)
         if level > _MOST_DEPTH:
-            raise QuestionRefused(f"the expression is nested more than {_MOST_DEPTH} deep: use is_in, or simplify it")
-        if len(nodes) > _MOST_NODES:
+            raise QuestionRefused("the expression is nested too deep: use is_in, or simplify it")
+        if count > _MOST_NODES:
             raise QuestionRefused(f"the expression has more than {_MOST_NODES} parts: simplify it")
-        nodes = [c for n in nodes for f in ("of", "left", "right") if (c := getattr(n, f, None)) is not None]
-    return level
+        for field in ("of", "left", "right"):
+            child = getattr(at, field, None)
+            if child is not None:
+                chained = isinstance(at, Connective) and isinstance(child, Connective) and child.op == at.op
+                nodes.append((child, above + _CHAINED if chained else level))
 
 
 def _value(value: Value) -> str:

@@ -115,7 +115,7 @@ class _Place:
 
     def name(self, node: Any) -> str:
         """Return the word that a function stands in the text as, where the parser kept its place."""
-        if "start" not in node.meta or "end" not in node.meta:
+        if node is None or "start" not in node.meta or "end" not in node.meta:
             return ""
         return self._text[int(node.meta["start"]) : int(node.meta["end"]) + 1].split("(")[0].strip().upper()
 

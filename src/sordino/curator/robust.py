@@ -1,0 +1,256 @@
+"""The plan of a robust question, and its release from exact values. Only the curator runs it, after the charge."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.accounting.composition import charge_amounts
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.estimate import Bare, Estimate, Noisy
+from sordino.loss import ZCDP, ApproxDP, Event, Loss, loss_from
+from sordino.mechanisms.cheapest import cheapest
+from sordino.mechanisms.mechanism import Mechanism
+from sordino.mechanisms.propose_test import ProposeTestRelease
+from sordino.mechanisms.smooth_laplace import SmoothLaplace
+from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.noise.rng import Rng
+from sordino.primitives import Primitives
+from sordino.queries.robust import Robust
+from sordino.release import Key, Output, loss_to_dict, show_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+__all__ = ["RobustPlan", "make_robust_plan"]
+
+_LARGEST = 2**53
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RobustPlan:
+    """Hold a robust question with its whole cost and mechanism; nothing is spent, nothing of the data is used."""
+
+    question: Robust
+    table_name: str
+    domain: Domain
+    neighbors: Neighbors
+    asked: Loss
+    mechanism: SmoothLaplace | ProposeTestRelease | Mechanism
+    event: Event
+    cost: Loss
+    declaration: str
+    earlier: tuple[str, ...] = ()
+
+    def error(self, confidence: float) -> float | None:
+        """Return the error of the noise, not exceeded with probability `confidence`; None where its width is private."""
+        if isinstance(self.mechanism, SmoothLaplace):
+            return None
+        return float(self.mechanism.law.error(confidence) * self._unit())
+
+    def identity(self) -> str:
+        """Return canonical text of the table and the question, whatever the loss."""
+        return json.dumps([self.table_name, self.question.identity()])
+
+    def seen_before(self, charges: tuple[str, ...]) -> RobustPlan:
+        """Return the plan with the charges that answered the same question before."""
+        return replace(self, earlier=charges)
+
+    def select(self, on: Primitives) -> exp.Select:
+        """Return the SQL tree of the exact values."""
+        return self.question.select(on, self.domain)
+
+    def describe(self) -> str:
+        """Return the plan in a few lines."""
+        error = self.error(0.95)
+        told = "not stated: its width is private" if error is None else f"+-{show_number(error)} at 95%"
+        lines = [
+            f"question   {self.question.describe()}",
+            f"cost       {self.cost.describe()}",
+            f"protects   {self.neighbors.describe()}",
+            f"error      {told}",
+            f"mechanism  {self.mechanism.describe()}",
+        ]
+        if self.earlier:
+            lines.append(f"earlier    answered before as {', '.join(self.earlier)}: `sordino show` it at no cost")
+        return "\n".join(lines)
+
+    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        return {
+            "schema": 1,
+            "question": self.question.describe(),
+            "table": self.table_name,
+            "cost": loss_to_dict(self.cost),
+            "neighbors": self.neighbors.relation,
+            "privacy_unit": self.neighbors.to_dict()["privacy_unit"],
+            "rows": 1,
+            "confidence": confidence,
+            "columns": [
+                {
+                    "name": self.question.alias,
+                    "question": self.question.describe(),
+                    "expected_error": self.error(confidence),
+                    "mechanism": self.mechanism.describe(),
+                }
+            ],
+            "earlier": list(self.earlier),
+            "declaration": self.declaration,
+        }
+
+    def released(self, table: pa.Table, rng: Rng) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
+        """Return the noisy output of the exact values that an engine found."""
+        counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
+        held = table.column("v").to_pylist()
+        present = np.array([v is not None for v in held], dtype=bool)
+        exact_steps = np.array([0 if v is None else int(v) for v in held], dtype=np.int64)
+        if isinstance(self.mechanism, (SmoothLaplace, ProposeTestRelease)):
+            exact_values = np.sort(np.repeat(exact_steps[present], counts[present]))
+            estimate = self._alone(exact_values, rng)
+        else:
+            chunks = np.array(table.column("k0").to_pylist(), dtype=np.int64)
+            kept = [(chunks[present], exact_steps[present], counts[present])]
+            estimate = self._aggregated(*kept[0], rng)
+        return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
+
+    def _alone(self, exact_values: Any, rng: Rng) -> Estimate:
+        from sordino.sensitivity.smooth import distance_above, smooth_sensitivity
+
+        _, low, high = self.question.measure(self.domain)
+        exact_value = fine_steps(exact_statistic(self.question.statistic, exact_values, lower=low, upper=high))
+        about = {"lower": float(low), "upper": float(high), "neighbors": self.neighbors.relation}
+        data = exact_values.astype(np.float64)
+        if isinstance(self.mechanism, SmoothLaplace):
+            found = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)
+            width = math.ceil(Fraction(found.value) * FINE * (1 + Fraction(1, 10**9))) + 1  # + 1: rounding to parts
+            return Bare((self.mechanism.release(exact_value, width, rng),), self._unit())
+        assert isinstance(self.mechanism, ProposeTestRelease)
+        bound = float(Fraction(self.mechanism.bound - 1, FINE))
+        distance = distance_above(self.question.statistic, data, bound=bound, **about)
+        told = self.mechanism.release(exact_value, distance, rng)
+        return Bare((None,), self._unit()) if told is None else Noisy((told,), self._unit(), self.mechanism.law)
+
+    def _aggregated(self, chunks: Any, exact_steps: Any, counts: Any, rng: Rng) -> Estimate:
+        question, (found, low, high) = self.question, self.question.measure(self.domain)
+        assert not isinstance(self.mechanism, (SmoothLaplace, ProposeTestRelease))
+        most = fine_steps(_ends(question, low, high)[1])
+        empty = fine_steps(_default_steps(question, found.unit))
+        exact_total = empty * (question.chunks or 1)
+        order = np.lexsort((exact_steps, chunks))
+        chunks, exact_steps, counts = chunks[order], exact_steps[order], counts[order]
+        starts = np.flatnonzero(np.diff(chunks, prepend=-1))
+        for i, start in enumerate(starts):
+            end = starts[i + 1] if i + 1 < len(starts) else len(chunks)
+            exact_values = np.repeat(exact_steps[start:end], counts[start:end])
+            told = fine_steps(exact_statistic(question.statistic, exact_values, lower=low, upper=high))
+            exact_total += min(told, most) - empty
+        noisy = self.mechanism.release([exact_total], rng)
+        return Noisy((noisy[0],), self._unit(), self.mechanism.law)
+
+    def _unit(self) -> Fraction:
+        """The question's units that one noisy step stands for."""
+        unit = self.question.measure(self.domain)[0].unit
+        square = unit if self.question.statistic == "var" else Fraction(1)
+        return unit * square / FINE / (self.question.chunks or 1)
+
+    def __repr__(self) -> str:
+        return f"<RobustPlan {self.question.describe()}; cost {self.cost.describe()}, nothing spent>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def make_robust_plan(
+    question: Robust,
+    *,
+    table_name: str,
+    domain: Domain,
+    neighbors: Neighbors,
+    asked: Loss,
+    cap: Loss,
+    declaration: str,
+) -> RobustPlan:
+    """Return the plan of a robust question; raises QuestionRefused where its theorem does not hold for this table."""
+    found, low, high = question.measure(domain)
+    if max(abs(low), abs(high)) >= _LARGEST or (question.statistic == "var" and high - low >= 2**26):
+        raise QuestionRefused(
+            f"the grid of {question.describe()} is too fine for its bounds: declare a coarser resolution"
+        )
+    mechanism: SmoothLaplace | ProposeTestRelease | Mechanism
+    if question.method == "sample_and_aggregate":
+        mechanism, event = _averaging(question, found.unit, low, high, neighbors, asked)
+    else:
+        _only_rows(question, domain, neighbors, found.missable)
+        if isinstance(asked, ZCDP):
+            raise QuestionRefused("this method is proved for epsilon, and for epsilon and delta, not for rho")
+        delta = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
+        if question.method == "smooth":
+            mechanism = SmoothLaplace(asked.epsilon, delta)
+        else:
+            if delta == 0:
+                raise QuestionRefused(
+                    "propose-test-release needs a delta: its test may be wrong; give epsilon= and delta="
+                )
+            square = found.unit**2 if question.statistic == "var" else found.unit
+            bound = math.ceil((question.proposal or Fraction(0)) / square * FINE) + 1  # + 1: rounding to parts
+            mechanism = ProposeTestRelease(bound, asked.epsilon, delta)
+        event = mechanism.event
+    amounts = charge_amounts(event, cap)
+    cost = loss_from(amounts, delta=cap.delta if isinstance(cap, ZCDP) else None)
+    return RobustPlan(question, table_name, domain, neighbors, asked, mechanism, event, cost, declaration)
+
+
+def _averaging(
+    question: Robust, unit: Fraction, low: int, high: int, neighbors: Neighbors, asked: Loss
+) -> tuple[Mechanism, Event]:
+    """Return the noise of a sum over chunks: one unit moves one chunk, two under replace, each within its range.
+
+    Nissim, Raskhodnikova, Smith 2007, section 4: the mean of the chunks moves by (u - l) / k, twice that under replace.
+    """
+    least, most = _ends(question, low, high)
+    empty = _default_steps(question, unit)
+    if not least <= empty <= most:
+        raise QuestionRefused(
+            f"default, what an empty chunk answers, must lie in the range of the {question.statistic}"
+        )
+    span = fine_steps(most) - fine_steps(least)
+    move = Fraction(span if neighbors.relation == "add_remove" else 2 * span)
+    touched = 1 if neighbors.relation == "add_remove" else 2
+    because = f"{neighbors.relation} of one unit moves {touched} of {question.chunks} chunks"
+    mechanisms, event = cheapest([(Sensitivity(1, move, move**2, move, because), Fraction(1))], asked)
+    return mechanisms[0], event
+
+
+def _ends(question: Robust, low: int, high: int) -> tuple[Fraction, Fraction]:
+    """Return the range of the statistic, in steps: a variance is at most a quarter of the squared width."""
+    return (
+        (Fraction(0), Fraction((high - low) ** 2, 4))
+        if question.statistic == "var"
+        else (Fraction(low), Fraction(high))
+    )
+
+
+def _default_steps(question: Robust, unit: Fraction) -> Fraction:
+    square = unit**2 if question.statistic == "var" else unit
+    return (question.default or Fraction(0)) / square
+
+
+def _only_rows(question: Robust, domain: Domain, neighbors: Neighbors, missable: bool) -> None:
+    """Refuse what the theorems do not cover: units of many rows, and tables whose rows may drop out under replace."""
+    if neighbors.unit is not None:
+        raise QuestionRefused(
+            f"{question.method} is proved for one row a unit; use sample_and_aggregate, which hashes units to chunks"
+        )
+    if neighbors.relation == "replace" and (question.where is not None or missable or domain.unreadable_rows):
+        raise QuestionRefused(
+            f"under replace {question.method} needs rows that cannot drop out: no where, no missing cells that drop, no CSV; "
+            'fill missing cells, or declare neighbors = "add_remove"'
+        )

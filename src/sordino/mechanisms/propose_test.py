@@ -1,0 +1,85 @@
+"""Propose, test, release: noise for a proposed local sensitivity, given only where the data is far from breaking it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sordino.accounting.events import ApproxEvent
+from sordino.errors import DeclarationError
+from sordino.loss import shown
+from sordino.noise.laws import DiscreteLaplace
+from sordino.noise.rng import Rng
+
+__all__ = ["ProposeTestRelease"]
+
+_FARTHEST = 2**62  # stands for no distance at all; cutting there moves no neighbors further apart
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeTestRelease:
+    """Test privately how far the data is from any whose local sensitivity passes `bound`; release only if far.
+
+    Theorem (Dwork & Lei 2009; Dwork & Roth 2014, Algorithm 13): with half = epsilon / 2, the distance plus discrete
+    Laplace noise of scale 1 / half is half-private, as the distance moves by at most 1 between neighbors. Where it passes
+    the threshold, at least ln(1 / delta) / half, the true distance is above 0 but for probability delta, so the local
+    sensitivity is at most `bound` and Laplace noise of scale bound / half is half-private: (epsilon, delta) in all,
+    failure included.
+
+    `bound` is in whole steps. Raises DeclarationError unless epsilon, delta and bound are above 0.
+
+    >>> round(float(ProposeTestRelease(1, Fraction(2), Fraction(1, 32561**2)).least), 12)
+    20.781741064351
+    """
+
+    bound: int
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0 or not 0 < self.delta < 1:
+            raise DeclarationError(
+                f"propose-test-release needs epsilon above 0 and delta between 0 and 1, not {shown(self.epsilon)} and "
+                f"{shown(self.delta)}; give epsilon= and delta="
+            )
+        if self.bound < 1:
+            raise DeclarationError("bound, in steps, must be at least 1")
+
+    @property
+    def half(self) -> Fraction:
+        """The epsilon of the test, and of the release."""
+        return self.epsilon / 2
+
+    @property
+    def least(self) -> float:
+        """The threshold of the continuous law, ln(1 / delta) / half."""
+        return math.log(1 / self.delta) / float(self.half)
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy distance that does not pass: the larger of `least` and what the discrete tail needs."""
+        law, threshold = DiscreteLaplace(1 / self.half), math.ceil(self.least)
+        while law.upper_tail(threshold) > float(self.delta):
+            threshold += 1
+        return threshold
+
+    @property
+    def event(self) -> ApproxEvent:
+        """What one run amounts to, whether it passes or fails."""
+        return ApproxEvent(self.epsilon, self.delta)
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of the noise of an answer that is given."""
+        return DiscreteLaplace(self.bound / self.half)
+
+    def release(self, exact: int, distance: float, rng: Rng) -> int | None:
+        """Return x + Z, or None where the test fails; `distance` is a whole number of rows, or infinite."""
+        whole = _FARTHEST if math.isinf(distance) else min(int(distance), _FARTHEST)
+        noisy_distance = whole + DiscreteLaplace(1 / self.half).sample(rng)
+        return exact + self.law.sample(rng) if noisy_distance > self.threshold else None
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""
+        return f"a test at threshold {self.threshold}, then discrete Laplace, scale {shown(self.law.scale)} steps"

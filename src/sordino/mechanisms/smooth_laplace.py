@@ -1,0 +1,74 @@
+"""Noise in proportion to a smooth upper bound on local sensitivity: Laplace for (epsilon, delta), Cauchy for pure epsilon."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sordino.accounting.events import ApproxEvent, LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.loss import shown
+from sordino.noise.cauchy import rounded_cauchy
+from sordino.noise.discrete import discrete_laplace
+from sordino.noise.rng import Rng
+
+__all__ = ["SmoothLaplace"]
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothLaplace:
+    """Add noise of scale 2 S / epsilon, S a beta-smooth upper bound on the local sensitivity of a whole number.
+
+    Theorem (Nissim, Raskhodnikova, Smith 2007, Lemma 2.5 and Examples 1, 3): S is beta-smooth if it is at least the local
+    sensitivity everywhere and S(D) <= e^beta S(D') for neighbors. A shift by S then costs epsilon / 2, and the change of
+    the scale by e^beta the other half:
+
+    - delta > 0: discrete Laplace noise; beta = epsilon / (2 ln(2 / delta)), lowered where needed so that
+      ln(2/delta) (e^beta - 1) - beta <= epsilon / 2, gives (epsilon, delta). The normaliser tanh(1 / (2 s)) of the discrete
+      law changes by at most the factor of s, as that of the continuous one, since tanh is concave.
+    - delta = 0: Cauchy noise, rounded; beta = epsilon / 2. |d/dz ln(1 + z^2)| <= 1 pays the shift, and
+      ln((1 + e^(2 beta) z^2) / (1 + z^2)) - beta lies within -+ beta: pure epsilon, at the price of heavy tails.
+
+    The width of the noise follows the data, so it is private, and no error is stated. Raises DeclarationError unless
+    epsilon > 0 and 0 <= delta < 1.
+
+    >>> SmoothLaplace(Fraction(1), Fraction(0)).beta < 0.5
+    True
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise DeclarationError(f"epsilon must be above 0, not {shown(self.epsilon)}")
+        if not 0 <= self.delta < 1:
+            raise DeclarationError(f"delta must lie in [0, 1), not {shown(self.delta)}")
+
+    @property
+    def beta(self) -> float:
+        """The smoothness that S must have, a hair below the theorem's, so that rounding in S cannot pass it."""
+        half = float(self.epsilon) / 2
+        if self.delta == 0:
+            return half * (1 - 1e-6)
+        tail = math.log(2 / float(self.delta))
+        beta = half / tail
+        while tail * math.expm1(beta) - beta > half:
+            beta *= 0.99
+        return beta * (1 - 1e-6)
+
+    @property
+    def event(self) -> LaplaceEvent | ApproxEvent:
+        """What one release amounts to."""
+        return LaplaceEvent(self.epsilon) if self.delta == 0 else ApproxEvent(self.epsilon, self.delta)
+
+    def release(self, exact: int, smooth: int, rng: Rng) -> int:
+        """Return x + (2 smooth / epsilon) Z, both in whole steps; `smooth` is S rounded up."""
+        scale = 2 * Fraction(smooth) / self.epsilon
+        return exact + (rounded_cauchy(scale, rng) if self.delta == 0 else discrete_laplace(scale, rng))
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""
+        law = "Cauchy" if self.delta == 0 else "discrete Laplace"
+        return f"{law}, scale 2 S / epsilon, S smooth at beta {self.beta:.6g}: its width is private"

@@ -1,0 +1,182 @@
+"""An evaluator of questions in plain Python and Fractions: the oracle that engines and sensitivities are held against.
+
+It shares the trees with the package and nothing else: no interval, no SQL, no lattice code.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from sordino.domain import Boolean, Category, Date, Domain, Fill, Integer, Real
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.count import Count
+from sordino.queries.expr import (
+    Absolute,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+)
+from sordino.queries.sums import Sum
+
+Row = Mapping[str, Any]
+OPS = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def unit_of(column: Real) -> Fraction:
+    """Return the largest power of two at most the resolution, by trying."""
+    assert column.resolution is not None
+    unit = Fraction(1)
+    while unit > column.resolution:
+        unit /= 2
+    while unit * 2 <= column.resolution:
+        unit *= 2
+    return unit
+
+
+def cell(name: str, row: Row, domain: Domain) -> Any:
+    """Return the cell as declared: clipped, on its grid, filled; None where it is missing."""
+    column, raw = domain[name], row[name]
+    if isinstance(raw, float) and math.isnan(raw):
+        raw = None
+    found: Any = None
+    if isinstance(column, Integer):
+        found = None if raw is None or raw != int(raw) else _clip(Fraction(raw), column.lower, column.upper)
+    elif isinstance(column, Real) and raw is not None:
+        unit = unit_of(column)
+        low = None if column.lower is None else unit * math.floor(column.lower / unit)
+        high = None if column.upper is None else unit * math.ceil(column.upper / unit)
+        if math.isinf(raw):
+            found = high if raw > 0 else low
+        else:
+            found = _clip(unit * math.floor(Fraction(raw) / unit + Fraction(1, 2)), low, high)
+    elif isinstance(column, Category) and raw is not None:
+        found = raw if raw in column.values else column.other
+    elif isinstance(column, Boolean):
+        found = raw
+    elif isinstance(column, Date) and raw is not None:
+        found = _clip(raw, column.lower, column.upper)
+    missing = getattr(column, "missing", "drop")
+    return missing.value if found is None and isinstance(missing, Fill) else found
+
+
+def value(node: Node, row: Row, domain: Domain) -> Any:
+    """Return the value of an expression in a row; None where a column it needs is missing."""
+    if isinstance(node, Name):
+        return cell(node.name, row, domain)
+    if isinstance(node, Constant):
+        return node.value
+    if isinstance(node, Clip):
+        of = value(node.of, row, domain)
+        return None if of is None else _clip(of, node.lower, node.upper)
+    if isinstance(node, Absolute):
+        of = value(node.of, row, domain)
+        return None if of is None else abs(of)
+    assert isinstance(node, Arithmetic)
+    left, right = value(node.left, row, domain), value(node.right, row, domain)
+    if left is None or right is None:
+        return None
+    return left + right if node.op == "+" else left - right if node.op == "-" else left * right
+
+
+def truth(node: Node, row: Row, domain: Domain) -> bool | None:
+    """Return the truth of a condition in SQL's three values."""
+    if isinstance(node, Not):
+        inner = truth(node.of, row, domain)
+        return None if inner is None else not inner
+    if isinstance(node, Connective):
+        pair = truth(node.left, row, domain), truth(node.right, row, domain)
+        decided = node.op == "or"
+        return decided if decided in pair else None if None in pair else not decided
+    if isinstance(node, IsNull):
+        return value(node.of, row, domain) is None
+    if isinstance(node, IsIn):
+        of = value(node.of, row, domain)
+        return None if of is None else of in node.values
+    if isinstance(node, Compare):
+        left, right = value(node.left, row, domain), value(node.right, row, domain)
+        if isinstance(left, datetime.date) and isinstance(right, str):
+            right = datetime.date.fromisoformat(right)
+        return None if left is None or right is None else OPS[node.op](left, right)
+    found = value(node, row, domain)
+    assert found is None or isinstance(found, bool)
+    return found
+
+
+def keys_of(node: Node, domain: Domain) -> list[Any]:
+    """Return the declared keys of a group-by expression, None last where missing is kept."""
+    if isinstance(node, Bin):
+        assert node.edges is not None
+        return list(range(len(node.edges) - 1))
+    assert isinstance(node, Name)
+    column = domain[node.name]
+    if isinstance(column, Category):
+        found: list[Any] = list(column.values)
+    elif isinstance(column, Boolean):
+        found = [False, True]
+    else:
+        assert isinstance(column, Integer)
+        assert column.lower is not None
+        assert column.upper is not None
+        found = list(range(column.lower, column.upper + 1))
+    return [*found, None] if column.missing == "keep" else found
+
+
+def key(node: Node, row: Row, domain: Domain) -> Any:
+    """Return the key of a row; a bin's is its place, None where it falls in none."""
+    if not isinstance(node, Bin):
+        return value(node, row, domain)
+    of, edges = value(node.of, row, domain), node.edges or ()
+    if of is None or not edges[0] <= of <= edges[-1]:
+        return None
+    return next((i for i in range(len(edges) - 1) if of < edges[i + 1]), len(edges) - 2)
+
+
+def exact(question: Aggregation, rows: Sequence[Row], domain: Domain) -> list[list[Fraction]]:
+    """Return the exact value of each noisy part in each declared cell, in the question's own units.
+
+    A mean has two parts: its sum, not centred (the test that compares does that), and its count.
+    """
+    keys = [keys_of(g.of, domain) for g in question.groups]
+    cells = list(itertools.product(*keys))
+    parts: list[list[Fraction]] = []
+    kept = [r for r in rows if question.where is None or truth(question.where, r, domain) is True]
+    placed = [(tuple(key(g.of, r, domain) for g in question.groups), r) for r in kept]
+    for aggregate in question.aggregates:
+        sums, counts = dict.fromkeys(cells, Fraction(0)), dict.fromkeys(cells, Fraction(0))
+        for at, row in placed:
+            of = 1 if aggregate.of is None else value(aggregate.of, row, domain)
+            if at in sums and of is not None:
+                counts[at] += 1
+                sums[at] += of if isinstance(of, (int, Fraction)) else 0
+        if isinstance(aggregate, Count):
+            parts.append(list(counts.values()))
+        elif isinstance(aggregate, Sum):
+            parts.append(list(sums.values()))
+        else:
+            parts += [list(sums.values()), list(counts.values())]
+    return parts
+
+
+def _clip(of: Any, low: Any, high: Any) -> Any:
+    of = of if low is None else max(of, low)
+    return of if high is None else min(of, high)

@@ -1,0 +1,72 @@
+"""Random SQL never gives anything but a question or a refusal of one line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sordino as sd
+from sordino.errors import QuestionRefused
+from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.sql import parse_sql
+
+DOMAIN = sd.Domain({"age": sd.Integer(0, 125), "occ": sd.Category(["a", "b"]), "ok": sd.Boolean(), "id": sd.Identifier()})
+WORDS = (
+    "SELECT FROM WHERE GROUP BY AS COUNT ( ) * , age occ ok id adult SUM AVG + - / % = <> < > <= AND OR NOT IN IS NULL "
+    "BETWEEN 1 2.5 1e9 'a' 'b' TRUE FALSE CLIP LEAST GREATEST ABS BIN DISTINCT HAVING ORDER LIMIT JOIN ON UNION ALL WITH "
+    "CASE WHEN THEN ELSE END CAST :: INT DATE '2000-01-01' OVER PARTITION random() ; -- /* */ \" ' $$ ? $1 [ ] { } . -> "
+    "MIN MAX EXISTS ANY FILTER QUALIFY PIVOT VALUES INTERVAL LAMBDA x: COLUMNS EXCLUDE REPLACE ROLLUP CUBE GROUPING SETS "
+    "TRY_CAST EXTRACT POSITION SUBSTRING TRIM COLLATE ESCAPE SIMILAR ILIKE GLOB \x00 \ufeff é 𝟙 0x1F 1_0 .5 5. @ # ~ ^ | & !"
+).split(" ")
+TAILS = ("SELECT COUNT(*) FROM adult WHERE ", "SELECT ", "SELECT occ, AVG(age) FROM adult GROUP BY ", "")
+
+
+def held(text: str) -> None:
+    try:
+        found = parse_sql(text, table="adult", columns=DOMAIN)
+        assert isinstance(found, Aggregation)
+        resolve(found, DOMAIN)
+        assert found.identity()
+        assert "\n" not in found.describe()
+    except QuestionRefused as refusal:
+        assert "\n" not in str(refusal), text
+        assert len(str(refusal)) < 1000, text
+
+
+@pytest.mark.parametrize("head", TAILS)
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(WORDS), max_size=14))
+def test_soups_of_words(head: str, words: list[str]) -> None:
+    held(head + " ".join(words))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.text(max_size=40))
+def test_soups_of_letters(text: str) -> None:
+    held("SELECT COUNT(*) FROM adult WHERE " + text)
+    held(text)
+
+
+def grammar() -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["age", "occ", "ok", "id", "1", "-2.5", "'a'", "TRUE", "NULL", "DATE '2000-01-01'"])
+
+    def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        pair = st.tuples(inner, st.sampled_from(["+", "-", "*", "=", "<>", "<", ">=", "AND", "OR"]), inner)
+        return st.one_of(
+            pair.map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
+            inner.map(lambda e: f"NOT {e}"),
+            inner.map(lambda e: f"ABS({e})"),
+            inner.map(lambda e: f"{e} IS NULL"),
+            inner.map(lambda e: f"CLIP({e}, 0, 9)"),
+            st.tuples(inner, inner, inner).map(lambda t: f"{t[0]} BETWEEN {t[1]} AND {t[2]}"),
+            st.tuples(inner, inner).map(lambda t: f"{t[0]} IN ({t[1]})"),
+        )
+
+    return st.recursive(leaves, grown, max_leaves=8)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(grammar(), grammar(), st.sampled_from(["occ", "age", "BIN(age, 10)", "ok", "1"]))
+def test_sentences_of_the_grammar(condition: str, number: str, group: str) -> None:
+    held(f"SELECT {group}, COUNT(*), SUM({number}) FROM adult WHERE {condition} GROUP BY {group}")
