@@ -1,0 +1,124 @@
+"""Robust mechanisms: each audited on neighbors chosen to be bad for it; each bound is wrong for one seed in 100,000."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sordino.sensitivity.smooth import distance_above, smooth_sensitivity
+
+from battery import audited_epsilon
+from sordino.errors import DeclarationError
+from sordino.mechanisms.propose_test import ProposeTestRelease
+from sordino.mechanisms.smooth_laplace import SmoothLaplace
+from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps
+from sordino.noise.rng import Rng
+
+ALARM = 1e-5
+LOWER, UPPER = 0, 100
+# a table whose median stands alone, its neighbor without that row, and one more row added
+LONELY = np.array([0] * 10 + [50] + [100] * 10, dtype=np.int64)
+WITHOUT = np.array([0] * 10 + [100] * 10, dtype=np.int64)
+CALM = np.array([49] * 20 + [50] * 21 + [51] * 20, dtype=np.int64)
+
+
+def _smooth_draws(made: SmoothLaplace, values: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Release the median of `values` with noise by its smooth sensitivity, as the curator does."""
+    found = smooth_sensitivity(
+        "median", values.astype(float), lower=LOWER, upper=UPPER, neighbors="add_remove", beta=made.beta
+    )
+    exact = fine_steps(exact_statistic("median", values, lower=LOWER, upper=UPPER))
+    width = math.ceil(Fraction(found.value) * FINE) + 1
+    rng = Rng.seeded(seed)
+    return np.array([made.release(exact, width, rng) for _ in range(count)], dtype=float)
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000)], ids=["cauchy", "laplace"])
+@pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (WITHOUT, LONELY), (CALM, CALM[:-1])])
+def test_audited_epsilon_of_smooth_noise(delta: Fraction, one: np.ndarray, other: np.ndarray) -> None:
+    made = SmoothLaplace(Fraction(1), delta)
+    here, there = (_smooth_draws(made, v, 30_000, seed) for v, seed in ((one, 1), (other, 2)))
+    for a, b in ((here, there), (-here, -there), (np.abs(here), np.abs(there))):
+        assert audited_epsilon(a, b, float(delta), ALARM) <= 1.0
+
+
+def test_local_sensitivity_as_a_scale_would_be_caught() -> None:
+    """The attack that the API leaves no room for: noise by the local sensitivity itself tells which table it was."""
+    rng, count = Rng.seeded(3), 30_000
+    made = SmoothLaplace(Fraction(1), Fraction(0))
+    tiny, wide = 1, 25 * FINE  # local sensitivities of two neighbors: all but nothing, and a quarter of the range
+    here, there = (np.abs([made.release(0, w, rng) for _ in range(count)]) for w in (tiny, wide))
+    assert audited_epsilon(here, there, 0.0, ALARM) > 3.0
+
+
+def test_smooth_noise_pays_for_the_change_of_its_scale() -> None:
+    """Nissim, Raskhodnikova, Smith 2007, Lemma 2.5: ln(2/delta) (e^beta - 1) - beta <= epsilon / 2."""
+    for epsilon, delta in (
+        (Fraction(1), Fraction(1, 10**6)),
+        (Fraction(8), Fraction(1, 100)),
+        (Fraction(1, 10), Fraction(1, 10**9)),
+    ):
+        made, tail = SmoothLaplace(epsilon, delta), math.log(2 / delta)
+        assert tail * math.expm1(made.beta) - made.beta <= float(epsilon) / 2
+        assert made.beta > 0.5 * float(epsilon) / (2 * tail)
+
+
+def _test_draws(made: ProposeTestRelease, values: np.ndarray, count: int, seed: int) -> list[int | None]:
+    bound = float(Fraction(made.bound - 1, FINE))
+    distance = distance_above(
+        "median", values.astype(float), lower=LOWER, upper=UPPER, neighbors="add_remove", bound=bound
+    )
+    exact, rng = fine_steps(exact_statistic("median", values, lower=LOWER, upper=UPPER)), Rng.seeded(seed)
+    return [made.release(exact, distance, rng) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (CALM, CALM[:-1]), (CALM[1:], CALM)])
+def test_audited_epsilon_of_propose_test_release(one: np.ndarray, other: np.ndarray) -> None:
+    made = ProposeTestRelease(2 * FINE + 1, Fraction(2), Fraction(1, 1000))
+    here, there = (_test_draws(made, v, 30_000, seed) for v, seed in ((one, 4), (other, 5)))
+    for missing in (-1e9, 1e9):  # a failed test is an answer too
+        a, b = (np.array([missing if x is None else float(x) for x in s]) for s in (here, there))
+        assert audited_epsilon(a, b, float(made.delta), ALARM) <= 2.0
+        assert audited_epsilon(-a, -b, float(made.delta), ALARM) <= 2.0
+
+
+def test_reference_threshold_and_total_cost() -> None:
+    """Reference, section 3: delta = 1 / n^2, epsilon 1 each: threshold 20.781741064351138; total (2 epsilon, delta)."""
+    made = ProposeTestRelease(5, Fraction(2), Fraction(1, 32_561**2))
+    assert made.least == pytest.approx(20.781741064351138, rel=1e-12)
+    assert made.threshold >= made.least
+    assert made.event.approx() == (2, Fraction(1, 32_561**2))
+    assert made.event.pure() is None
+
+
+def test_threshold_holds_on_the_discrete_tail() -> None:
+    from sordino.noise.laws import DiscreteLaplace
+
+    for epsilon, delta in (
+        (Fraction(1, 10), Fraction(1, 10)),
+        (Fraction(20), Fraction(1, 10**6)),
+        (Fraction(2), Fraction(1, 2)),
+    ):
+        made = ProposeTestRelease(1, epsilon, delta)
+        assert DiscreteLaplace(1 / made.half).upper_tail(made.threshold) <= float(delta)
+
+
+def test_statistics_are_exact() -> None:
+    values = np.array([1, 2, 4, 9], dtype=np.int64)
+    assert exact_statistic("median", values, lower=0, upper=10) == 3
+    assert exact_statistic("quantile:0.25", values, lower=0, upper=10) == Fraction(7, 4)
+    assert exact_statistic("mean", values, lower=0, upper=10) == 4
+    assert exact_statistic("var", values, lower=0, upper=10) == Fraction(19, 2)
+    assert exact_statistic("median", values[:0], lower=0, upper=10) == 5
+    assert exact_statistic("var", values[:0], lower=0, upper=10) == 0
+
+
+def test_bad_parameters_are_refused() -> None:
+    with pytest.raises(DeclarationError):
+        SmoothLaplace(Fraction(0), Fraction(0))
+    with pytest.raises(DeclarationError):
+        ProposeTestRelease(1, Fraction(1), Fraction(0))
+    with pytest.raises(DeclarationError):
+        ProposeTestRelease(0, Fraction(1), Fraction(1, 10))
