@@ -5,6 +5,7 @@ Everything here is post-processing of released values by public parameters; noth
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ __all__ = [
     "ratio_margin",
     "ratio_tail",
 ]
+
+_LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
+_MOST_EXACT = 2_000_000  # terms up to which they are summed exactly
 
 Law = DiscreteLaplace | DiscreteGaussian
 Number = int | float
@@ -121,6 +125,9 @@ class Ratio:
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return the Fieller interval of each, cut to [lower, upper]."""
+        return list(_fieller(self, confidence))
+
+    def _ends(self, confidence: float) -> list[tuple[Number, Number]]:
         if not self.numerator.steps:
             return []
         unit = float(self.numerator.unit)
@@ -156,7 +163,7 @@ class Ratio:
         """
         inside, outside = start.copy(), np.full_like(start, end)
         whole = self._tail(outside, total - outside * count) >= alpha
-        for _ in range(60):
+        for _ in range(42):
             middle = (inside + outside) / 2
             kept = self._tail(middle, total - middle * count) >= alpha
             inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
@@ -193,17 +200,57 @@ class Bare:
         return {"kind": "bare", "steps": steps, "unit": shown(self.unit)}
 
 
+@functools.lru_cache(maxsize=8)
+def _fieller(ratio: Ratio, confidence: float) -> tuple[tuple[Number, Number], ...]:
+    """Return the intervals of a ratio; kept, since a release tells them more than once."""
+    return tuple(ratio._ends(confidence))
+
+
 def ratio_tail(numerator: Law, denominator: Law, mean: Any, distance: Any) -> Any:
     """Return P(|Z_s - mean Z_n| >= |distance|) for arrays of means and distances, in steps.
 
-    Continuous laws stand in for the discrete ones: the grid is fine beside the noise wherever a mean says anything.
+    Where the count's noise is small its whole steps show, and the sum over its values is taken exactly; else continuous
+    laws stand in for the discrete ones.
     """
-    size = np.abs(distance)
+    size = np.abs(np.asarray(distance, dtype=float))
+    means = np.asarray(mean, dtype=float)
+    if denominator.variance() < _LUMPY**2 and means.size * (denominator.error(1 - 1e-9) + 1) <= _MOST_EXACT:
+        return _mixture(numerator, denominator, means, size)
     if isinstance(numerator, DiscreteLaplace) and isinstance(denominator, DiscreteLaplace):
-        return two_laplace_tail(float(numerator.scale), float(denominator.scale) * np.abs(mean), size)
-    spread = np.sqrt(numerator.variance() + denominator.variance() * np.square(mean))
+        return two_laplace_tail(float(numerator.scale), float(denominator.scale) * np.abs(means), size)
+    spread = np.sqrt(numerator.variance() + denominator.variance() * np.square(means))
     ratio = np.divide(size, spread * math.sqrt(2.0), out=np.where(size > 0, np.inf, 0.0), where=spread > 0)
     return np.vectorize(math.erfc, otypes=[float])(ratio)
+
+
+def _mixture(numerator: Law, denominator: Law, mean: Any, size: Any) -> Any:
+    """Return the same tail as a sum over the values of Z_n, each with the discrete tail of Z_s on both sides."""
+    reach = denominator.error(1 - 1e-9)
+    steps = np.arange(-reach, reach + 1)
+    upper = _at_least(denominator, steps)
+    mass = upper - np.append(upper[1:], 0.0)
+    shift = mean[..., None] * steps
+    both = _at_least(numerator, np.ceil(size[..., None] + shift)) + _at_least(
+        numerator, np.ceil(size[..., None] - shift)
+    )
+    return np.minimum(np.where(size > 0, np.minimum(both, 1.0) @ mass, 1.0), 1.0)
+
+
+def _at_least(law: Law, steps: Any) -> Any:
+    """Return P(Z >= step) for an array of whole steps, in floats."""
+    if isinstance(law, DiscreteLaplace):
+        if law.scale == 0:
+            return np.where(steps <= 0, 1.0, 0.0)
+        ratio = math.exp(-1.0 / float(law.scale))
+        tail = np.exp(-np.where(steps > 0, steps, 1 - steps) / float(law.scale)) / (1.0 + ratio)
+        return np.where(steps > 0, tail, 1.0 - tail)
+    sigma = math.sqrt(float(law.sigma_squared))
+    if sigma >= _LUMPY:
+        return 0.5 * np.vectorize(math.erfc, otypes=[float])((steps - 0.5) / (sigma * math.sqrt(2.0)))
+    reach = math.ceil(10 * sigma) + 2
+    weights = np.exp(-np.square(np.arange(-reach, reach + 1)) / (2 * float(law.sigma_squared) or 1.0))
+    tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
+    return tails[np.clip(steps + reach, 0, 2 * reach + 1).astype(np.int64)]
 
 
 def ratio_margin(numerator: Law, denominator: Law, mean: float, confidence: float) -> float:

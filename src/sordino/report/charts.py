@@ -1,0 +1,54 @@
+"""`plot`: the picture of a thing - a release, a table of sensitivities, the worlds of a small universe.
+
+It sees releases, curves and descriptions, and tells them by their shape; it may not know how they were computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import DeclarationError
+from sordino.release import Release
+from sordino.report.picture import Picture, need_plots
+from sordino.report.worlds import Worlds
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["plot"]
+
+
+def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> Picture:
+    """Return the picture of a thing; what it can draw:
+
+    - a Release: its values with their intervals at `confidence`, one panel an answered column;
+    - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
+      column): sensitivity against distance, one line a query, panels for scope, relation and column;
+    - Worlds: the local sensitivity of every table of a small universe, and the global one as their maximum.
+
+    It shows itself in a notebook; `.save("picture.svg")` writes it (.svg, .png, .html, .json), `.chart` is the Altair
+    chart. What is NOT PRIVATE says so in the title. Raises DeclarationError for anything else, or without the extra
+    `plots`.
+    """
+    need_plots()
+    drawn = _drawer(thing)
+    chart, said = drawn(thing, confidence, title)
+    return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), said)
+
+
+Drawer = Callable[[Any, float, str | None], "tuple[alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart, str]"]
+
+
+def _drawer(thing: Any) -> Drawer:
+    from sordino.report import profiles, releases, worlds
+
+    if isinstance(thing, Release):
+        return releases.draw
+    if isinstance(thing, Worlds):
+        return worlds.draw
+    if profiles.is_profile(thing):
+        return profiles.draw
+    missing = profiles.missing_columns(thing)
+    lack = f"; this table lacks the column {missing[0]!r}" if missing else f", not {type(thing).__name__}"
+    raise DeclarationError(f"sd.plot draws a Release, a sensitivity profile or the worlds of a universe{lack}")

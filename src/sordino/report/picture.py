@@ -1,0 +1,143 @@
+"""A picture: an Altair chart that shows itself in a notebook and goes into one file without the network.
+
+It knows charts and files; not what a chart says.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import DeclarationError, nearest
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["PICTURE_ENDINGS", "Picture", "encoded", "need_plots", "save"]
+
+PICTURE_ENDINGS = (".svg", ".png", ".html", ".json")
+SHARPNESS = 2.0  # pixels of a PNG per unit of the chart
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Picture:
+    """Hold a chart: `.chart` is plain Altair, `.save(path)` writes it, a notebook shows it as SVG.
+
+    Nothing here loads anything from the network, neither the notebook's view nor a saved HTML page.
+    """
+
+    chart: alt.TopLevelMixin
+    title: str
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a file ending in .svg, .png, .html or .json; see `save`."""
+        save(self, path)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the Vega-Lite specification, its data in it."""
+        made: dict[str, Any] = self.chart.to_dict()
+        return made
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        del include, exclude
+        return {"image/svg+xml": _svg(self).decode(), "text/plain": repr(self)}
+
+    def __repr__(self) -> str:
+        return f"<Picture {self.title}>"
+
+
+def save(picture: Picture, path: str | Path) -> None:
+    """Write a picture to `path`: .svg, .png, .html (one page, scripts included, no network) or .json (Vega-Lite).
+
+    Raises DeclarationError for another ending, or where the file cannot be written.
+    """
+    where = Path(path)
+    content = encoded(picture, where.suffix)
+    try:
+        where.write_bytes(content)
+    except OSError as error:
+        raise DeclarationError(f"{where} cannot be written: {error.strerror}; name another place") from None
+
+
+def encoded(picture: Picture, ending: str) -> bytes:
+    """Return the bytes of a picture's file, for one of PICTURE_ENDINGS; raises DeclarationError for another."""
+    writer = _WRITERS.get(ending.lower())
+    if writer is None:
+        raise DeclarationError(f"a picture's file ends in {', '.join(PICTURE_ENDINGS)}; {nearest(ending, _WRITERS)}")
+    return writer(picture)
+
+
+def need_plots() -> None:
+    """Raise DeclarationError, with the way to install them, unless Altair and its converter are there."""
+    try:
+        import altair
+        import vl_convert
+    except ImportError:
+        raise DeclarationError("pictures need Altair and vl-convert: pip install 'sordino[plots]'") from None
+    del altair, vl_convert
+
+
+def _svg(picture: Picture) -> bytes:
+    import vl_convert
+
+    made: str = vl_convert.vegalite_to_svg(picture.spec(), vl_version=_version())
+    return made.encode()
+
+
+def _png(picture: Picture) -> bytes:
+    import vl_convert
+
+    made: bytes = vl_convert.vegalite_to_png(picture.spec(), vl_version=_version(), scale=SHARPNESS)
+    return made
+
+
+def _json(picture: Picture) -> bytes:
+    return (json.dumps(picture.spec(), ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _html(picture: Picture) -> bytes:
+    """Return one page; its policy forbids the browser to load anything, and the menu has no link to an editor abroad."""
+    import vl_convert
+
+    spec = _in_script(json.dumps(picture.spec(), ensure_ascii=True, allow_nan=False))
+    options = '{renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}}'
+    script = vl_convert.javascript_bundle(f'vegaEmbed("#picture", {spec}, {options});', vl_version=_version())
+    return _PAGE.format(policy=_POLICY, title=html.escape(picture.title), script=_in_script(script)).encode()
+
+
+_WRITERS: dict[str, Callable[[Picture], bytes]] = {".svg": _svg, ".png": _png, ".html": _html, ".json": _json}
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
+)
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<style>body {{ font-family: sans-serif; margin: 2rem }}</style>
+</head>
+<body>
+<div id="picture"></div>
+<script type="module">
+{script}
+</script>
+</body>
+</html>
+"""
+
+
+def _in_script(text: str) -> str:
+    """Return script text in which no word can end the script element."""
+    return text.replace("</", "<\\/").replace("<!--", "<\\!--")
+
+
+def _version() -> str:
+    """Return the version of Vega-Lite that the installed Altair writes, as the converter names it."""
+    import altair
+
+    return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

@@ -1,0 +1,156 @@
+"""Sensitivity against distance: one line a query, panels for scope and neighbor relation, and for columns where given.
+
+It knows the columns of a profile; not how a sensitivity is computed, nor what its universe holds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import DeclarationError
+from sordino.report.titles import COLORS, marked, title_of
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["PROFILE_COLUMNS", "draw", "is_profile", "missing_columns"]
+
+PROFILE_COLUMNS = ("query", "distance", "scope", "relation", "value", "exact")
+_RELATIONS = {"add_remove": "add/remove (unbounded)", "replace": "replace (bounded)"}
+_SCOPES = {"global": "global: any table of the size", "local": "local: this table"}
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+_WIDE_APART = 50  # largest value of one query over that of another, from where a log scale shows both
+
+
+def is_profile(thing: Any) -> bool:
+    """Tell whether a thing is a table with the columns of a profile."""
+    return hasattr(thing, "column_names") and hasattr(thing, "to_pylist") and not missing_columns(thing)
+
+
+def missing_columns(thing: Any) -> list[str]:
+    """Return the columns that a table lacks to be a profile; none for what is no table."""
+    names = getattr(thing, "column_names", None)
+    return [] if names is None else [name for name in PROFILE_COLUMNS if name not in names]
+
+
+def draw(table: Any, confidence: float, title: str | None) -> tuple[alt.LayerChart | alt.FacetChart, str]:
+    """Return the chart of a profile, and its title."""
+    del confidence
+    points, undrawn = _points(table.to_pylist())
+    if not points:
+        raise DeclarationError("this profile has no finite value to draw")
+    mark = _mark(table)
+    said = marked(title or "Sensitivity against distance", mark)
+    panels = _panels(points)
+    one = len(panels) == 1
+    notes = [panels[0]] if one else []
+    if not all(p["exact"] for p in points):
+        notes.append("filled marks: exact; hollow marks: a bound, the true value may be smaller")
+    if undrawn:
+        notes.append(f"not drawn, as unbounded or not known: {', '.join(undrawn)}")
+    across = 1 if one else len({p["across"] for p in points})
+    chart = _lines(points, width=420 if one else 250, height=280 if one else 190)
+    width = 420 if one else 300 * across
+    heading = title_of(said, notes, width=width, alarm=mark is not None)
+    if one:
+        return chart.properties(title=heading), said
+    return _faceted(chart, points).properties(title=heading), said
+
+
+def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return what is drawn, by the names that the chart uses, and the queries of which a point is left out."""
+    columned = len({row.get("column") for row in rows}) > 1
+    points, undrawn = [], set()
+    for row in rows:
+        value = row["value"]
+        if value is None or not math.isfinite(value):
+            undrawn.add(str(row["query"]))
+            continue
+        scope, relation = (_words(names, row[key]) for names, key in ((_SCOPES, "scope"), (_RELATIONS, "relation")))
+        panel = {"across": relation, "down": scope}
+        if columned:
+            panel = {"across": f"{row['scope']}, {relation}", "down": str(row["column"])}
+        query = {"query": str(row["query"]), "distance": int(row["distance"]), "value": float(value)}
+        points.append({**query, **panel, "exact": bool(row["exact"])})
+    return points, sorted(undrawn)
+
+
+def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> alt.LayerChart:
+    import altair as alt
+
+    queries = list(dict.fromkeys(p["query"] for p in points))
+    distances = sorted({p["distance"] for p in points})
+    ticks = distances if len(distances) <= 10 else None
+    scale, unit = (alt.Scale(type="symlog"), ", log scale") if _far_apart(points) else (alt.Scale(zero=True), "")
+    x = alt.X(
+        field="distance",
+        type="quantitative",
+        title="distance k",
+        scale=alt.Scale(domain=[distances[0] - 0.2, distances[-1] + 0.2], nice=False, zero=False),
+        axis=alt.Axis(format="d", tickMinStep=1, values=ticks) if ticks else alt.Axis(format="d", tickMinStep=1),
+    )
+    y = alt.Y(field="value", type="quantitative", title=f"sensitivity{unit}", scale=scale)
+    color = alt.Color(
+        field="query",
+        type="nominal",
+        title="query",
+        sort=queries,
+        scale=alt.Scale(domain=queries, range=[COLORS[i % len(COLORS)] for i in range(len(queries))]),
+    )
+    shape = alt.Shape(
+        field="query",
+        type="nominal",
+        title="query",
+        sort=queries,
+        scale=alt.Scale(domain=queries, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(queries))]),
+    )
+    tips = [alt.Tooltip(field=name) for name in ("query", "distance", "value", "exact", "across", "down")]
+    base = alt.Chart(alt.Data(values=points)).encode(x=x, y=y, color=color)  # type: ignore[arg-type]
+    line = base.mark_line(strokeWidth=1.5, opacity=0.8)
+    full = base.mark_point(filled=True, size=45, opacity=1).encode(shape=shape, tooltip=tips)
+    hollow = base.mark_point(fill="white", size=45, opacity=1).encode(shape=shape, tooltip=tips)
+    layers = [line, full.transform_filter("datum.exact")]
+    if not all(p["exact"] for p in points):
+        layers.append(hollow.transform_filter("!datum.exact"))
+    return alt.layer(*layers).properties(width=width, height=height)
+
+
+def _faceted(chart: alt.LayerChart, points: list[dict[str, Any]]) -> alt.FacetChart:
+    import altair as alt
+
+    def ordered(name: str, known: dict[str, str]) -> list[str]:
+        found = list(dict.fromkeys(p[name] for p in points))
+        return sorted(found, key=lambda text: list(known.values()).index(text) if text in known.values() else -1)
+
+    header = alt.Header(title=None, labelFontSize=12, labelFontWeight="bold")
+    side = alt.Header(title=None, labelFontSize=12, labelFontWeight="bold", labelOrient="left")
+    faceted = chart.facet(
+        column=alt.Column(field="across", type="nominal", sort=ordered("across", _RELATIONS), header=header),
+        row=alt.Row(field="down", type="nominal", sort=ordered("down", _SCOPES), header=side),
+    )
+    return faceted.resolve_scale(y="independent").resolve_axis(x="independent", y="independent")
+
+
+def _far_apart(points: list[dict[str, Any]]) -> bool:
+    """Tell whether queries differ so much in size that a linear scale would flatten one of them."""
+    largest: dict[str, float] = {}
+    for point in points:
+        largest[point["query"]] = max(largest.get(point["query"], 0.0), point["value"])
+    sizes = [size for size in largest.values() if size > 0]
+    return bool(sizes) and max(sizes) > _WIDE_APART * min(sizes)
+
+
+def _panels(points: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(f"{p['down']}; {p['across']}" for p in points))
+
+
+def _mark(table: Any) -> str | None:
+    """Return why a table is NOT PRIVATE, as its schema's metadata says, or None."""
+    said = (table.schema.metadata or {}).get(b"sordino", b"").decode("utf-8", "replace")
+    start = "NOT PRIVATE"
+    return said[len(start) :].lstrip(": ") or "read from a file" if said.startswith(start) else None
+
+
+def _words(names: dict[str, str], key: Any) -> str:
+    return names.get(str(key), str(key))

@@ -1,0 +1,48 @@
+"""What stands over a picture: its title in lines, the mark NOT PRIVATE, and the notes beneath. It knows words only."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["COLORS", "NOT_PRIVATE", "marked", "title_of"]
+
+NOT_PRIVATE = "NOT PRIVATE"
+COLORS = (  # Okabe and Ito's, told apart by the color-blind, then darker ones
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"),
+    *("#7f3c8d", "#8c564b", "#999999", "#4b5320", "#b22222"),
+)
+
+
+def marked(title: str, mark: str | None) -> str:
+    """Return a title that starts with the mark.
+
+    >>> marked("Ages", "its noise was seeded")
+    'NOT PRIVATE (its noise was seeded): Ages'
+    """
+    return title if mark is None else f"{NOT_PRIVATE} ({mark}): {title}"
+
+
+def title_of(title: str, notes: Sequence[str], *, width: int, alarm: bool) -> alt.TitleParams:
+    """Return a title and its notes in lines that fit a picture of `width`; in red where `alarm`."""
+    import altair as alt
+
+    more: dict[str, Any] = {"color": "#b22222"} if alarm else {}
+    return alt.TitleParams(
+        text=_lines(title, width // 7),
+        subtitle=[line for note in notes for line in _lines(note, width // 6)],
+        anchor="start",
+        fontSize=14,
+        subtitleFontSize=11,
+        subtitleColor="#555555",
+        offset=12,
+        **more,
+    )
+
+
+def _lines(text: str, room: int) -> list[str]:
+    return textwrap.wrap(text, max(30, room)) or [""]

@@ -1,0 +1,162 @@
+"""Frames in memory: one odd cell changes no other row's reading, and all kinds of source give one exact answer."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engines.support import exact, held
+
+import sordino as sd
+from sordino import col
+from sordino.errors import DeclarationError, SourceError
+from sordino.neighbors import Neighbors
+from sordino.queries.build import Selection
+
+S = Selection()
+DAY = datetime.date(2000, 1, 1)
+READ: dict[str, tuple[sd.Domain, Any]] = {
+    "integer": (sd.Domain({"x": sd.Integer(0, 100)}), sd.sum("x")),
+    "real": (sd.Domain({"x": sd.Real(-5, 5, resolution=0.5)}), sd.sum("x")),
+    "text": (
+        sd.Domain({"x": sd.Category(["1", "a", "2.5", "true"], other="z", missing="keep")}),
+        S.group_by("x").agg(sd.count()),
+    ),
+    "codes": (sd.Domain({"x": sd.Category([1, 2], missing="keep")}), S.group_by("x").agg(sd.count())),
+    "truth": (sd.Domain({"x": sd.Boolean(missing="keep")}), S.group_by("x").agg(sd.count())),
+    "day": (sd.Domain({"x": sd.Date("1990-01-01", "2010-01-01")}), S.where(col("x") >= DAY).agg(sd.count())),
+    "name": (sd.Domain({"x": sd.Identifier()}), S.where(col("x") == "1").agg(sd.count())),
+}
+COLUMNS: dict[str, list[Any]] = {
+    "ints": [1, 2, 1] * 5,
+    "floats": [1.0, 2.5, 1.0, float("inf")] * 5,
+    "texts": ["1", "a", "true", "2000-01-01", "2.5", "39", "1e5", " 1"] * 3,
+    "truths": [True, False, True] * 3,
+    "days": [DAY] * 3,
+    "times": [pd.Timestamp("2000-01-01 05:00")] * 3,
+    "numpy": [np.int64(1)] * 3,
+    "decimals": [decimal.Decimal(1), decimal.Decimal("2.5")],
+    "none": [],
+}
+ODD: list[Any] = [None, float("nan"), float("inf"), "x", "1", "", 7, 2.5, True, DAY, pd.Timestamp("2000-01-01"), pd.NaT]
+ODD += [decimal.Decimal("3"), decimal.Decimal("sNaN"), 10**30, -(10**400), b"1", [1], pd.NA, object(), np.float32(1.5), 1e300]
+
+
+@pytest.mark.parametrize("read", READ)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_one_odd_object_in_pandas_moves_no_other_row(name: str, read: str) -> None:
+    domain, asked = READ[read]
+    before = exact(pd.DataFrame({"x": COLUMNS[name]}), domain, asked)
+    for odd in ODD:
+        after = exact(pd.DataFrame({"x": [*COLUMNS[name], odd]}), domain, asked)
+        held(domain, asked, before, after, Neighbors("add_remove", None))
+
+
+def test_pandas_categories_are_read_like_their_values() -> None:
+    domain, asked = READ["codes"]
+    for extra in ([], [None], ["x"], [1.5]):
+        frame = pd.DataFrame({"x": pd.Series([1, 2, 1, *extra], dtype="category")})
+        assert exact(frame, domain, asked)[0][:2] == [2, 1]
+
+
+ROWS = 200
+TABLE = pa.table(
+    {
+        "age": pa.array([None if i % 7 == 0 else i % 90 for i in range(ROWS)], pa.int64()),
+        "gain": pa.array([i / 3 for i in range(ROWS)], pa.float64()),
+        "occ": pa.array([["Sales", "Tech", None, "?"][i % 4] for i in range(ROWS)]),
+    }
+)
+DOMAIN = sd.Domain(
+    {
+        "age": sd.Integer(0, 80),
+        "gain": sd.Real(0, 50, resolution=0.01),
+        "occ": sd.Category(["Sales", "Tech"], missing="keep"),
+    }
+)
+ASKED = S.where(col("gain") > 3).group_by("occ").agg(sd.count(), sd.mean("age"), sd.sum("gain"))
+
+
+def sources(folder: Path) -> dict[str, Any]:
+    pq.write_table(TABLE, folder / "one.parquet", row_group_size=64)
+    pq.write_table(TABLE.slice(0, 50), folder / "many-1.parquet")
+    pq.write_table(TABLE.slice(50), folder / "many-2.parquet")
+    store = duckdb.connect(str(folder / "s.duckdb"))
+    store.register("t", TABLE)
+    store.execute("CREATE SCHEMA \"my schema\"; CREATE TABLE plain AS SELECT * FROM t")
+    store.execute('CREATE TABLE "my schema"."od""d" AS SELECT * FROM t')
+    store.close()
+    pandas = TABLE.to_pandas()
+    return {
+        "parquet": (folder / "one.parquet", {}),
+        "glob": (folder / "many-*.parquet", {}),
+        "duckdb file": (folder / "s.duckdb", {"relation": "plain"}),
+        "duckdb schema": (folder / "s.duckdb", {"relation": 'my schema.od"d'}),
+        "arrow": (TABLE, {}),
+        "pandas": (pandas, {}),
+        "pandas objects": (pandas.astype(object), {}),
+        "pandas nullable": (TABLE.to_pandas(types_mapper=pd.ArrowDtype), {}),
+        "polars": (pl.from_arrow(TABLE), {}),
+        "polars lazy": (pl.from_arrow(TABLE).lazy(), {}),
+        "duckdb relation": (duckdb.from_arrow(TABLE), {}),
+    }
+
+
+def test_all_sources_give_one_exact_answer(tmp_path: Path) -> None:
+    found = {name: exact(source, DOMAIN, ASKED, **how) for name, (source, how) in sources(tmp_path).items()}
+    assert all(answer == found["arrow"] for answer in found.values()), found
+
+
+def test_a_column_of_nothing_is_missing_and_not_refused() -> None:
+    for frame in (pa.table({"x": pa.nulls(3)}), pl.DataFrame({"x": [None, None, None]}), pd.DataFrame({"x": [None] * 3})):
+        for domain, asked in READ.values():
+            exact(frame, domain, asked)
+        assert exact(frame, READ["codes"][0], READ["codes"][1]) == [[0, 0, 3]]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([b"S3CRET-9f"]),
+        pa.array([["S3CRET-9f"]]),
+        pa.array([{"a": "S3CRET-9f"}]),
+        pa.array([datetime.time(1)]),
+        pa.array([1], pa.duration("s")),
+        pa.array([decimal.Decimal(1)], pa.decimal256(50, 2)),
+        pa.array(np.array([1], dtype="float16")),
+    ],
+    ids=lambda a: str(a.type),
+)
+def test_physical_types_that_no_column_reads_are_refused_at_the_door(array: pa.Array) -> None:
+    with pytest.raises(DeclarationError, match="store it as a number, text, a truth or a day") as error:
+        exact(pa.table({"x": array}), READ["text"][0], sd.count())
+    assert "S3CRET" not in str(error.value)
+    exact(pa.table({"x": array, "y": [1]}).select(["y"]), sd.Domain({"y": sd.Integer(0, 1)}), sd.count())
+
+
+def test_frames_that_cannot_be_read_say_nothing_of_their_cells() -> None:
+    huge = pl.DataFrame({"x": pl.Series([170141183460469231731687303715884105727], dtype=pl.Int128)})
+    odd = pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)})
+    for frame in (huge, odd):
+        with pytest.raises(ValueError, match=r"store") as error:
+            exact(frame, READ["integer"][0], sd.count())
+        assert "17014118346" not in repr(error.value)
+        assert error.value.__cause__ is None
+        assert error.value.__context__ is None
+    with pytest.raises(DeclarationError, match="not a list"):
+        exact([1], READ["integer"][0], sd.count())
+    with pytest.raises(DeclarationError, match="no such column; known: 'y'"):
+        exact(pa.table({"y": [1]}), READ["integer"][0], sd.count())
+    broken = duckdb.sql("SELECT CAST('S3CRET-9f' AS INTEGER) AS x FROM range(1)")
+    with pytest.raises((SourceError, DeclarationError)) as said:
+        exact(broken, READ["integer"][0], sd.count())
+    assert "S3CRET" not in repr(said.value)
