@@ -92,5 +92,5 @@ def audited_epsilon(here: np.ndarray[Any, Any], there: np.ndarray[Any, Any], del
             best, cut = math.log((low - delta) / high), float(t)
     k_there, k_here, n = int((there[half:] >= cut).sum()), int((here[half:] >= cut).sum()), len(here) - half
     low = float(beta.ppf(alarm / 2, k_there, n - k_there + 1)) if k_there else 0.0
-    high = float(beta.ppf(1 - alarm / 2, k_here + 1, n - k_here))
+    high = float(beta.ppf(1 - alarm / 2, k_here + 1, n - k_here)) if k_here < n else 1.0
     return math.log((low - delta) / high) if low > delta else -math.inf

@@ -17,7 +17,12 @@ from sordino.source import Csv, Source, source_from
 
 
 def engine_of(
-    source: Any, domain: sd.Domain, *, unit: PrivacyUnit | None = None, csv: Csv | None = None, relation: str | None = None
+    source: Any,
+    domain: sd.Domain,
+    *,
+    unit: PrivacyUnit | None = None,
+    csv: Csv | None = None,
+    relation: str | None = None,
 ) -> DuckDBEngine:
     """Return the engine over a path, a Source or a frame."""
     if isinstance(source, (str, Path)):

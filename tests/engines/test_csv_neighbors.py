@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from engines.support import exact, held
+from engines.support import ask, engine_of, exact, held
 
 import sordino as sd
 from sordino import col
@@ -67,7 +67,11 @@ def write(path: Path, lines: list[bytes], end: bytes = b"\n") -> Path:
 
 
 def answers(path: Path, rules: Csv) -> list[list[list[object]]]:
-    return [exact(path, DOMAIN, q, csv=rules) for q in QUESTIONS]  # type: ignore[misc]
+    engine = engine_of(path, DOMAIN, csv=rules)
+    try:
+        return [ask(engine, DOMAIN, q) for q in QUESTIONS]  # type: ignore[misc]
+    finally:
+        engine.close()
 
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
@@ -90,8 +94,8 @@ def test_with_other_line_ends_and_headers(tmp_path: Path, end: bytes, header: bo
     before = answers(write(tmp_path / "d.csv", head + base, end), rules)
     assert before[0] == [[40]]
     for name, line in LINES.items():
-        if len(line) < 200_000:
-            for place in (0, 20, 40):
+        if len(line) < 90_000:
+            for place in (0, 20):
                 after = answers(write(tmp_path / "e.csv", head + base[:place] + [line] + base[place:], end), rules)
                 for asked, was, now in zip(QUESTIONS[:3], before, after, strict=False):
                     held(DOMAIN, asked, was, now, Neighbors("add_remove", None))  # type: ignore[arg-type]
@@ -135,7 +139,9 @@ def test_null_values_are_trimmed_tokens_and_exact(tmp_path: Path) -> None:
     assert exact(path, domain, [sd.count("age"), sd.sum("age")], csv=rules) == [[2], [-1]]
 
 
-@pytest.mark.parametrize("name", ["a[1].csv", "a*.csv", "a?.csv", "a'b.csv", 'a"b.csv', "a b.csv", "ü{a}.csv", "x=1.csv"])
+@pytest.mark.parametrize(
+    "name", ["a[1].csv", "a*.csv", "a?.csv", "a'b.csv", 'a"b.csv', "a b.csv", "ü{a}.csv", "x=1.csv"]
+)
 def test_odd_file_names_read_that_file_alone(tmp_path: Path, name: str) -> None:
     write(tmp_path / "a1.csv", BASE)
     path = write(tmp_path / name, BASE[:3])
@@ -147,7 +153,7 @@ def test_odd_column_names(tmp_path: Path, names: tuple[str, str, str]) -> None:
     domain = sd.Domain(dict(zip(names, DOMAIN.columns.values(), strict=True)), unreadable_rows=True)
     path = write(tmp_path / "d.csv", BASE)
     found = exact(path, domain, [sd.count(), sd.sum(names[0]), sd.count(names[1])], csv=Csv(header=False, names=names))
-    assert found == [[500], [sum(20 + i % 50 for i in range(500))], [333]]
+    assert found == [[500], [sum(20 + i % 50 for i in range(500))], [334]]
 
 
 @pytest.mark.parametrize("head", [b"", b"age,,gain", b"age,age,gain", b"age,occ"])

@@ -48,7 +48,18 @@ COLUMNS: dict[str, list[Any]] = {
     "none": [],
 }
 ODD: list[Any] = [None, float("nan"), float("inf"), "x", "1", "", 7, 2.5, True, DAY, pd.Timestamp("2000-01-01"), pd.NaT]
-ODD += [decimal.Decimal("3"), decimal.Decimal("sNaN"), 10**30, -(10**400), b"1", [1], pd.NA, object(), np.float32(1.5), 1e300]
+ODD += [
+    decimal.Decimal("3"),
+    decimal.Decimal("sNaN"),
+    10**30,
+    -(10**400),
+    b"1",
+    [1],
+    pd.NA,
+    object(),
+    np.float32(1.5),
+    1e300,
+]
 
 
 @pytest.mark.parametrize("read", READ)
@@ -92,7 +103,7 @@ def sources(folder: Path) -> dict[str, Any]:
     pq.write_table(TABLE.slice(50), folder / "many-2.parquet")
     store = duckdb.connect(str(folder / "s.duckdb"))
     store.register("t", TABLE)
-    store.execute("CREATE SCHEMA \"my schema\"; CREATE TABLE plain AS SELECT * FROM t")
+    store.execute('CREATE SCHEMA "my schema"; CREATE TABLE plain AS SELECT * FROM t')
     store.execute('CREATE TABLE "my schema"."od""d" AS SELECT * FROM t')
     store.close()
     pandas = TABLE.to_pandas()
@@ -117,7 +128,11 @@ def test_all_sources_give_one_exact_answer(tmp_path: Path) -> None:
 
 
 def test_a_column_of_nothing_is_missing_and_not_refused() -> None:
-    for frame in (pa.table({"x": pa.nulls(3)}), pl.DataFrame({"x": [None, None, None]}), pd.DataFrame({"x": [None] * 3})):
+    for frame in (
+        pa.table({"x": pa.nulls(3)}),
+        pl.DataFrame({"x": [None, None, None]}),
+        pd.DataFrame({"x": [None] * 3}),
+    ):
         for domain, asked in READ.values():
             exact(frame, domain, asked)
         assert exact(frame, READ["codes"][0], READ["codes"][1]) == [[0, 0, 3]]

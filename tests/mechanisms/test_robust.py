@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sordino.sensitivity.smooth import distance_above, smooth_sensitivity
 
 from battery import audited_epsilon
 from sordino.errors import DeclarationError
@@ -15,6 +14,8 @@ from sordino.mechanisms.propose_test import ProposeTestRelease
 from sordino.mechanisms.smooth_laplace import SmoothLaplace
 from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps
 from sordino.noise.rng import Rng
+from sordino.sensitivity.distance import distance_above
+from sordino.sensitivity.smooth import smooth_sensitivity
 
 ALARM = 1e-5
 LOWER, UPPER = 0, 100
@@ -30,8 +31,7 @@ def _smooth_draws(made: SmoothLaplace, values: np.ndarray, count: int, seed: int
         "median", values.astype(float), lower=LOWER, upper=UPPER, neighbors="add_remove", beta=made.beta
     )
     exact = fine_steps(exact_statistic("median", values, lower=LOWER, upper=UPPER))
-    width = math.ceil(Fraction(found.value) * FINE) + 1
-    rng = Rng.seeded(seed)
+    width, rng = made.width(found.value), Rng.seeded(seed)
     return np.array([made.release(exact, width, rng) for _ in range(count)], dtype=float)
 
 
@@ -48,7 +48,10 @@ def test_local_sensitivity_as_a_scale_would_be_caught() -> None:
     """The attack that the API leaves no room for: noise by the local sensitivity itself tells which table it was."""
     rng, count = Rng.seeded(3), 30_000
     made = SmoothLaplace(Fraction(1), Fraction(0))
-    tiny, wide = 1, 25 * FINE  # local sensitivities of two neighbors: all but nothing, and a quarter of the range
+    tiny, wide = (
+        Fraction(1),
+        Fraction(25 * FINE),
+    )  # local sensitivities of two neighbors: all but nothing, and a quarter of the range
     here, there = (np.abs([made.release(0, w, rng) for _ in range(count)]) for w in (tiny, wide))
     assert audited_epsilon(here, there, 0.0, ALARM) > 3.0
 
@@ -63,6 +66,14 @@ def test_smooth_noise_pays_for_the_change_of_its_scale() -> None:
         made, tail = SmoothLaplace(epsilon, delta), math.log(2 / delta)
         assert tail * math.expm1(made.beta) - made.beta <= float(epsilon) / 2
         assert made.beta > 0.5 * float(epsilon) / (2 * tail)
+
+
+@pytest.mark.parametrize("smooth", [0.0, 1e-6, 1 / 1024, 0.3, 7.0, 1e6])
+def test_the_scale_is_as_smooth_as_the_bound(smooth: float) -> None:
+    """Rounding S up to whole parts would break this where S is small: 1 part against 2 is no e^beta."""
+    made = SmoothLaplace(Fraction(1), Fraction(1, 10**6))
+    grown = smooth * math.exp(made.beta)
+    assert made.width(grown) / made.width(smooth) <= math.exp(made.beta * (1 + 1e-9))
 
 
 def _test_draws(made: ProposeTestRelease, values: np.ndarray, count: int, seed: int) -> list[int | None]:

@@ -93,7 +93,9 @@ def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: str) -> 
     one_row = used(asked)
     if relation == "add_remove":
         pairs: list[tuple[Any, Any]] = [([], [r]) for r in one_row]
-        pairs += [([a], [a, b]) for a, b in rng.sample(list(itertools.product(one_row, one_row)), min(40, len(one_row)))]
+        pairs += [
+            ([a], [a, b]) for a, b in rng.sample(list(itertools.product(one_row, one_row)), min(40, len(one_row)))
+        ]
     else:
         both = list(itertools.combinations(one_row, 2))
         pairs = [([a], [b]) for a, b in rng.sample(both, min(len(both), 1500))]

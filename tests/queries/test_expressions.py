@@ -121,7 +121,9 @@ def deep(kind: str, levels: int) -> Any:
     x, c = col("i"), col("i") > 0
     for n in range(levels):
         x = {"+": x + 1, "clip": (x + col("r")).clip(-3, 3), "abs": abs(x)}.get(kind, x)
-        c = {"and": c & (col("i") > -n), "or": c | (col("i") > n), "not": ~c, "mixed": (c | (x > 9)) & (x > n)}.get(kind, c)
+        c = {"and": c & (col("i") > -n), "or": c | (col("i") > n), "not": ~c, "mixed": (c | (x > 9)) & (x > n)}.get(
+            kind, c
+        )
     return S.where(c).agg(sd.sum(x))
 
 

@@ -58,7 +58,9 @@ def test_an_unbounded_column_leaves_each_unbounded_and_its_sum_refused_with_the_
         budget=sd.PureDP(1),
         ledger=None,
     )
-    with pytest.raises(QuestionRefused, match=r"(no bounded sensitivity, because .* lies in|37 digits).*clip") as refusal:
+    with pytest.raises(
+        QuestionRefused, match=r"(no bounded sensitivity, because .* lies in|37 digits).*clip"
+    ) as refusal:
         curator.plan(sd.sum(of), epsilon=1)
     assert "\n" not in str(refusal.value)
     if "x * x" not in str(of):  # too large to compute before it is clipped

@@ -174,7 +174,9 @@ def test_unknown_names_say_what_is_near() -> None:
         parsed("SELECT COUNT(*) FROM adults")
 
 
-@pytest.mark.parametrize("text", ['SELECT "a\nb" FROM adult', "SELECT 'a\nb' FROM adult", 'SELECT COUNT(*) FROM "a\nb"'])
+@pytest.mark.parametrize(
+    "text", ['SELECT "a\nb" FROM adult', "SELECT 'a\nb' FROM adult", 'SELECT COUNT(*) FROM "a\nb"']
+)
 def test_messages_stay_one_line_whatever_the_text(text: str) -> None:
     with pytest.raises(QuestionRefused) as refusal:
         parsed(text)

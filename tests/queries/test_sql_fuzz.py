@@ -11,7 +11,9 @@ from sordino.errors import QuestionRefused
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.sql import parse_sql
 
-DOMAIN = sd.Domain({"age": sd.Integer(0, 125), "occ": sd.Category(["a", "b"]), "ok": sd.Boolean(), "id": sd.Identifier()})
+DOMAIN = sd.Domain(
+    {"age": sd.Integer(0, 125), "occ": sd.Category(["a", "b"]), "ok": sd.Boolean(), "id": sd.Identifier()}
+)
 WORDS = (
     "SELECT FROM WHERE GROUP BY AS COUNT ( ) * , age occ ok id adult SUM AVG + - / % = <> < > <= AND OR NOT IN IS NULL "
     "BETWEEN 1 2.5 1e9 'a' 'b' TRUE FALSE CLIP LEAST GREATEST ABS BIN DISTINCT HAVING ORDER LIMIT JOIN ON UNION ALL WITH "

@@ -21,6 +21,7 @@ from sordino.cli.init import init
 from sordino.cli.ledger import amend, export, verify
 from sordino.cli.plan import plan
 from sordino.cli.releases import releases
+from sordino.cli.sensitivity import sensitivity
 from sordino.cli.show import show
 from sordino.cli.terminal import paint, plain
 from sordino.errors import SordinoError
@@ -58,6 +59,8 @@ def _about(
 
 _COUNT = "SELECT COUNT(*) AS n FROM people WHERE age > 64"
 
+_MEDIAN = "--universe 1,2,3,10,11 --size 3 --query median --within 1 --neighbors replace"
+
 _COMMANDS: tuple[tuple[str, str, Callable[..., None], str], ...] = (  # panel, name, command, example
     ("Declare", "init", init, "sordino init people.parquet"),
     ("Declare", "check", check, "sordino check --project survey/sordino.toml"),
@@ -69,6 +72,7 @@ _COMMANDS: tuple[tuple[str, str, Callable[..., None], str], ...] = (  # panel, n
     ("Look back", "show", show, "sordino show c-0001 --format csv"),
     ("Learn", "explain", explain, "sordino explain c-0001"),
     ("Learn", "demo", demo, "sordino demo --keep census"),
+    ("Learn", "sensitivity", sensitivity, f"sordino sensitivity {_MEDIAN}"),
 )
 _LEDGER_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("verify", verify, "sordino ledger verify"),

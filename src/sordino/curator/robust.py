@@ -122,7 +122,8 @@ class RobustPlan:
         return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
 
     def _alone(self, exact_values: Any, rng: Rng) -> Estimate:
-        from sordino.sensitivity.smooth import distance_above, smooth_sensitivity
+        from sordino.sensitivity.distance import distance_above
+        from sordino.sensitivity.smooth import smooth_sensitivity
 
         _, low, high = self.question.measure(self.domain)
         exact_value = fine_steps(exact_statistic(self.question.statistic, exact_values, lower=low, upper=high))
@@ -130,7 +131,7 @@ class RobustPlan:
         data = exact_values.astype(np.float64)
         if isinstance(self.mechanism, SmoothLaplace):
             found = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)
-            width = math.ceil(Fraction(found.value) * FINE * (1 + Fraction(1, 10**9))) + 1  # + 1: rounding to parts
+            width = self.mechanism.width(found.value)
             return Bare((self.mechanism.release(exact_value, width, rng),), self._unit())
         assert isinstance(self.mechanism, ProposeTestRelease)
         bound = float(Fraction(self.mechanism.bound - 1, FINE))

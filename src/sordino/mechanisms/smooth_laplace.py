@@ -9,6 +9,7 @@ from fractions import Fraction
 from sordino.accounting.events import ApproxEvent, LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.loss import shown
+from sordino.mechanisms.statistic import FINE
 from sordino.noise.cauchy import rounded_cauchy
 from sordino.noise.discrete import discrete_laplace
 from sordino.noise.rng import Rng
@@ -63,9 +64,16 @@ class SmoothLaplace:
         """What one release amounts to."""
         return LaplaceEvent(self.epsilon) if self.delta == 0 else ApproxEvent(self.epsilon, self.delta)
 
-    def release(self, exact: int, smooth: int, rng: Rng) -> int:
-        """Return x + (2 smooth / epsilon) Z, both in whole steps; `smooth` is S rounded up."""
-        scale = 2 * Fraction(smooth) / self.epsilon
+    def width(self, smooth: float) -> Fraction:
+        """Return S in the parts of a step in which statistics are told, and one part more for their rounding.
+
+        Exact: S + a constant is as smooth as S, but S rounded to whole parts would jump by more than e^beta.
+        """
+        return Fraction(smooth) * FINE + 1
+
+    def release(self, exact: int, width: Fraction, rng: Rng) -> int:
+        """Return x + (2 width / epsilon) Z, in parts of a step."""
+        scale = 2 * width / self.epsilon
         return exact + (rounded_cauchy(scale, rng) if self.delta == 0 else discrete_laplace(scale, rng))
 
     def describe(self) -> str:

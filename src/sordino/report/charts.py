@@ -37,7 +37,9 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), said)
 
 
-Drawer = Callable[[Any, float, str | None], "tuple[alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart, str]"]
+Drawer = Callable[
+    [Any, float, str | None], "tuple[alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart, str]"
+]
 
 
 def _drawer(thing: Any) -> Drawer:

@@ -110,9 +110,7 @@ def _html(picture: Picture) -> bytes:
 
 
 _WRITERS: dict[str, Callable[[Picture], bytes]] = {".svg": _svg, ".png": _png, ".html": _html, ".json": _json}
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
-)
+_POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -82,7 +82,7 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> alt.Laye
     queries = list(dict.fromkeys(p["query"] for p in points))
     distances = sorted({p["distance"] for p in points})
     ticks = distances if len(distances) <= 10 else None
-    scale, unit = (alt.Scale(type="symlog"), ", log scale") if _far_apart(points) else (alt.Scale(zero=True), "")
+    scale, axis = _height(points)
     x = alt.X(
         field="distance",
         type="quantitative",
@@ -90,7 +90,7 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> alt.Laye
         scale=alt.Scale(domain=[distances[0] - 0.2, distances[-1] + 0.2], nice=False, zero=False),
         axis=alt.Axis(format="d", tickMinStep=1, values=ticks) if ticks else alt.Axis(format="d", tickMinStep=1),
     )
-    y = alt.Y(field="value", type="quantitative", title=f"sensitivity{unit}", scale=scale)
+    y = alt.Y(field="value", type="quantitative", scale=scale, axis=axis)
     color = alt.Color(
         field="query",
         type="nominal",
@@ -130,6 +130,22 @@ def _faceted(chart: alt.LayerChart, points: list[dict[str, Any]]) -> alt.FacetCh
         row=alt.Row(field="down", type="nominal", sort=ordered("down", _SCOPES), header=side),
     )
     return faceted.resolve_scale(y="independent").resolve_axis(x="independent", y="independent")
+
+
+def _height(points: list[dict[str, Any]]) -> tuple[alt.Scale, alt.Axis]:
+    """Return the scale of sensitivities: linear from 0, or logarithmic where queries differ much in size."""
+    import altair as alt
+
+    if not _far_apart(points):
+        return alt.Scale(zero=True), alt.Axis(title="sensitivity")
+    positive = [p["value"] for p in points if p["value"] > 0]
+    least, most = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+    factors = (1, 2, 5) if most - least <= 3 else (1,)
+    ticks = [float(f"{factor}e{power}") for power in range(least, most + 1) for factor in factors]
+    named = alt.Axis(title="sensitivity, log scale", values=[0.0, *ticks], format="~g")
+    if len(positive) == len(points):
+        return alt.Scale(type="log"), named
+    return alt.Scale(type="symlog", constant=min(positive)), named
 
 
 def _far_apart(points: list[dict[str, Any]]) -> bool:

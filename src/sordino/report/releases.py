@@ -45,9 +45,27 @@ def _labels(release: Release) -> tuple[list[str], list[str] | None]:
     keys = [["(missing)" if v is None else str(v) for v in key.labels[:MOST_ROWS]] for key in release.keys]
     if not keys:
         return [""], None
-    if len(keys) == 2 and 1 < len(set(keys[1])) <= MOST_GROUPS:
-        return keys[0], keys[1]
-    return [" / ".join(parts) for parts in zip(*keys, strict=True)], None
+    if (colored := _colored(release)) is not None:
+        return keys[1 - colored], keys[colored]
+    return _distinct([" / ".join(parts) for parts in zip(*keys, strict=True)]), None
+
+
+def _colored(release: Release) -> int | None:
+    """Return which of two keys has few enough values to be told apart by color, or None."""
+    if len(release.keys) != 2:
+        return None
+    counts = [len(set(key.labels[:MOST_ROWS])) for key in release.keys]
+    return next((i for i in (1, 0) if 1 < counts[i] <= min(MOST_GROUPS, counts[1 - i])), None)
+
+
+def _distinct(labels: list[str]) -> list[str]:
+    """Return labels of which no two are equal, as equal ones would share a bar."""
+    seen: dict[str, int] = {}
+    told = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        told.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return told
 
 
 def _panel(
@@ -63,25 +81,27 @@ def _panel(
 
     points = _points(output, labels, groups, confidence)
     bars = isinstance(output.estimate, Noisy) and bool(release.keys)
-    names = ", ".join(k.name for k in release.keys)
-    second = release.keys[1].name if groups is not None else ""
-    axis = alt.Axis(title=names if groups is None else release.keys[0].name, labelLimit=220) if release.keys else None
-    scale = alt.Scale(zero=bars, nice=True)
-    place: dict[str, Any] = {
-        "y": alt.Y(field="label", type="nominal", sort=None, axis=axis if first else alt.Axis(title=None, labels=False))
-    }
-    if not release.keys:
-        place["y"] = alt.Y(field="label", type="nominal", axis=None)
-    if groups is not None:
+    colored = _colored(release)
+    names = [k.name for i, k in enumerate(release.keys) if i != colored]
+    axis = (
+        alt.Axis(title=", ".join(names), labelLimit=220) if first else alt.Axis(title=None, labels=False, ticks=False)
+    )
+    rows = alt.Y(field="label", type="nominal", sort=None, axis=axis if release.keys else None)
+    place: dict[str, Any] = {"y": rows}
+    if groups is not None and colored is not None:
         order = list(dict.fromkeys(groups))
         place["yOffset"] = alt.YOffset(field="group", type="nominal", sort=order)
         colors = alt.Scale(domain=order, range=list(COLORS[: len(order)]))
-        color: Any = alt.Color(field="group", type="nominal", title=second, scale=colors, sort=order)
+        color: Any = alt.Color(
+            field="group", type="nominal", title=release.keys[colored].name, scale=colors, sort=order
+        )
     else:
         color = alt.value(COLORS[0])
     tips = [alt.Tooltip(field=f) for f in ("label", *(["group"] if groups else []), "value", "lower", "upper")]
     base = alt.Chart(alt.Data(values=points)).encode(**place)  # type: ignore[arg-type]
-    x = alt.X(field="value", type="quantitative", title=output.name, scale=scale)
+    x = alt.X(
+        field="value", type="quantitative", title=output.name, scale=alt.Scale(zero=bars), axis=alt.Axis(tickCount=6)
+    )
     mark = base.mark_bar(opacity=0.65) if bars else base.mark_point(filled=True, size=60, opacity=1)
     held = "isValid(datum.lower) && isValid(datum.upper)"
     ends = base.transform_filter(held).encode(x=alt.X(field="lower", type="quantitative"), x2=alt.X2(field="upper"))

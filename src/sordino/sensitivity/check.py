@@ -52,7 +52,9 @@ def enumerated(
 
 
 def _tables(universe_size: int, size: int) -> Places:
-    return np.array(list(combinations(range(universe_size), size)), dtype=np.intp).reshape(-1, size)
+    return np.array(list(combinations(range(universe_size), size)), dtype=np.intp).reshape(
+        math.comb(universe_size, size), size
+    )
 
 
 def _members(tables: Places, universe_size: int) -> Floats:

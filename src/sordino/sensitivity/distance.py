@@ -84,14 +84,14 @@ def local_at_distance(
     """Return A_0, ..., A_most: how far one move can take the query, from any table within k moves of the data.
 
     Moves add, remove or replace (by the relation) a record with any number of [lower, upper]; one more move is then
-    measured. Exact for the median and the mean under replace, quantiles under replace, and the median under add_remove;
-    for the other cells an upper bound that is itself the largest of its kind within k moves. In units of the data
-    (squared for "var"). Takes O(most * min(most, n)) for a quantile under replace, else O(n log n).
+    measured. Exact for quantiles and the mean under replace and for the median under add_remove; for the other cells an
+    upper bound B_k, with B_k(D) <= B_(k+1)(D') for neighbors. In units of the data (squared for "var"). Takes
+    O(most * min(most, n)) for a quantile under replace, else O(n log n).
 
     Not private. Raises DeclarationError for bounds or data that are no numbers, QuestionRefused for an unknown query.
 
     >>> local_at_distance("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="replace", most=3).tolist()
-    [7.0, 8.0, 9.0, 18.0]
+    [7.0, 8.0, 17.0, 18.0]
     >>> local_at_distance("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="add_remove", most=3).tolist()
     [3.5, 4.0, 4.5, 9.0]
 

@@ -17,9 +17,156 @@ from sordino.sensitivity.local import farthest_neighbor
 from sordino.sensitivity.moves import Moves, moves_from
 from sordino.sensitivity.statistic import Statistic, statistic_from
 from sordino.sensitivity.universe import Floats, Places, places_of, size_in, universe_from
-from sordino.sensitivity.variance import Extreme, largest_std, largest_variance_change
+from sordino.sensitivity.variance import largest_variance_change
 from sordino.sensitivity.worst_table import farthest_pair
 
 __all__ = ["PAIRS_ENUMERATED", "Change", "global_sensitivity", "local_sensitivity"]
 
 PAIRS_ENUMERATED = 4_000_000  # pairs of tables that are compared one by one where there is no proof
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Say how far an answer can move: `value` is exact, or a bound on it where `exact` is False.
+
+    `witness` is a pair of neighbors (sorted values) whose answers differ by `attained`: the value itself when exact.
+    """
+
+    value: float
+    exact: bool
+    attained: float
+    witness: tuple[tuple[float, ...], tuple[float, ...]]
+    public: str
+    because: str
+
+    def __repr__(self) -> str:
+        sign = "" if self.exact else ", exact=False"
+        return f"Change(value={self.value:.10g}{sign}, because={self.because!r})"
+
+
+def global_sensitivity(
+    query: str,
+    universe: Iterable[Any],
+    *,
+    size: int,
+    neighbors: str,
+    within: int | None = None,
+    exactly: int | None = None,
+    direction: str | None = None,
+    ddof: int = 0,
+) -> Change:
+    """Return the most that the answer can move between neighbors, over every table of `size` records of the universe.
+
+    `neighbors` is "add_remove" or "replace"; within=k is at most k moves of any mix, exactly=k is k records in one
+    `direction` ("add", "remove", "either"), or k exchanges. Exact by exchange arguments (see `worst_table` and
+    `variance`), in O(N) for each mix of moves; for std there is no proof, so small universes are enumerated and others
+    get `exact=False` and sqrt of the variance's change, since abs(s - s') <= sqrt(abs(s^2 - s'^2)). The unit is that of
+    the values (squared for var). Raises DeclarationError for bad input, and where a neighbor has no answer.
+
+    >>> global_sensitivity("median", [1, 2, 3, 10, 11], size=3, neighbors="replace", within=1).witness
+    ((1.0, 2.0, 10.0), (2.0, 10.0, 11.0))
+    """
+    values = universe_from(universe)
+    statistic = statistic_from(query, ddof=ddof)
+    size = size_in(size, values)
+    moves = _moves(statistic, values, size, neighbors, within, exactly, direction)
+    public = f"the universe of {values.size} values and the size {size} are public"
+    if statistic.kind not in ("var", "std"):
+        first, second = farthest_pair(values, statistic, moves)
+        return _change(values, statistic, moves, first, second, public, "exchange argument")
+    if statistic.kind == "std" and cost(values.size, moves) <= PAIRS_ENUMERATED:
+        _, first, second = enumerated(values, statistic, moves)
+        return _change(values, statistic, moves, first, second, public, "every pair of tables was compared")
+    extreme = largest_variance_change(values, moves, ddof=ddof)
+    first, second = extreme.first, extreme.second
+    if statistic.kind == "var" and extreme.bound == -math.inf:
+        return _change(values, statistic, moves, first, second, public, "exchange argument")
+    variance = statistic_from("var", ddof=ddof)
+    most = max(abs(variance.of(values[second]) - variance.of(values[first])), extreme.bound)
+    rule = "no proof of the exact value: the root of the change of the variance"
+    if statistic.kind == "var":
+        return _change(values, statistic, moves, first, second, public, "the search was cut short", bound=most)
+    return _change(values, statistic, moves, first, second, public, rule, bound=math.sqrt(most))
+
+
+def local_sensitivity(
+    query: str,
+    universe: Iterable[Any],
+    table: Iterable[Any],
+    *,
+    neighbors: str,
+    within: int | None = None,
+    exactly: int | None = None,
+    direction: str | None = None,
+    ddof: int = 0,
+) -> Change:
+    """Return the most that the answer on `table` can move to a neighbor of `table` in the universe.
+
+    The change is always from `table`, never between two of its neighbors. Exact for every query (see `local`): O(N) for
+    each mix of moves, O(k N) for var and std. It depends on the table, so it is NOT public and must not scale noise.
+    Distances, units and errors are those of `global_sensitivity`; a table that is no part of the universe is refused.
+
+    >>> local_sensitivity("median", [1, 2, 3, 10, 11], [1, 3, 10], neighbors="replace", within=1).value
+    7.0
+    """
+    values = universe_from(universe)
+    statistic = statistic_from(query, ddof=ddof)
+    places = places_of(table, values)
+    moves = _moves(statistic, values, places.size, neighbors, within, exactly, direction)
+    second = farthest_neighbor(values, statistic, moves, places)
+    public = f"the universe of {values.size} values is public; the table, and so this figure, is not"
+    return _change(values, statistic, moves, places, second, public, "extremes of the neighbors of this table")
+
+
+def _moves(
+    statistic: Statistic,
+    values: Floats,
+    size: int,
+    neighbors: str,
+    within: int | None,
+    exactly: int | None,
+    direction: str | None,
+) -> Moves:
+    moves = moves_from(
+        neighbors=neighbors,
+        within=within,
+        exactly=exactly,
+        direction=direction,
+        size=size,
+        universe_size=values.size,
+    )
+    if size < statistic.least:
+        raise DeclarationError(
+            f"a table of {size} record(s) has no {statistic.name} with ddof={statistic.ddof}: "
+            f"it needs at least {statistic.least}"
+        )
+    if moves.smallest < statistic.least:
+        raise DeclarationError(
+            f"{moves.argument}={within if exactly is None else exactly} leads from {size} record(s) to a table of "
+            f"{moves.smallest}, which has no {statistic.name}: at least {statistic.least} must stay; lower the distance"
+            + ("" if moves.argument == "within" else ', or say direction="add"')
+        )
+    return moves
+
+
+def _change(
+    values: Floats,
+    statistic: Statistic,
+    moves: Moves,
+    first: Places,
+    second: Places,
+    public: str,
+    rule: str,
+    *,
+    bound: float | None = None,
+) -> Change:
+    one, other = values[first], values[second]
+    attained = abs(statistic.of(other) - statistic.of(one))
+    return Change(
+        value=attained if bound is None else max(bound, attained),
+        exact=bound is None,
+        attained=attained,
+        witness=(tuple(one.tolist()), tuple(other.tolist())),
+        public=public,
+        because=f"{moves.words}: {rule}",
+    )

@@ -27,9 +27,7 @@ class Moves:
         return min(self.size - removed + added for removed, added in self.pairs)
 
 
-def moves_from(
-    *, neighbors: Any, within: Any, exactly: Any, direction: Any, size: int, universe_size: int
-) -> Moves:
+def moves_from(*, neighbors: Any, within: Any, exactly: Any, direction: Any, size: int, universe_size: int) -> Moves:
     """Return the Moves that the arguments of the public calls state; raise DeclarationError where they break a rule.
 
     within=k: at most k moves. exactly=k under add_remove: k records in one direction; under replace: k exchanges.

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from sordino.errors import DeclarationError, nearest
 from sordino.sensitivity.universe import Floats
 

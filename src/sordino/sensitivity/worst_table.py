@@ -45,9 +45,7 @@ def farthest_pair(universe: Floats, statistic: Statistic, moves: Moves) -> tuple
 _Steps = list[tuple[int, int]]  # from this rank in C on, the records lie `shift` places above the lowest choice
 
 
-def _rise_of_mean(
-    totals: Floats, statistic: Statistic, removed: int, added: int, common: int
-) -> tuple[float, _Steps]:
+def _rise_of_mean(totals: Floats, statistic: Statistic, removed: int, added: int, common: int) -> tuple[float, _Steps]:
     """Return the largest rise of a count, a sum or a mean when the bottom leave and the top come, and C."""
     before, after = common + removed, common + added
     if statistic.kind == "count":

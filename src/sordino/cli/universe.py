@@ -1,0 +1,100 @@
+"""The values of a universe as a command line states them: typed, or a column of a file and then NOT PRIVATE.
+
+It may not know queries. No error here holds a cell of a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sordino.errors import DeclarationError, SourceError, nearest
+
+__all__ = ["Values", "span_from", "table_from", "values_from"]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Hold the values of a universe in the order given, and where they come from if they are NOT PRIVATE."""
+
+    values: tuple[float, ...]
+    mark: str | None = None
+    missing: int = 0
+
+
+def values_from(text: str | None, column: tuple[str, Path] | None) -> Values:
+    """Return the universe that one of --universe and --column states."""
+    if (text is None) == (column is None):
+        raise DeclarationError("state the values once: --universe 1,2,3,10,11 or --column NAME FILE")
+    if column is not None:
+        return _from_file(*column)
+    return Values(_numbers(text or "", "--universe"))
+
+
+def table_from(text: str, universe: Values) -> tuple[float, ...]:
+    """Return the table that --local states."""
+    head, colon, count = text.partition(":")
+    if not colon:
+        return _numbers(text, "--local")
+    if head.strip() != "first" or not count.strip().isdecimal():
+        raise DeclarationError("--local is a table such as 1,3,10, or first:N for the first N values")
+    if not 1 <= int(count) <= len(universe.values):
+        raise DeclarationError(f"--local first:N takes from 1 to {len(universe.values)} values, all that there are")
+    return universe.values[: int(count)]
+
+
+def span_from(text: str) -> range:
+    """Return the distances that --profile states."""
+    first, _, last = text.partition(":")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last) <= 1000):
+        raise DeclarationError("--profile takes two distances, such as 1:4, from 1 to 1000")
+    return range(int(first), int(last) + 1)
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    found: list[float] = []
+    for place, word in enumerate(text.split(","), start=1):
+        try:
+            found.append(_number(word))
+        except ValueError:
+            raise DeclarationError(
+                f"{option} takes numbers with commas between, as 1,2.5,3; value {place} is none"
+            ) from None
+    return tuple(found)
+
+
+def _number(word: str) -> float:
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
+
+
+def _from_file(name: str, path: Path) -> Values:
+    """Read one column of numbers as a universe: NOT PRIVATE. No cell is ever in an error."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    if not path.is_file():
+        raise SourceError(f"{path}: no such file")
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet", ".pq"):
+        raise SourceError(f"{path} must end in .csv or .parquet")
+    try:
+        if ending == ".csv":
+            table = csv.read_csv(path)
+            names = table.column_names
+        else:
+            names = parquet.read_schema(path).names
+            table = parquet.read_table(path, columns=[name]) if name in names else None
+    except (pa.ArrowInvalid, OSError):
+        raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
+    if name not in names or table is None:
+        raise SourceError(f"{path} has no column {name!r}; {nearest(name, names)}")
+    cells = table[name]
+    if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
+        raise SourceError(f"column {name!r} of {path} holds {cells.type}; a universe is of numbers")
+    values = tuple(v if isinstance(v, int) else float(v) for v in cells.drop_null().to_pylist())
+    if not values:
+        raise SourceError(f"column {name!r} of {path} holds no numbers")
+    return Values(values, f"column {name} of {path.name}", cells.null_count)

@@ -1,0 +1,83 @@
+"""A table of sensitivities over queries, distances, scopes and relations, for plots. It may not know how to draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from sordino.errors import DeclarationError
+from sordino.sensitivity.empirical import Change, global_sensitivity, local_sensitivity
+from sordino.sensitivity.universe import places_of, universe_from
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["sensitivity_profile"]
+
+
+def sensitivity_profile(
+    universe: Iterable[Any],
+    table: Iterable[Any],
+    *,
+    queries: Iterable[str],
+    distances: Iterable[int] = range(1, 5),
+    moves: Literal["within", "exactly"] = "within",
+    ddof: int = 0,
+) -> pyarrow.Table:
+    """Return the sensitivity of each query at each distance, global and local, under add_remove and replace.
+
+    The columns are query, distance, scope ("global", "local"), relation ("add_remove", "replace"), value (in the unit of
+    the values, squared for var) and exact (False: a bound). Global is over all tables as large as `table`. With
+    moves="within" a distance k is at most k moves, so that no line falls; "exactly" is the published reading of
+    add_remove: exactly k records in either direction (replace stays within k). The universe and the size are public; the
+    local rows depend on the table and are not. Raises DeclarationError for bad input, and for a distance at which a
+    neighbor has no answer.
+
+    >>> sensitivity_profile([1, 2, 3, 10, 11], [1, 3, 10], queries=["median"], distances=[1]).column("value").to_pylist()
+    [4.5, 8.0, 4.5, 7.0]
+    """
+    import pyarrow as pa
+
+    if moves not in ("within", "exactly"):
+        raise DeclarationError(f'moves must be "within" or "exactly", not {moves!r}')
+    values = universe_from(universe)
+    inside = values[places_of(table, values)]
+    words, steps = _listed(queries, argument="queries"), _listed(distances, argument="distances")
+    rows: list[dict[str, Any]] = []
+    for query in words:
+        for scope in ("global", "local"):
+            for relation in ("add_remove", "replace"):
+                for distance in steps:
+                    asked: dict[str, Any] = {"neighbors": relation, "within": distance, "ddof": ddof}
+                    if moves == "exactly" and relation == "add_remove":
+                        asked |= {"within": None, "exactly": distance, "direction": "either"}
+                    found: Change = (
+                        global_sensitivity(query, values, size=inside.size, **asked)
+                        if scope == "global"
+                        else local_sensitivity(query, values, inside, **asked)
+                    )
+                    rows.append(
+                        {
+                            "query": query,
+                            "distance": distance,
+                            "scope": scope,
+                            "relation": relation,
+                            "value": found.value,
+                            "exact": found.exact,
+                        }
+                    )
+    names = ("query", "distance", "scope", "relation", "value", "exact")
+    types = (pa.string(), pa.int64(), pa.string(), pa.string(), pa.float64(), pa.bool_())
+    return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
+
+
+def _listed(values: Iterable[Any], *, argument: str) -> list[Any]:
+    if isinstance(values, str | bytes):
+        raise DeclarationError(f"{argument} must be a sequence, such as [{str(values)!r}], not text")
+    try:
+        listed = list(values)
+    except TypeError:
+        raise DeclarationError(f"{argument} must be a sequence, not {type(values).__name__}") from None
+    if not listed:
+        raise DeclarationError(f"{argument} must not be empty")
+    return listed

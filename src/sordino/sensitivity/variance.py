@@ -1,0 +1,280 @@
+"""The pair of neighbors of a given size whose variances differ most, over a whole universe. It may not know means.
+
+Let D = C + A and D' = C + B, and let var D' - var D be largest; F are the free records, in no table. A variance is
+convex in each record, so in sorted order, by exchanging two records:
+
+    A makes var D small:   among A + F, A + B and A + C, the records of A are a window
+    B makes var D' large:  among B + F, B + A and B + C, the records of B are a prefix and a suffix
+    F beside C             if B and A are as many, the gain is linear in each record of C: F is wholly below C, or above
+                           if B are more, the gain is convex in the sum of C less a square: C is a window among C + F
+                           if B are fewer, it is convex in each record of C: F is a window among C + F
+
+Each line leaves a few orders of blocks with one or two free sizes. Within a window D the best place of A moves D' up
+and then down, so bisection finds it. Two free sizes that remain (A inside F) are branched and bounded: given C and B,
+var D >= (SS C + the least SS of a window of that size) / (n - ddof). O(k^3 N log N) in all, apart from the branching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.sensitivity.moves import Moves
+from sordino.sensitivity.universe import Floats, Places
+
+__all__ = ["Extreme", "largest_variance_change"]
+
+_CELLS = 1_000_000_000  # of the sweep over two free sizes; past it the bound of the rest is the answer
+_Size = Any  # an int, or an array of sizes that broadcasts with the others
+_Layout = list[tuple[str, _Size]]  # blocks in sorted order: A, B, C or F, and how many records
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """Hold a pair of neighbors (places in the universe), and a bound on the gain of any pair, or -inf."""
+
+    first: Places
+    second: Places
+    bound: float
+
+
+def largest_variance_change(universe: Floats, moves: Moves, *, ddof: int) -> Extreme:
+    """Return the pair of neighbors whose variances differ most; `bound` is above -inf only if the sweep was cut short."""
+    best: tuple[float, _Layout, bool] = (-np.inf, [], False)
+    bound = -np.inf
+    sums = _Sums(universe)
+    for removed, added in moves.pairs:
+        common = moves.size - removed
+        for inner, outer in dict.fromkeys([(removed, added), (added, removed)]):
+            search = _Search(sums, common, inner, outer, ddof, floor=best[0])
+            search.run()
+            bound = max(bound, search.bound)
+            if search.best > best[0]:
+                best = (search.best, search.layout, (inner, outer) != (removed, added))
+    tight, loose = _places(best[1], "CA"), _places(best[1], "CB")
+    first, second = (loose, tight) if best[2] else (tight, loose)
+    return Extreme(first, second, bound if bound > best[0] else -np.inf)
+
+
+def _places(layout: _Layout, labels: str) -> Places:
+    start, found = 0, [np.arange(0)]
+    for label, size in layout:
+        if label in labels:
+            found.append(np.arange(start, start + size))
+        start += size
+    return np.concatenate(found)
+
+
+class _Sums:
+    """Running sums of the sorted, centred universe and of its squares."""
+
+    __slots__ = ("size", "squares", "sums")
+
+    def __init__(self, universe: Floats) -> None:
+        centred = universe - universe.mean()
+        self.size = universe.size
+        self.sums = np.append(0.0, np.cumsum(centred))
+        self.squares = np.append(0.0, np.cumsum(centred * centred))
+
+
+@dataclass(slots=True)
+class _Search:
+    """Maximize var(C + B) - var(C + A) over the universe, for the sizes of C, A (`inner`) and B (`outer`)."""
+
+    sums: _Sums
+    common: int
+    inner: int
+    outer: int
+    ddof: int
+    floor: float
+    best: float = -np.inf
+    layout: _Layout = field(default_factory=list)
+    bound: float = -np.inf
+
+    @property
+    def free(self) -> int:
+        return self.sums.size - self.common - self.inner - self.outer
+
+    def run(self) -> None:
+        """Go through every order of blocks that an optimum can have."""
+        for layout in self._one_sided():
+            self._try(layout)
+            self._try(layout[::-1])
+        if self.inner == self.outer or not self.common or not self.free:
+            return
+        for lowest in range(self.outer + 1):
+            if self.outer > self.inner:
+                self._try(self._around_window(lowest))
+            else:
+                self._try(self._around_gap(lowest))
+        if self.inner and (self.inner > self.outer or self.common < self.inner):
+            self._sweep()
+
+    def _one_sided(self) -> Iterator[_Layout]:
+        """Yield the orders with all of F below C; B may fill the gaps that leave A, C and F in their windows."""
+        a, b, c, f = self.inner, self.outer, self.common, self.free
+        x, s = np.arange(f + 1), np.arange(c + 1)
+        for b1 in range(b + 1):
+            for b2 in range(b - b1 + 1):
+                b3 = b - b1 - b2
+                yield [("B", b1), ("F", x), ("A", a), ("F", f - x), ("B", b2), ("C", c), ("B", b3)]
+                yield [("B", b1), ("F", f), ("B", b2), ("C", s), ("A", a), ("C", c - s), ("B", b3)]
+        b1, b2, b3 = (part.ravel() for part in np.meshgrid(*[np.arange(b + 1)] * 3, indexing="ij"))
+        some = b1 + b2 + b3 <= b
+        b1, b2, b3 = b1[some], b2[some], b3[some]
+        sizes = {"A": a, "C": c, "F": f}
+        for one, two, three in permutations("ACF"):
+            if (one + two + three).index("F") < (one + two + three).index("C"):
+                last = b - b1 - b2 - b3
+                yield [
+                    ("B", b1),
+                    (one, sizes[one]),
+                    ("B", b2),
+                    (two, sizes[two]),
+                    ("B", b3),
+                    (three, sizes[three]),
+                    ("B", last),
+                ]
+
+    def _around_window(self, lowest: int) -> _Layout:
+        """Return D as a window between F^x and F^y, with A where bisection puts it."""
+        x = np.arange(self.free + 1)
+        s = self._bisected(lowest, start=lowest + x, gap=np.full_like(x, self.common + self.inner), width=0)
+        return [
+            ("B", lowest),
+            ("F", x),
+            ("C", s),
+            ("A", self.inner),
+            ("C", self.common - s),
+            ("F", self.free - x),
+            ("B", self.outer - lowest),
+        ]
+
+    def _around_gap(self, lowest: int) -> _Layout:
+        """Return F as a window inside D, with A where bisection puts it in D."""
+        a, size = self.inner, self.common + self.inner
+        p = np.arange(size + 1)
+        s = self._bisected(lowest, start=np.full_like(p, lowest), gap=p, width=self.free)
+        c1 = np.minimum(s, p)
+        a1 = np.clip(p - s, 0, a)
+        c2 = p - c1 - a1
+        c3 = np.maximum(s - p, 0)
+        return [
+            ("B", lowest),
+            ("C", c1),
+            ("A", a1),
+            ("C", c2),
+            ("F", self.free),
+            ("C", c3),
+            ("A", a - a1),
+            ("C", self.common - c1 - c2 - c3),
+            ("B", self.outer - lowest),
+        ]
+
+    def _bisected(self, lowest: int, *, start: NDArray[Any], gap: NDArray[Any], width: int) -> NDArray[Any]:
+        """Return how many records of D lie below A when var D' is largest; D begins at `start` and skips `width` at `gap`.
+
+        Moving A up by one puts d_s into D' for d_{s + a}; that helps while their midpoint is below the mean of the rest.
+        """
+        sums, a, n = self.sums.sums, self.inner, self.common + self.inner
+        rest = self.common - 1 + self.outer
+        low, high = np.zeros_like(start), np.full_like(start, self.common)
+        if not a or not rest:
+            return low
+        ends = sums[lowest] + sums[-1] - sums[sums.size - 1 - (self.outer - lowest)]
+
+        def upto(i: NDArray[Any]) -> Floats:
+            over = i > gap
+            jumped = np.where(over, sums[start + gap + width] - sums[start + gap], 0.0)
+            return np.asarray(sums[start + i + width * over] - jumped - sums[start])
+
+        total = upto(np.full_like(start, n)) + ends
+        while (low < high).any():
+            middle = (low + high) // 2
+            after = np.minimum(middle + a + 1, n)
+            first = upto(middle + 1) - upto(middle)
+            last = upto(after) - upto(after - 1)
+            mean = (total - (upto(after) - upto(middle))) / rest
+            up = (first + last < 2 * mean) & (low < high)
+            low, high = np.where(up, middle + 1, low), np.where(up | (low >= high), high, middle)
+        return low
+
+    def _try(self, layout: _Layout) -> None:
+        """Keep the best sizes of a layout."""
+        start: _Size = 0
+        first = dict.fromkeys("ABCF", np.zeros(1))
+        second = dict.fromkeys("ABCF", np.zeros(1))
+        for label, size in layout:
+            if label != "F":
+                first[label] = first[label] + self.sums.sums[start + size] - self.sums.sums[start]
+                second[label] = second[label] + self.sums.squares[start + size] - self.sums.squares[start]
+            start = start + size
+        outer = self._variance(first["C"] + first["B"], second["C"] + second["B"], self.common + self.outer)
+        inner = self._variance(first["C"] + first["A"], second["C"] + second["A"], self.common + self.inner)
+        gain = outer - inner
+        place = int(gain.argmax())
+        if gain[place] > self.best:
+            self.best = float(gain[place])
+            self.layout = [(label, int(np.broadcast_to(size, gain.shape)[place])) for label, size in layout]
+
+    def _variance(self, first: Floats, second: Floats, size: int) -> Floats:
+        return np.asarray(np.maximum(second - first * first / size, 0.0) / (size - self.ddof))
+
+    def _sweep(self) -> None:
+        """Branch over C and B, most promising first, and over the places of A inside F while they may still gain."""
+        done = 0
+        for bound, lowest, place in self._branches():
+            if bound <= max(self.best, self.floor):
+                return
+            done += self.free + 1
+            if done > _CELLS:
+                self.bound = bound
+                return
+            for layout in self._split(lowest, place):
+                self._try(layout)
+
+    def _split(self, lowest: int, place: int) -> Iterator[_Layout]:
+        """Yield, for B and C given, the layouts with A anywhere in F."""
+        a, c, f = self.inner, self.common, self.free
+        below, above = ("B", lowest), ("B", self.outer - lowest)
+        if self.inner > self.outer:
+            x = np.arange(f + 1)
+            yield [below, ("C", place), ("F", x), ("A", a), ("F", f - x), ("C", c - place), above]
+            return
+        if place <= f:
+            x = np.arange(f - place + 1)
+            yield [below, ("F", place), ("C", c), ("F", x), ("A", a), ("F", f - place - x), above]
+        if place >= a:
+            x = np.arange(place - a + 1)
+            yield [below, ("F", x), ("A", a), ("F", place - a - x), ("C", c), ("F", f + a - place), above]
+
+    def _branches(self) -> list[tuple[float, int, int]]:
+        """Return (bound, records of B below, place of C) with the bound high enough, highest first."""
+        sums, squares, a, c = self.sums.sums, self.sums.squares, self.inner, self.common
+        stop = sums.size - a
+        window = (squares[a:] - squares[:stop]) - (sums[a:] - sums[:stop]) ** 2 / a
+        least = max(float(window.min()), 0.0)
+        found: list[tuple[float, int, int]] = []
+        for lowest in range(self.outer + 1):
+            highest = self.sums.size - (self.outer - lowest)
+            if self.inner > self.outer:  # C around F and A
+                p = np.arange(c + 1)
+                parts = [(lowest, lowest + p), (highest - c + p, highest)]
+            else:  # C a window
+                p = np.arange(self.free + a + 1)
+                parts = [(lowest + p, lowest + p + c)]
+            first = sum(sums[stop] - sums[start] for start, stop in parts)
+            second = sum(squares[stop] - squares[start] for start, stop in parts)
+            ends = sums[lowest] + sums[-1] - sums[highest]
+            end_squares = squares[lowest] + squares[-1] - squares[highest]
+            inner = (np.maximum(second - first * first / c, 0.0) + least) / (c + a - self.ddof)
+            bounds = self._variance(first + ends, second + end_squares, c + self.outer) - inner
+            bounds = bounds + 1e-12 * abs(bounds)
+            keep = np.flatnonzero(bounds > max(self.best, self.floor))
+            found += [(float(bounds[i]), lowest, int(i)) for i in keep]
+        return sorted(found, reverse=True)

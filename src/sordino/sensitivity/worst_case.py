@@ -1,0 +1,95 @@
+"""Worst-case sensitivity of a question: how far one unit moves its answer, over all tables that a domain allows.
+
+It knows declared bounds, never data; the rules of counts and sums stand in `sordino.queries.rules`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sordino.domain import Domain
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import shown
+from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity, neighbors_from
+from sordino.queries.aggregation import Aggregation, Resolved, resolve
+from sordino.queries.build import as_aggregation
+from sordino.queries.rules import stacked
+from sordino.queries.sums import Mean, bounded
+
+__all__ = ["worst_case_sensitivity"]
+
+
+def worst_case_sensitivity(
+    question: object, domain: Domain, *, neighbors: str, privacy_unit: str | PrivacyUnit, n: int | None = None
+) -> Sensitivity:
+    """Return how far one unit can move the exact answer, over all neighboring tables of the domain.
+
+    With C rows a unit, M = max(|l|, |u|): a count C, under both relations; a sum of values in [l, u] C M under
+    add_remove and C (max(u, 0) - min(l, 0)) under replace, where a row may be filtered or dropped, u - l where it cannot;
+    grouped counts 2C (l1), sqrt(2) C (l2), C (linf) under replace. Several answers add. Exact; l0 in cells, the others
+    in the question's units. A mean has a figure only where its size is public: (u - l)/n under replace, for a unit of
+    one row, where nothing is filtered, grouped, missing or unreadable; `n` is then the public number of rows.
+
+    Raises QuestionRefused for a number without bounds and for a mean whose size is private (release a sum and a count,
+    and divide), DeclarationError for a relation, a unit or an n that break a rule.
+
+    >>> from sordino.domain import Integer
+    >>> from sordino.queries.build import sum as total
+    >>> worst_case_sensitivity(total("x"), Domain({"x": Integer(-5, 3)}), neighbors="add_remove", privacy_unit="row").l1
+    Fraction(5, 1)
+
+    Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private Data Analysis" (2006), section 2.
+    """
+    asked = as_aggregation(question)
+    between = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
+    means = [a for a in asked.aggregates if isinstance(a, Mean)]
+    if not means:
+        if n is not None:
+            raise DeclarationError("n is the public size for a mean, and no mean is asked: leave it out")
+        return asked.sensitivity(domain, between)
+    found = resolve(asked, domain)
+    for mean in means:
+        private = _private_size(asked, found, mean, domain, between)
+        if private:
+            raise QuestionRefused(
+                f"{mean.describe()} has no finite useful sensitivity, because {private}: release a sum and a count, "
+                "and divide"
+            )
+    if n is None:
+        raise QuestionRefused(
+            f"{means[0].describe()} has the sensitivity (u - l)/n: give the public number of rows, n="
+        )
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise DeclarationError(f"n must be a whole number of rows from 1, not {n!r}")
+    parts: list[Sensitivity] = []
+    for aggregate, several in zip(asked.aggregates, found.parts, strict=True):
+        if isinstance(aggregate, Mean):
+            parts.append(_mean(aggregate, domain, n))
+        else:
+            parts += [found.sensitivity(p, between) for p in several]
+    return stacked(parts)
+
+
+def _private_size(asked: Aggregation, found: Resolved, mean: Mean, domain: Domain, between: Neighbors) -> str:
+    """Return why the number of rows averaged depends on private data, or nothing where it is public."""
+    if between.relation == "add_remove":
+        return "add_remove changes the number of rows, so one row may be all of them"
+    if between.unit is not None:
+        return f"one {between.unit.column} may be replaced by one with another number of rows"
+    if asked.where is not None:
+        return "a filter may drop a row, so the number of rows averaged is private"
+    if asked.groups:
+        return "a row may change its group, so the sizes of the groups are private"
+    if found.unreadable_rows:
+        return "a row of the source may be unreadable, so the number of rows is private"
+    if bounded(mean.of, domain, "mean")[0].missable:
+        return "the number may be missing from a row, so the number of rows averaged is private"
+    return ""
+
+
+def _mean(mean: Mean, domain: Domain, n: int) -> Sensitivity:
+    measured, low, high = bounded(mean.of, domain, "mean")
+    move = Fraction(high - low, n) * measured.unit
+    span = f"[{shown(low * measured.unit)}, {shown(high * measured.unit)}]"
+    because = f"replace of one row moves a mean of {n} values in {span} by {shown(move)}"
+    return Sensitivity(1, move, move**2, move, because)

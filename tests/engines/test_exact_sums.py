@@ -1,0 +1,74 @@
+"""Exact sums: equal to sums of Fractions on the public grid, whatever the order of rows, their size and the threads."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+from engines.support import ask, engine_of, exact
+
+import sordino as sd
+from sordino import col
+from sordino.queries.build import Selection
+
+
+def on_grid(value: float, unit: Fraction, low: int, high: int) -> Fraction:
+    if math.isnan(value):
+        return Fraction(0)
+    if math.isinf(value):
+        return Fraction(high if value > 0 else low)
+    return max(Fraction(low), min(Fraction(high), unit * math.floor(Fraction(value) / unit + Fraction(1, 2))))
+
+
+def test_sums_of_reals_are_sums_of_fractions_in_any_order() -> None:
+    rng = random.Random(7)
+    values = [
+        rng.choice([rng.uniform(-9, 9), 1e308, -1e308, 1e-320, -0.0, 0.1 * rng.randrange(99)]) for _ in range(20_000)
+    ]
+    values += [0.0078125 * n + 0.00390625 for n in range(-50, 50)]  # ties go up
+    domain = sd.Domain({"x": sd.Real(-10, 10, resolution="0.01")})
+    expected = sum((on_grid(v, Fraction(1, 128), -10, 10) for v in values), Fraction(0))
+    for _ in range(3):
+        assert exact(pa.table({"x": values}), domain, sd.sum("x")) == [[expected]]
+        rng.shuffle(values)
+
+
+@pytest.mark.parametrize("m", [2**53, 2**60, 2**62])
+def test_m_and_m_plus_1(m: int) -> None:
+    domain = sd.Domain({"x": sd.Integer(-m, m)}, row_ceiling=10**6)
+    table = [m, m - 1, m - 2, -m, 1] * 1000
+    assert exact(pa.table({"x": pa.array(table, pa.int64())}), domain, sd.sum("x")) == [[sum(table)]]
+    more = [*table, 1]
+    assert exact(pa.table({"x": pa.array(more, pa.int64())}), domain, sd.sum("x")) == [[sum(table) + 1]]
+
+
+def test_products_past_64_bits() -> None:
+    x, m = col("x"), 2**29
+    domain = sd.Domain({"x": sd.Integer(-m, m)}, row_ceiling=1000)
+    table = [m, -m, m - 1, 3]
+    found = exact(pa.table({"x": table}), domain, [sd.sum(x * x), sd.sum(x * x * x + x).alias("b")])
+    assert found == [[sum(v * v for v in table)], [sum(v**3 + v for v in table)]]
+    where = Selection().where(x * x > (m - 1) ** 2).agg(sd.count())
+    assert exact(pa.table({"x": table}), domain, where) == [[2]]
+
+
+def test_units_that_do_not_divide_each_other() -> None:
+    domain = sd.Domain({"x": sd.Integer(0, 9), "r": sd.Real(0, 1, resolution="0.25")})
+    table = pa.table({"x": [1, 2, 9], "r": [0.25, 0.5, 1.0]})
+    third = col("x") * Fraction(1, 3) + col("r") * Fraction(1, 7) - Fraction(1, 5)
+    expected = sum(Fraction(x, 3) + Fraction(r) / 7 - Fraction(1, 5) for x, r in [(1, 0.25), (2, 0.5), (9, 1.0)])
+    assert exact(table, domain, sd.sum(third)) == [[expected]]
+
+
+def test_many_threads_give_one_answer() -> None:
+    values = [i * 0.1 for i in range(300_000)]
+    domain = sd.Domain({"x": sd.Real(0, 1000, resolution="0.001")})
+    engine = engine_of(pa.table({"x": values}), domain)
+    found = ask(engine, domain, [sd.sum("x"), sd.mean("x")])
+    assert all(ask(engine, domain, [sd.sum("x"), sd.mean("x")]) == found for _ in range(3))
+    engine.close()
+    expected = sum((on_grid(v, Fraction(1, 1024), 0, 1000) for v in values[::100]), Fraction(0))
+    assert exact(pa.table({"x": values[::100]}), domain, sd.sum("x")) == [[expected]]

@@ -1,0 +1,178 @@
+"""Poison rows: no stored value makes a question fail, changes the shape of its answer, or how other rows count."""
+
+from __future__ import annotations
+
+import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from engines.support import ask, engine_of
+
+import sordino as sd
+from sordino import col
+from sordino.errors import DeclarationError
+from sordino.queries.build import Selection
+
+S, X = Selection(), col("x")
+TEXTS = [
+    "",
+    "1_000",
+    "0x10",
+    "1e5",
+    " 39 ",
+    "٣٩",
+    "nan",
+    "inf",
+    "-inf",
+    "Infinity",
+    "1e999",
+    "1e-999",
+    "9" * 400,
+    "9" * 19,
+]
+TEXTS += [
+    "2000-99-99",
+    "99999-01-01",
+    "infinity",
+    "a" * 10_000,
+    "'",
+    '"',
+    "+5",
+    "5.",
+    ".5",
+    ".",
+    "-",
+    "é",
+    "S3CRET-9f",
+    "\n1",
+]
+POISON: dict[str, list[str]] = {
+    "TINYINT": ["-128", "127"],
+    "SMALLINT": ["-32768"],
+    "INTEGER": ["-2147483648"],
+    "BIGINT": ["-9223372036854775808", "9223372036854775807", "9007199254740993"],
+    "HUGEINT": ["170141183460469231731687303715884105727", "-170141183460469231731687303715884105728"],
+    "UTINYINT": ["255"],
+    "USMALLINT": ["65535"],
+    "UINTEGER": ["4294967295"],
+    "UBIGINT": ["18446744073709551615"],
+    "UHUGEINT": ["340282366920938463463374607431768211455"],
+    "FLOAT": ["nan", "inf", "-inf", "-0.0", "3e38", "1e-45"],
+    "DOUBLE": ["nan", "inf", "-inf", "-0.0", "1.7e308", "5e-324", "9007199254740993"],
+    "DECIMAL(38,0)": ["9" * 38, "-" + "9" * 38],
+    "DECIMAL(38,38)": ["0." + "9" * 38],
+    "DECIMAL(18,2)": ["9999999999999999.99"],
+    "VARCHAR": TEXTS,
+    "BOOLEAN": ["true", "false"],
+    "DATE": ["infinity", "-infinity", "5877642-06-24 (BC)", "9999-12-31"],
+    "TIMESTAMP": ["infinity", "-infinity", "294247-01-10 04:00:54.775806"],
+    "TIMESTAMP_S": ["1970-01-01"],
+    "TIMESTAMP_MS": ["1970-01-01"],
+    "TIMESTAMP_NS": ["1970-01-01"],
+    "UUID": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
+    "ENUM('a', 'it''s', '1', 'true', '2000-01-01')": ["a", "it's", "true"],
+}
+DECLARED: dict[str, tuple[Any, list[Any]]] = {
+    "integer": (
+        sd.Integer(0, 100),
+        [
+            [sd.count("x"), sd.sum("x"), sd.mean("x")],
+            S.where((X > 1) | (X <= -1) | (X == 2) | ~(X >= 2) | X.is_in([5, 7]) | X.is_null()).agg(sd.count()),
+            S.group_by("x").agg(sd.count()),
+            S.group_by(X.bin(width=7)).agg(sd.sum("x")),
+            [sd.sum(X * X + X * 3 - 1), sd.sum(abs(X - 50)).alias("b"), sd.sum((X * X * X).clip(0, 9)).alias("c")],
+        ],
+    ),
+    "unbounded integer": (
+        sd.Integer(),
+        [
+            [sd.sum(X.clip(-7, 7)), sd.sum((X * 2 + 1).clip(0, 10)).alias("b"), sd.sum(abs(X).clip(0, 3)).alias("c")],
+            S.where((X > 2**62) | (X < -5) | (X * 3 == 9)).agg(sd.count()),
+        ],
+    ),
+    "filled": (sd.Integer(0, 9, missing=sd.Fill(3)), [[sd.sum("x"), sd.mean("x")], S.group_by("x").agg(sd.count())]),
+    "real": (
+        sd.Real(-5, 5, resolution=0.01, missing="keep"),
+        [
+            [sd.sum("x"), sd.mean("x"), sd.sum(X * X).alias("b")],
+            S.where((X > 1) | (X == Fraction(1, 3)) | (X != 0)).agg(sd.count()),
+            S.group_by(X.bin(width=1)).agg(sd.count()),
+        ],
+    ),
+    "unbounded real": (
+        sd.Real(resolution="1e-6"),
+        [sd.sum(X.clip(-7, 7)), S.where((X > 1e9) | (X < Fraction(1, 10**300))).agg(sd.count())],
+    ),
+    "text": (
+        sd.Category(["a", "1", "true", "", "it's", 'q"', "😀"], missing="keep", other="a"),
+        [S.group_by("x").agg(sd.count()), S.where(X != "1").agg(sd.count("x"))],
+    ),
+    "codes": (sd.Category([1, 2, 0], missing=sd.Fill(2)), [S.group_by("x").agg(sd.count()), sd.count("x")]),
+    "truth": (sd.Boolean(missing="keep"), [S.group_by("x").agg(sd.count()), S.where(X & ~(X != True)).agg(sd.count())]),  # noqa: E712
+    "day": (
+        sd.Date("1990-01-01", "2010-01-01"),
+        [S.where(X > datetime.date(2000, 1, 1)).agg(sd.count()), sd.count("x")],
+    ),
+    "name": (sd.Identifier(), [S.where((X == "1") | ~X.is_in(["a", 7])).agg(sd.count()), sd.count("x")]),
+}
+
+
+def store(path: Path, kind: str, values: list[str]) -> Path:
+    connection = duckdb.connect(str(path))
+    connection.execute(f"CREATE TABLE t (x {kind})")
+    connection.execute("CREATE TABLE s (v VARCHAR)")
+    for value in values:
+        connection.execute("INSERT INTO s VALUES (?)", [value])
+    connection.execute(f"INSERT INTO t SELECT TRY_CAST(v AS {kind}) FROM s")
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize("kind", POISON, ids=lambda k: k[:14])
+def test_poison_in_every_physical_type_declared_type_and_operator(tmp_path: Path, kind: str) -> None:
+    clean = ["1", "0", "a", "true", "2000-06-01"]
+    one = store(tmp_path / "d.duckdb", kind, clean)
+    other = store(tmp_path / "e.duckdb", kind, [*clean, *POISON[kind]])
+    for column, questions in DECLARED.values():
+        domain = sd.Domain({"x": column})
+        engines = [engine_of(p, domain, relation="t") for p in (one, other)]
+        for asked in questions:
+            before, after = (ask(e, domain, asked) for e in engines)
+            assert [len(p) for p in before] == [len(p) for p in after]
+            if "COUNT" in type(asked).__name__.upper() or len(after) == 1:
+                assert sum(abs(a - b) for a, b in zip(before[0], after[0], strict=True)) <= len(POISON[kind]) * 10**6
+        for engine in engines:
+            engine.close()
+
+
+@pytest.mark.parametrize(
+    "kind", ["TIME", "BLOB", "INTERVAL", "BIT", "INTEGER[]", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)"]
+)
+def test_types_that_no_column_reads_are_refused_at_the_door(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(DeclarationError, match="no declared type reads"):
+        engine_of(store(tmp_path / "d.duckdb", kind, []), sd.Domain({"x": sd.Integer(0, 1)}), relation="t")
+
+
+READINGS = [
+    (
+        "integer",
+        "VARCHAR",
+        ["39", "+5", "-3", " 39 ", "1_000", "0x10", "1e1", "٣٩", "5.0", "9" * 19, "", "7"],
+        [39, 5, 0, 7],
+    ),
+    ("integer", "DOUBLE", ["39", "2.5", "nan", "inf", "-inf", "1e300", "-0.0"], [39, 100, 0, 100, 0]),
+    ("real", "VARCHAR", ["1e0", ".5", "5.", "1e999", "nan", "inf", "0x1", "1_0", "٣"], [1, Fraction(1, 2), 5, 5]),
+    ("integer", "BOOLEAN", ["true", "false", "true"], [1, 0, 1]),
+    ("integer", "UHUGEINT", ["340282366920938463463374607431768211455", "3"], [100, 3]),
+]
+
+
+@pytest.mark.parametrize(("declared", "kind", "cells", "read"), READINGS)
+def test_how_cells_are_read(tmp_path: Path, declared: str, kind: str, cells: list[str], read: list[Any]) -> None:
+    domain = sd.Domain({"x": DECLARED[declared][0]})
+    engine = engine_of(store(tmp_path / "d.duckdb", kind, cells), domain, relation="t")
+    assert ask(engine, domain, [sd.count("x"), sd.sum("x")]) == [[len(read)], [sum(read)]]
+    engine.close()
