@@ -95,7 +95,7 @@ def test_with_other_line_ends_and_headers(tmp_path: Path, end: bytes, header: bo
     assert before[0] == [[40]]
     for name, line in LINES.items():
         if len(line) < 90_000:
-            for place in (0, 20):
+            for place in (0,) if header else (20,):
                 after = answers(write(tmp_path / "e.csv", head + base[:place] + [line] + base[place:], end), rules)
                 for asked, was, now in zip(QUESTIONS[:3], before, after, strict=False):
                     held(DOMAIN, asked, was, now, Neighbors("add_remove", None))  # type: ignore[arg-type]

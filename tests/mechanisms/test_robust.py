@@ -51,7 +51,7 @@ def test_local_sensitivity_as_a_scale_would_be_caught() -> None:
     tiny, wide = (
         Fraction(1),
         Fraction(25 * FINE),
-    )  # local sensitivities of two neighbors: all but nothing, and a quarter of the range
+    )  # two neighbors' own
     here, there = (np.abs([made.release(0, w, rng) for _ in range(count)]) for w in (tiny, wide))
     assert audited_epsilon(here, there, 0.0, ALARM) > 3.0
 

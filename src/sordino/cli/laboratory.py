@@ -90,7 +90,7 @@ def data_of(asked: Asked, told: Told) -> dict[str, Any]:
                 "exact": change.exact,
                 "attained": change.attained,
                 "witness": [{"table": list(t), "answer": a} for t, a in _witness(asked, query, change)],
-                "public": change.public,
+                "public": _public(asked, change),
                 "because": change.because,
             }
             for query, change in zip(asked.queries, told.changes, strict=True)
@@ -122,7 +122,7 @@ def _print_change(asked: Asked, query: str, change: Change) -> None:
     moved = "; ".join([f"{listed(t, 8)} {verb}" for t, verb in ((gone, "out"), (come, "in")) if t] or ["nothing moves"])
     attained = "" if change.exact else f"; this pair attains {change.attained:.10g}"
     told = [("neighbors", f"{asked.neighbors}, {change.because}"), ("witness", tables[0]), ("", f"{tables[1]}")]
-    for label, text in [*told, ("moved", f"{moved}{attained}"), ("public", change.public)]:
+    for label, text in [*told, ("moved", f"{moved}{attained}"), ("public", _public(asked, change))]:
         for line in wrapped(label, text):
             say(line)
 
@@ -156,6 +156,13 @@ def _print_worlds(worlds: Worlds) -> None:
         say(line.rstrip())
     if len(shown) < len(worlds.rows):
         say(f"... {len(worlds.rows) - len(shown):,} more tables; a pipe or --format json has all")
+
+
+def _public(asked: Asked, change: Change) -> str:
+    """Return what is public about a figure: nothing, where its universe comes from a file."""
+    if asked.universe.mark is None:
+        return change.public
+    return f"nothing: the values come from a file, and so do this figure and its witness ({asked.universe.mark})"
 
 
 def _witness(asked: Asked, query: str, change: Change) -> list[tuple[tuple[float, ...], float]]:

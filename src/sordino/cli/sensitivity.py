@@ -40,7 +40,7 @@ class Relation(StrEnum):
     """How two neighboring tables differ."""
 
     add_remove = "add_remove"
-    replace = "replace"
+    swap = "replace"
     both = "both"
 
 
@@ -63,9 +63,13 @@ def sensitivity(
         ),
     ],
     neighbors: Annotated[
-        Relation,
-        typer.Option("--neighbors", help="How neighboring tables differ; both is for --profile.", show_default=False),
-    ],
+        Relation | None,
+        typer.Option(
+            "--neighbors",
+            help="How neighboring tables differ; must be stated. both is for --profile.",
+            show_default=False,
+        ),
+    ] = None,
     universe: Annotated[
         str | None,
         typer.Option("--universe", metavar="V,V,..", help="The values, one a person.", show_default=False),
@@ -115,6 +119,8 @@ def sensitivity(
 
     The values are public, or NOT PRIVATE when they come from a file. Nothing is charged.
     """
+    if neighbors is None:
+        raise DeclarationError("state --neighbors add_remove or --neighbors replace: nothing is guessed")
     asked = _asked(query, neighbors, values_from(universe, column), size, local, within, exactly, direction, ddof)
     span = None if profile is None else span_from(profile)
     _consistent(asked, span, worlds=worlds)
@@ -174,6 +180,8 @@ def _consistent(asked: Asked, span: range | None, *, worlds: bool) -> None:
         return
     if asked.neighbors == "both":
         raise DeclarationError("--neighbors both is for --profile; state add_remove or replace")
+    if asked.exactly is not None and asked.neighbors == "add_remove" and asked.direction is None:
+        raise DeclarationError("--exactly K under add_remove needs --direction add, remove or either")
     if (asked.within is None) == (asked.exactly is None):
         raise DeclarationError("state one distance: --within K (at most K moves) or --exactly K")
 

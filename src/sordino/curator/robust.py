@@ -127,7 +127,7 @@ class RobustPlan:
 
         _, low, high = self.question.measure(self.domain)
         exact_value = fine_steps(exact_statistic(self.question.statistic, exact_values, lower=low, upper=high))
-        about = {"lower": float(low), "upper": float(high), "neighbors": self.neighbors.relation}
+        about: dict[str, Any] = {"lower": float(low), "upper": float(high), "neighbors": self.neighbors.relation}
         data = exact_values.astype(np.float64)
         if isinstance(self.mechanism, SmoothLaplace):
             found = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)

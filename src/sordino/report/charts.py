@@ -14,7 +14,7 @@ from sordino.report.picture import Picture, need_plots
 from sordino.report.worlds import Worlds
 
 if TYPE_CHECKING:
-    import altair as alt
+    from sordino.report.titles import AnyChart
 
 __all__ = ["plot"]
 
@@ -37,9 +37,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), said)
 
 
-Drawer = Callable[
-    [Any, float, str | None], "tuple[alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart, str]"
-]
+Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:

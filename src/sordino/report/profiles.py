@@ -9,10 +9,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, marked, title_of
+from sordino.report.titles import COLORS, data_of, marked, title_of
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from sordino.report.titles import AnyChart
 
 __all__ = ["PROFILE_COLUMNS", "draw", "is_profile", "missing_columns"]
 
@@ -34,7 +36,7 @@ def missing_columns(thing: Any) -> list[str]:
     return [] if names is None else [name for name in PROFILE_COLUMNS if name not in names]
 
 
-def draw(table: Any, confidence: float, title: str | None) -> tuple[alt.LayerChart | alt.FacetChart, str]:
+def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a profile, and its title."""
     del confidence
     points, undrawn = _points(table.to_pylist())
@@ -51,7 +53,7 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[alt.LayerCha
         notes.append(f"not drawn, as unbounded or not known: {', '.join(undrawn)}")
     across = 1 if one else len({p["across"] for p in points})
     chart = _lines(points, width=420 if one else 250, height=280 if one else 190)
-    width = 420 if one else 300 * across
+    width = 520 if one else 300 * across
     heading = title_of(said, notes, width=width, alarm=mark is not None)
     if one:
         return chart.properties(title=heading), said
@@ -76,7 +78,7 @@ def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]
     return points, sorted(undrawn)
 
 
-def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> alt.LayerChart:
+def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> Any:
     import altair as alt
 
     queries = list(dict.fromkeys(p["query"] for p in points))
@@ -106,9 +108,9 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> alt.Laye
         scale=alt.Scale(domain=queries, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(queries))]),
     )
     tips = [alt.Tooltip(field=name) for name in ("query", "distance", "value", "exact", "across", "down")]
-    base = alt.Chart(alt.Data(values=points)).encode(x=x, y=y, color=color)  # type: ignore[arg-type]
+    base = alt.Chart(data_of(points)).encode(x=x, y=y, color=color)
     line = base.mark_line(strokeWidth=1.5, opacity=0.8)
-    full = base.mark_point(filled=True, size=45, opacity=1).encode(shape=shape, tooltip=tips)
+    full = base.mark_point(filled=True, size=45, opacity=0.75).encode(shape=shape, tooltip=tips)
     hollow = base.mark_point(fill="white", size=45, opacity=1).encode(shape=shape, tooltip=tips)
     layers = [line, full.transform_filter("datum.exact")]
     if not all(p["exact"] for p in points):
@@ -116,7 +118,7 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> alt.Laye
     return alt.layer(*layers).properties(width=width, height=height)
 
 
-def _faceted(chart: alt.LayerChart, points: list[dict[str, Any]]) -> alt.FacetChart:
+def _faceted(chart: Any, points: list[dict[str, Any]]) -> Any:
     import altair as alt
 
     def ordered(name: str, known: dict[str, str]) -> list[str]:

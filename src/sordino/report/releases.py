@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sordino.estimate import Noisy
-from sordino.report.titles import COLORS, marked, title_of
+from sordino.report.titles import COLORS, data_of, marked, title_of
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from sordino.release import Output, Release
+    from sordino.report.titles import AnyChart
 
 __all__ = ["draw"]
 
@@ -22,7 +21,7 @@ MOST_GROUPS = 8  # values of a second key that are told apart by color
 _SEEDED = "its noise was seeded"
 
 
-def draw(release: Release, confidence: float, title: str | None) -> tuple[alt.LayerChart | alt.HConcatChart, str]:
+def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a release, and its title."""
     import altair as alt
 
@@ -76,7 +75,7 @@ def _panel(
     *,
     release: Release,
     first: bool,
-) -> alt.LayerChart:
+) -> Any:
     import altair as alt
 
     points = _points(output, labels, groups, confidence)
@@ -98,7 +97,7 @@ def _panel(
     else:
         color = alt.value(COLORS[0])
     tips = [alt.Tooltip(field=f) for f in ("label", *(["group"] if groups else []), "value", "lower", "upper")]
-    base = alt.Chart(alt.Data(values=points)).encode(**place)  # type: ignore[arg-type]
+    base = alt.Chart(data_of(points)).encode(**place)
     x = alt.X(
         field="value", type="quantitative", title=output.name, scale=alt.Scale(zero=bars), axis=alt.Axis(tickCount=6)
     )
@@ -124,13 +123,17 @@ def _points(output: Output, labels: list[str], groups: list[str] | None, confide
     return [
         {
             "label": label,
-            "value": None if values[i] is None else float(values[i]),
-            "lower": None if pairs[i][0] is None else float(pairs[i][0]),
-            "upper": None if pairs[i][1] is None else float(pairs[i][1]),
+            "value": _float(values[i]),
+            "lower": _float(pairs[i][0]),
+            "upper": _float(pairs[i][1]),
             **({} if groups is None else {"group": groups[i]}),
         }
         for i, label in enumerate(labels)
     ]
+
+
+def _float(number: float | None) -> float | None:
+    return None if number is None else float(number)
 
 
 def _notes(release: Release, confidence: float) -> list[str]:

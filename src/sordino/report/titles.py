@@ -1,4 +1,4 @@
-"""What stands over a picture: its title in lines, the mark NOT PRIVATE, and the notes beneath. It knows words only."""
+"""What all pictures share: titles in lines, the mark NOT PRIVATE, colors, rows as inline data. It knows no subject."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["COLORS", "NOT_PRIVATE", "marked", "title_of"]
+    AnyChart = alt.LayerChart | alt.FacetChart | alt.HConcatChart
+
+__all__ = ["COLORS", "NOT_PRIVATE", "data_of", "marked", "title_of"]
 
 NOT_PRIVATE = "NOT PRIVATE"
 COLORS = (  # Okabe and Ito's, told apart by the color-blind, then darker ones
@@ -42,6 +44,13 @@ def title_of(title: str, notes: Sequence[str], *, width: int, alarm: bool) -> al
         offset=12,
         **more,
     )
+
+
+def data_of(rows: Sequence[dict[str, Any]]) -> Any:
+    """Return rows as data inside a chart, however many."""
+    import altair as alt
+
+    return alt.Data(values=list(rows))  # type: ignore[no-untyped-call]
 
 
 def _lines(text: str, room: int) -> list[str]:

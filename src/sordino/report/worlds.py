@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import marked, title_of
+from sordino.report.titles import data_of, marked, title_of
 
 if TYPE_CHECKING:
-    import altair as alt
+    from sordino.report.titles import AnyChart
 
 __all__ = ["World", "Worlds", "draw", "listed", "worlds_of"]
 
@@ -121,7 +121,7 @@ def worlds_of(
     return Worlds(whole, size, query, relation, tuple(rows), mark)
 
 
-def draw(worlds: Worlds, confidence: float, title: str | None) -> tuple[alt.LayerChart, str]:
+def draw(worlds: Worlds, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of worlds - a bar a table, the global sensitivity as a line at their end - and its title."""
     import altair as alt
 
@@ -143,7 +143,7 @@ def draw(worlds: Worlds, confidence: float, title: str | None) -> tuple[alt.Laye
     ]
     said = marked(title or f"How far the {worlds.query} of each table can move", worlds.mark)
     bars = (
-        alt.Chart(alt.Data(values=points))  # type: ignore[arg-type]
+        alt.Chart(data_of(points))
         .mark_bar(opacity=0.85)
         .encode(
             y=alt.Y(field="table", type="nominal", sort=None, title="table", axis=alt.Axis(labelLimit=240)),
@@ -157,7 +157,7 @@ def draw(worlds: Worlds, confidence: float, title: str | None) -> tuple[alt.Laye
             tooltip=[alt.Tooltip(field=name) for name in ("table", "answer", "neighbors", "local")],
         )
     )
-    whole = alt.Chart(alt.Data(values=[{"global": float(worlds.value)}]))  # type: ignore[arg-type]
+    whole = alt.Chart(data_of([{"global": float(worlds.value)}]))
     rule = whole.mark_rule(color="#d55e00", strokeDash=[5, 3]).encode(x=alt.X(field="global", type="quantitative"))
     notes.append(f"dashed line: global sensitivity {worlds.value:.6g}, the largest local one")
     heading = title_of(said, notes, width=560, alarm=worlds.mark is not None)

@@ -93,7 +93,7 @@ def local_at_distance(
     >>> local_at_distance("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="replace", most=3).tolist()
     [7.0, 8.0, 17.0, 18.0]
     >>> local_at_distance("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="add_remove", most=3).tolist()
-    [3.5, 4.0, 4.5, 9.0]
+    [3.5, 4.0, 4.5, 5.0]
 
     Nissim, Raskhodnikova, Smith, "Smooth Sensitivity and Sampling in Private Data Analysis" (2007), section 3.1.
     """

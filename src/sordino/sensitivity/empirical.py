@@ -17,7 +17,7 @@ from sordino.sensitivity.local import farthest_neighbor
 from sordino.sensitivity.moves import Moves, moves_from
 from sordino.sensitivity.statistic import Statistic, statistic_from
 from sordino.sensitivity.universe import Floats, Places, places_of, size_in, universe_from
-from sordino.sensitivity.variance import largest_variance_change
+from sordino.sensitivity.variance import farthest_spread
 from sordino.sensitivity.worst_table import farthest_pair
 
 __all__ = ["PAIRS_ENUMERATED", "Change", "global_sensitivity", "local_sensitivity"]
@@ -74,19 +74,15 @@ def global_sensitivity(
     if statistic.kind not in ("var", "std"):
         first, second = farthest_pair(values, statistic, moves)
         return _change(values, statistic, moves, first, second, public, "exchange argument")
-    if statistic.kind == "std" and cost(values.size, moves) <= PAIRS_ENUMERATED:
+    extreme = farthest_spread(values, statistic, moves)
+    first, second = extreme.first, extreme.second
+    if extreme.bound == -math.inf:
+        return _change(values, statistic, moves, first, second, public, "exchange argument")
+    if cost(values.size, moves) <= PAIRS_ENUMERATED:
         _, first, second = enumerated(values, statistic, moves)
         return _change(values, statistic, moves, first, second, public, "every pair of tables was compared")
-    extreme = largest_variance_change(values, moves, ddof=ddof)
-    first, second = extreme.first, extreme.second
-    if statistic.kind == "var" and extreme.bound == -math.inf:
-        return _change(values, statistic, moves, first, second, public, "exchange argument")
-    variance = statistic_from("var", ddof=ddof)
-    most = max(abs(variance.of(values[second]) - variance.of(values[first])), extreme.bound)
-    rule = "no proof of the exact value: the root of the change of the variance"
-    if statistic.kind == "var":
-        return _change(values, statistic, moves, first, second, public, "the search was cut short", bound=most)
-    return _change(values, statistic, moves, first, second, public, rule, bound=math.sqrt(most))
+    rule = "no proof that the pair found is the farthest; no pair passes the bound"
+    return _change(values, statistic, moves, first, second, public, rule, bound=extreme.bound)
 
 
 def local_sensitivity(

@@ -81,4 +81,7 @@ def _listed(values: Iterable[Any], *, argument: str) -> list[Any] | NDArray[Any]
     plain = (int, float, np.integer, np.floating)
     if any(isinstance(value, bool) or not isinstance(value, plain) for value in listed):
         raise DeclarationError(f"{argument} must hold only numbers: text, empty values and true/false are refused")
-    return listed
+    try:
+        return [float(value) for value in listed]
+    except OverflowError:
+        raise DeclarationError(f"{argument} must hold numbers of at most 1e150: their squares would overflow") from None

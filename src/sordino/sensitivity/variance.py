@@ -1,21 +1,29 @@
-"""The pair of neighbors of a given size whose variances differ most, over a whole universe. It may not know means.
+"""The pair of neighbors of a given size whose var or std differ most, over a whole universe. It may not know means.
 
-Let D = C + A and D' = C + B, and let var D' - var D be largest; F are the free records, in no table. A variance is
-convex in each record, so in sorted order, by exchanging two records:
+Let D = C + A and D' = C + B, and let var D' - var D, or std D' - std D, be largest; F are the free records, in no table.
+var and std are convex in each record, so, where an exchange of two records cannot gain, in sorted order
 
     A makes var D small:   among A + F, A + B and A + C, the records of A are a window
     B makes var D' large:  among B + F, B + A and B + C, the records of B are a prefix and a suffix
-    F beside C             if B and A are as many, the gain is linear in each record of C: F is wholly below C, or above
-                           if B are more, the gain is convex in the sum of C less a square: C is a window among C + F
-                           if B are fewer, it is convex in each record of C: F is a window among C + F
+    F beside C             B and A as many, var: the gain is linear in each record of C, so F is wholly below C or above
+                           B more, or std and B as many: C is a window among C + F; see below
+                           B fewer, var: the gain is convex in each record of C: F is a window among C + F
 
-Each line leaves a few orders of blocks with one or two free sizes. Within a window D the best place of A moves D' up
-and then down, so bisection finds it. Two free sizes that remain (A inside F) are branched and bounded: given C and B,
-var D >= (SS C + the least SS of a window of that size) / (n - ddof). O(k^3 N log N) in all, apart from the branching.
+For the third line let S, T be the sums of C and of its squares. With B more, the gain of var is T times a negative number
+plus a convex function of S. Std gains at most g where var D' - var D - g^2 <= 2 g std D: convex <= concave, a convex set
+of (S, T). Either way some linear function of (S, T), with T negative, is largest at the best C, which makes C a window.
+For std with B fewer there is no such proof: the candidates for var are tried, and `bound` says what cannot be passed.
+
+Each line leaves a few orders of blocks with one or two free sizes. Inside D the best place of A moves var D' up and then
+down, so bisection finds it. Two free sizes that remain are branched and bounded: given C and B,
+var D >= (SS C + the least SS of a window of A's size) / (n - ddof). They remain where A lies inside F around which C
+lies, or between F on one side of C; the latter only if C is smaller than A, since A lies around the mean of C + A.
+O(k^3 N log N) in all, apart from the branching.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -25,9 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.sensitivity.moves import Moves
+from sordino.sensitivity.statistic import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
-__all__ = ["Extreme", "largest_variance_change"]
+__all__ = ["Extreme", "farthest_spread"]
 
 _CELLS = 1_000_000_000  # of the sweep over two free sizes; past it the bound of the rest is the answer
 _Size = Any  # an int, or an array of sizes that broadcasts with the others
@@ -36,26 +45,29 @@ _Layout = list[tuple[str, _Size]]  # blocks in sorted order: A, B, C or F, and h
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """Hold a pair of neighbors (places in the universe), and a bound on the gain of any pair, or -inf."""
+    """Hold the best pair of neighbors (places in the universe); no pair gains more than `bound`, or than it if -inf."""
 
     first: Places
     second: Places
     bound: float
 
 
-def largest_variance_change(universe: Floats, moves: Moves, *, ddof: int) -> Extreme:
-    """Return the pair of neighbors whose variances differ most; `bound` is above -inf only if the sweep was cut short."""
+def farthest_spread(universe: Floats, statistic: Statistic, moves: Moves) -> Extreme:
+    """Return the pair of neighbors whose var, or std, differ most; `bound` is -inf when that is proved."""
     best: tuple[float, _Layout, bool] = (-np.inf, [], False)
     bound = -np.inf
     sums = _Sums(universe)
+    searches = []
     for removed, added in moves.pairs:
         common = moves.size - removed
         for inner, outer in dict.fromkeys([(removed, added), (added, removed)]):
-            search = _Search(sums, common, inner, outer, ddof, floor=best[0])
-            search.run()
-            bound = max(bound, search.bound)
-            if search.best > best[0]:
-                best = (search.best, search.layout, (inner, outer) != (removed, added))
+            searches.append((_Search(sums, common, inner, outer, statistic), (inner, outer) != (removed, added)))
+    for search, swapped in sorted(searches, key=lambda pair: pair[0].inner - pair[0].outer):  # large gains first
+        search.floor = best[0]
+        search.run()
+        bound = max(bound, search.bound)
+        if search.best > best[0]:
+            best = (search.best, search.layout, swapped)
     tight, loose = _places(best[1], "CA"), _places(best[1], "CB")
     first, second = (loose, tight) if best[2] else (tight, loose)
     return Extreme(first, second, bound if bound > best[0] else -np.inf)
@@ -81,17 +93,31 @@ class _Sums:
         self.sums = np.append(0.0, np.cumsum(centred))
         self.squares = np.append(0.0, np.cumsum(centred * centred))
 
+    def least_std(self, size: int, ddof: int) -> float:
+        """Return the least std of any table of `size` records: that of a window."""
+        stop = self.size + 1 - size
+        first, second = self.sums[size:] - self.sums[:stop], self.squares[size:] - self.squares[:stop]
+        return float(np.sqrt(np.maximum(second - first * first / size, 0.0).min() / (size - ddof)))
+
+    def most_std(self, size: int, ddof: int) -> float:
+        """Return the largest std of any table of `size` records: that of a prefix and a suffix."""
+        low = np.arange(size + 1)
+        high = self.size - size + low
+        first = self.sums[low] + self.sums[-1] - self.sums[high]
+        second = self.squares[low] + self.squares[-1] - self.squares[high]
+        return float(np.sqrt(np.maximum(second - first * first / size, 0.0).max() / (size - ddof)))
+
 
 @dataclass(slots=True)
 class _Search:
-    """Maximize var(C + B) - var(C + A) over the universe, for the sizes of C, A (`inner`) and B (`outer`)."""
+    """Maximize the gain from C + A to C + B over the universe, for the sizes of C, A (`inner`) and B (`outer`)."""
 
     sums: _Sums
     common: int
     inner: int
     outer: int
-    ddof: int
-    floor: float
+    statistic: Statistic
+    floor: float = -np.inf
     best: float = -np.inf
     layout: _Layout = field(default_factory=list)
     bound: float = -np.inf
@@ -102,18 +128,17 @@ class _Search:
 
     def run(self) -> None:
         """Go through every order of blocks that an optimum can have."""
+        root = self.statistic.kind == "std"
         for layout in self._one_sided():
             self._try(layout)
             self._try(layout[::-1])
-        if self.inner == self.outer or not self.common or not self.free:
-            return
-        for lowest in range(self.outer + 1):
-            if self.outer > self.inner:
-                self._try(self._around_window(lowest))
-            else:
-                self._try(self._around_gap(lowest))
-        if self.inner and (self.inner > self.outer or self.common < self.inner):
-            self._sweep()
+        if self.common and self.free and (root or self.inner != self.outer):
+            for lowest in range(self.outer + 1):
+                self._try(self._around_window(lowest) if self.outer >= self.inner else self._around_gap(lowest))
+            if (self.inner > self.outer and not root) or (self.common < self.inner <= self.outer):
+                self._sweep()
+        if root and self.inner > self.outer:
+            self.bound = self._unproved()
 
     def _one_sided(self) -> Iterator[_Layout]:
         """Yield the orders with all of F below C; B may fill the gaps that leave A, C and F in their windows."""
@@ -214,16 +239,37 @@ class _Search:
                 first[label] = first[label] + self.sums.sums[start + size] - self.sums.sums[start]
                 second[label] = second[label] + self.sums.squares[start + size] - self.sums.squares[start]
             start = start + size
-        outer = self._variance(first["C"] + first["B"], second["C"] + second["B"], self.common + self.outer)
-        inner = self._variance(first["C"] + first["A"], second["C"] + second["A"], self.common + self.inner)
+        outer = self._spread(first["C"] + first["B"], second["C"] + second["B"], self.common + self.outer)
+        inner = self._spread(first["C"] + first["A"], second["C"] + second["A"], self.common + self.inner)
         gain = outer - inner
         place = int(gain.argmax())
         if gain[place] > self.best:
             self.best = float(gain[place])
             self.layout = [(label, int(np.broadcast_to(size, gain.shape)[place])) for label, size in layout]
 
-    def _variance(self, first: Floats, second: Floats, size: int) -> Floats:
-        return np.asarray(np.maximum(second - first * first / size, 0.0) / (size - self.ddof))
+    def _spread(self, first: Floats, second: Floats, size: int) -> Floats:
+        return self._answer(np.maximum(second - first * first / size, 0.0), size)
+
+    def _answer(self, squares: Floats, size: int) -> Floats:
+        variance = squares / (size - self.statistic.ddof)
+        return np.asarray(np.sqrt(variance) if self.statistic.kind == "std" else variance)
+
+    def _unproved(self) -> float:
+        """Return what no gain of std can pass when B is smaller than A.
+
+        std D >= sqrt(SS C / (|D| - ddof)), so the gain is at most the rise from C to C + B, which is known, and
+        std C (1 - sqrt((|C| - ddof) / (|D| - ddof))). It is also at most the largest std D' less the least std D.
+        """
+        c, ddof = self.common, self.statistic.ddof
+        size = c + self.inner
+        widest = self.sums.most_std(c + self.outer, ddof) - self.sums.least_std(size, ddof)
+        if c <= ddof or widest <= max(self.best, self.floor):
+            return widest
+        rise = _Search(self.sums, c, 0, self.outer, self.statistic)
+        if self.outer:
+            rise.run()
+        shrink = self.sums.most_std(c, ddof) * (1 - math.sqrt((c - ddof) / (size - ddof)))
+        return min(widest, max(rise.best, 0.0) + shrink)
 
     def _sweep(self) -> None:
         """Branch over C and B, most promising first, and over the places of A inside F while they may still gain."""
@@ -264,17 +310,16 @@ class _Search:
             highest = self.sums.size - (self.outer - lowest)
             if self.inner > self.outer:  # C around F and A
                 p = np.arange(c + 1)
-                parts = [(lowest, lowest + p), (highest - c + p, highest)]
+                first = sums[lowest + p] - sums[lowest] + sums[highest] - sums[highest - c + p]
+                second = squares[lowest + p] - squares[lowest] + squares[highest] - squares[highest - c + p]
             else:  # C a window
-                p = np.arange(self.free + a + 1)
-                parts = [(lowest + p, lowest + p + c)]
-            first = sum(sums[stop] - sums[start] for start, stop in parts)
-            second = sum(squares[stop] - squares[start] for start, stop in parts)
+                p = lowest + np.arange(self.free + a + 1)
+                first, second = sums[p + c] - sums[p], squares[p + c] - squares[p]
             ends = sums[lowest] + sums[-1] - sums[highest]
             end_squares = squares[lowest] + squares[-1] - squares[highest]
-            inner = (np.maximum(second - first * first / c, 0.0) + least) / (c + a - self.ddof)
-            bounds = self._variance(first + ends, second + end_squares, c + self.outer) - inner
-            bounds = bounds + 1e-12 * abs(bounds)
+            inner = self._answer(np.maximum(second - first * first / c, 0.0) + least, c + a)
+            bounds = self._spread(first + ends, second + end_squares, c + self.outer) - inner
+            bounds = bounds + 1e-12 * np.abs(bounds)
             keep = np.flatnonzero(bounds > max(self.best, self.floor))
             found += [(float(bounds[i]), lowest, int(i)) for i in keep]
         return sorted(found, reverse=True)
