@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sordino.queries.robust import smooth as smooth
     from sordino.queries.sql import sql as sql
     from sordino.release import Release as Release
+    from sordino.report.charts import plot as plot
     from sordino.source import Csv as Csv
 
 __version__ = "0.1.0"
@@ -82,6 +83,7 @@ _EXPORTS = {
     "explain": "sordino.curator.explain",
     "histogram": "sordino.queries.build",
     "mean": "sordino.queries.build",
+    "plot": "sordino.report.charts",
     "propose_test_release": "sordino.queries.robust",
     "protect": "sordino.curator.connect",
     "sample_and_aggregate": "sordino.queries.robust",
@@ -122,6 +124,7 @@ __all__ = [
     "explain",
     "histogram",
     "mean",
+    "plot",
     "propose_test_release",
     "protect",
     "sample_and_aggregate",

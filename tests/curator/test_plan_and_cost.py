@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from curator.support import DOMAIN, QUESTIONS, TABLE, S, curator
 
 import sordino as sd
+from curator.support import DOMAIN, QUESTIONS, TABLE, S, curator
 from sordino import col
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused, UnknownName
@@ -63,7 +63,7 @@ def test_plan_uses_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     plans = {n: people.plan(q, epsilon=0.5, assume_rows=600).to_dict() for n, q in QUESTIONS.items()}
     path.unlink()
     calls: list[object] = []
-    monkeypatch.setattr(DuckDBEngine, "run", lambda self, select: calls.append(select))
+    monkeypatch.setattr(DuckDBEngine, "run", lambda *given: calls.append(given))
     assert {n: people.plan(q, epsilon=0.5, assume_rows=600).to_dict() for n, q in QUESTIONS.items()} == plans
     assert not calls
     assert people.spent == sd.PureDP(0)

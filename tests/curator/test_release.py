@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from curator.support import QUESTIONS, S, curator
 
 import sordino as sd
+from curator.support import QUESTIONS, S, curator
 from sordino import col
 from sordino.errors import DeclarationError
 from sordino.release import Release

@@ -1,8 +1,8 @@
 """Statistics of answers: errors match the plan, intervals cover and are narrow, outputs lie on the public grid.
 
 Noise is drawn for one exact vector many times, by the mechanisms that a plan holds; one test goes through `ask` itself.
-Seeds are fixed. Each comparison allows 4.5 standard deviations of its frequency (2,000 runs, or 400 for means; a false alarm of 7e-6 each
-had the seed not been fixed); the deep runs hold the 94.5% itself (20,000 runs; false alarm 1e-3 each).
+Seeds are fixed. Each comparison allows 4.5 standard deviations of its frequency: were the seed not fixed, a false alarm
+would have a chance of 7e-6 each (2,000 runs, 400 for means). The deep runs (20,000) hold the 94.5% itself, at 1e-3 each.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from curator.support import S, curator
 
 import sordino as sd
+from curator.support import S, curator
 from sordino import col
 from sordino.curator.plan import Plan
 from sordino.estimate import Noisy, ratio_margin
@@ -109,7 +109,7 @@ def test_intervals_of_means_of_small_groups_cover(rows: int, mean: int, loss: di
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
-    table, runs = people(neighbors, loss, rows=300), 150
+    table, runs = people(neighbors, loss, rows=300), 60
     question = [sd.count("drop"), sd.sum("drop"), sd.mean("drop")]
     ages = [(i * 37) % 101 for i in range(300)]
     truth = {"count_drop": 300, "sum_drop": sum(ages), "mean_drop": sum(ages) / 300}

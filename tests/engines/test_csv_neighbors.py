@@ -6,9 +6,9 @@ import itertools
 from pathlib import Path
 
 import pytest
-from engines.support import ask, engine_of, exact, held
 
 import sordino as sd
+from engines.support import ask, engine_of, exact, held
 from sordino import col
 from sordino.errors import SourceError
 from sordino.neighbors import Neighbors
@@ -79,7 +79,7 @@ def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     rules = Csv(header=False, names=NAMES)
     before = answers(write(tmp_path / "d.csv", BASE), rules)
     for place in (0, 250, 500) if len(line) < 2_000_000 else (250,):
-        after = answers(write(tmp_path / "e.csv", BASE[:place] + [line] + BASE[place:]), rules)
+        after = answers(write(tmp_path / "e.csv", [*BASE[:place], line, *BASE[place:]]), rules)
         for asked, was, now in zip(QUESTIONS, before, after, strict=True):
             held(DOMAIN, asked, was, now, Neighbors("add_remove", None))  # type: ignore[arg-type]
     assert before[0] == [[500]]
@@ -125,7 +125,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     assert exact(write(tmp_path / "d.csv", []), DOMAIN, sd.count(), csv=Csv(header=False, names=NAMES)) == [[0]]
 
 
-@pytest.mark.parametrize("delimiter", list("\t;| #\\^\x01") + ["§"])
+@pytest.mark.parametrize("delimiter", [*"\t;| #\\^\x01§"])
 def test_delimiters(tmp_path: Path, delimiter: str) -> None:
     lines = [line.replace(b", ", delimiter.encode()) for line in BASE]
     rules = Csv(header=False, names=NAMES, delimiter=delimiter)

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from engines.support import ask, engine_of, exact
 
 import sordino as sd
+from engines.support import ask, engine_of, exact
 from sordino import col
 from sordino.queries.build import Selection
 

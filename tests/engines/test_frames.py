@@ -14,9 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines.support import exact, held
 
 import sordino as sd
+from engines.support import exact, held
 from sordino import col
 from sordino.errors import DeclarationError, SourceError
 from sordino.neighbors import Neighbors
@@ -67,7 +67,8 @@ ODD += [
 def test_one_odd_object_in_pandas_moves_no_other_row(name: str, read: str) -> None:
     domain, asked = READ[read]
     before = exact(pd.DataFrame({"x": COLUMNS[name]}), domain, asked)
-    for odd in ODD:
+    turn = list(COLUMNS).index(name) + list(READ).index(read)
+    for odd in ODD[turn % 4 :: 4]:  # each odd object meets each kind of column, and each reading
         after = exact(pd.DataFrame({"x": [*COLUMNS[name], odd]}), domain, asked)
         held(domain, asked, before, after, Neighbors("add_remove", None))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from engines.support import exact
 
 import sordino as sd
+from engines.support import exact
 from sordino import col
 from sordino.errors import DeclarationError
 from sordino.queries.build import Selection

@@ -9,9 +9,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines.support import ask, engine_of, exact, held
 
 import sordino as sd
+from engines.support import ask, engine_of, exact, held
 from sordino import col
 from sordino.neighbors import Neighbors
 from sordino.queries.build import Selection

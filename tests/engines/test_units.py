@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from engines.support import exact, held
 
 import sordino as sd
+from engines.support import exact, held
 from sordino import col
 from sordino.errors import DeclarationError
 from sordino.neighbors import Neighbors, PrivacyUnit

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queries.reference import value
 
 import sordino as sd
+from queries.reference import value
 from sordino import col
 from sordino.errors import QuestionRefused
 from sordino.queries.expr import Expr

@@ -14,13 +14,15 @@ from sordino.queries.sql import parse_sql
 DOMAIN = sd.Domain(
     {"age": sd.Integer(0, 125), "occ": sd.Category(["a", "b"]), "ok": sd.Boolean(), "id": sd.Identifier()}
 )
-WORDS = (
-    "SELECT FROM WHERE GROUP BY AS COUNT ( ) * , age occ ok id adult SUM AVG + - / % = <> < > <= AND OR NOT IN IS NULL "
-    "BETWEEN 1 2.5 1e9 'a' 'b' TRUE FALSE CLIP LEAST GREATEST ABS BIN DISTINCT HAVING ORDER LIMIT JOIN ON UNION ALL WITH "
-    "CASE WHEN THEN ELSE END CAST :: INT DATE '2000-01-01' OVER PARTITION random() ; -- /* */ \" ' $$ ? $1 [ ] { } . -> "
-    "MIN MAX EXISTS ANY FILTER QUALIFY PIVOT VALUES INTERVAL LAMBDA x: COLUMNS EXCLUDE REPLACE ROLLUP CUBE GROUPING SETS "
-    "TRY_CAST EXTRACT POSITION SUBSTRING TRIM COLLATE ESCAPE SIMILAR ILIKE GLOB \x00 \ufeff é 𝟙 0x1F 1_0 .5 5. @ # ~ ^ | & !"
-).split(" ")
+LINES = (
+    "SELECT FROM WHERE GROUP BY AS COUNT ( ) * , age occ ok id adult SUM AVG + - / % = <> < > <= AND OR NOT IN ",
+    "IS NULL BETWEEN 1 2.5 1e9 'a' 'b' TRUE FALSE CLIP LEAST GREATEST ABS BIN DISTINCT HAVING ORDER LIMIT JOIN ",
+    "ON UNION ALL WITH CASE WHEN THEN ELSE END CAST :: INT DATE '2000-01-01' OVER PARTITION random() ; -- /* ",
+    "*/ \" ' $$ ? $1 [ ] { } . -> MIN MAX EXISTS ANY FILTER QUALIFY PIVOT VALUES INTERVAL LAMBDA x: COLUMNS ",
+    "EXCLUDE REPLACE ROLLUP CUBE GROUPING SETS TRY_CAST EXTRACT POSITION SUBSTRING TRIM COLLATE ESCAPE SIMILAR ",
+    "ILIKE GLOB \x00 \ufeff é 𝟙 0x1F 1_0 .5 5. @ # ~ ^ | & !",
+)
+WORDS = [word for line in LINES for word in line.rstrip(" ").split(" ")]
 TAILS = ("SELECT COUNT(*) FROM adult WHERE ", "SELECT ", "SELECT occ, AVG(age) FROM adult GROUP BY ", "")
 
 
@@ -32,8 +34,11 @@ def held(text: str) -> None:
         assert found.identity()
         assert "\n" not in found.describe()
     except QuestionRefused as refusal:
-        assert "\n" not in str(refusal), text
-        assert len(str(refusal)) < 1000, text
+        said = str(refusal)
+    else:
+        return
+    assert "\n" not in said, text
+    assert len(said) < 1000, text
 
 
 @pytest.mark.parametrize("head", TAILS)

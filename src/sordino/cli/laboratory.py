@@ -50,7 +50,7 @@ def tell(asked: Asked, told: Told) -> None:
     """Print what is told to a person."""
     mark = asked.universe.mark
     if mark is not None:
-        gap = f"; {asked.universe.missing:,} missing cells are left out" if asked.universe.missing else ""
+        gap = f"; missing cells left out: {asked.universe.missing:,}" if asked.universe.missing else ""
         say(paint(plain(f"NOT PRIVATE: {mark}{gap}"), "red"))
     for query, change in zip(asked.queries, told.changes or (), strict=False):
         _print_change(asked, query, change)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sordino.errors import DeclarationError, SourceError, nearest
+from sordino.errors import DeclarationError
 
 __all__ = ["Values", "span_from", "table_from", "values_from"]
 
@@ -27,7 +27,10 @@ def values_from(text: str | None, column: tuple[str, Path] | None) -> Values:
     if (text is None) == (column is None):
         raise DeclarationError("state the values once: --universe 1,2,3,10,11 or --column NAME FILE")
     if column is not None:
-        return _from_file(*column)
+        from sordino.datasets.column import load_column
+
+        values, missing = load_column(*column)
+        return Values(values, f"column {column[0]} of {column[1].name}", missing)
     return Values(_numbers(text or "", "--universe"))
 
 
@@ -68,33 +71,3 @@ def _number(word: str) -> float:
         return int(word)
     except ValueError:
         return float(word)
-
-
-def _from_file(name: str, path: Path) -> Values:
-    """Read one column of numbers as a universe: NOT PRIVATE. No cell is ever in an error."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    if not path.is_file():
-        raise SourceError(f"{path}: no such file")
-    ending = path.suffix.lower()
-    if ending not in (".csv", ".parquet", ".pq"):
-        raise SourceError(f"{path} must end in .csv or .parquet")
-    try:
-        if ending == ".csv":
-            table = csv.read_csv(path)
-            names = table.column_names
-        else:
-            names = parquet.read_schema(path).names
-            table = parquet.read_table(path, columns=[name]) if name in names else None
-    except (pa.ArrowInvalid, OSError):
-        raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
-    if name not in names or table is None:
-        raise SourceError(f"{path} has no column {name!r}; {nearest(name, names)}")
-    cells = table[name]
-    if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
-        raise SourceError(f"column {name!r} of {path} holds {cells.type}; a universe is of numbers")
-    values = tuple(v if isinstance(v, int) else float(v) for v in cells.drop_null().to_pylist())
-    if not values:
-        raise SourceError(f"column {name!r} of {path} holds no numbers")
-    return Values(values, f"column {name} of {path.name}", cells.null_count)

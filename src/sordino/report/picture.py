@@ -103,10 +103,11 @@ def _html(picture: Picture) -> bytes:
     """Return one page; its policy forbids the browser to load anything, and the menu has no link to an editor abroad."""
     import vl_convert
 
-    spec = _in_script(json.dumps(picture.spec(), ensure_ascii=True, allow_nan=False))
-    options = '{renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}}'
-    script = vl_convert.javascript_bundle(f'vegaEmbed("#picture", {spec}, {options});', vl_version=_version())
-    return _PAGE.format(policy=_POLICY, title=html.escape(picture.title), script=_in_script(script)).encode()
+    spec = json.dumps(picture.spec(), allow_nan=False).replace("<", "\\u003c")  # so that no word can end the script
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
+    if "</script" in bundle.lower():
+        raise DeclarationError("the installed vl-convert has scripts that no page can hold; save as .svg or .png")
+    return _PAGE.format(policy=_POLICY, title=html.escape(picture.title), bundle=bundle, spec=spec).encode()
 
 
 _WRITERS: dict[str, Callable[[Picture], bytes]] = {".svg": _svg, ".png": _png, ".html": _html, ".json": _json}
@@ -122,16 +123,15 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <div id="picture"></div>
 <script type="module">
-{script}
+{bundle}
+</script>
+<script type="module">
+const actions = {{export: true, source: false, compiled: false, editor: false}};
+vegaEmbed("#picture", {spec}, {{renderer: "svg", actions}});
 </script>
 </body>
 </html>
 """
-
-
-def _in_script(text: str) -> str:
-    """Return script text in which no word can end the script element."""
-    return text.replace("</", "<\\/").replace("<!--", "<\\!--")
 
 
 def _version() -> str:

@@ -89,7 +89,7 @@ def worlds_of(
 
     >>> found = worlds_of([1, 2, 3], size=2, query="max", relation="replace", pairs=[(1, 1)], answer=max)
     >>> [(w.table, w.local) for w in found.rows], found.value
-    ([((1, 2), 1), ((1, 3), 1), ((2, 3), 0)], 1)
+    ([((1, 2), 1), ((1, 3), 1), ((2, 3), 1)], 1)
     """
     whole = tuple(sorted(universe))
     known: dict[Table, float] = {}

@@ -51,6 +51,9 @@ class _Found:
 def _monotone(inside: Floats, outside: Floats, statistic: Statistic, moves: Moves) -> _Found:
     best = _Found()
     n, rest = inside.size, outside.size
+    if statistic.kind == "mean":  # an offset moves no difference of means, but would cost digits in running sums
+        centre = inside.mean()
+        inside, outside = inside - centre, outside - centre
     now = statistic.of(inside)
     below, above = np.append(0.0, np.cumsum(inside)), np.append(0.0, np.cumsum(outside))
     for removed, added in moves.pairs:
@@ -106,11 +109,11 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
             place = int(scores.argmax())
             if scores[place] > best.score:
                 best = _Found(float(scores[place]), place, place + removed, False, first, last, False)
-        come, come_squares = other.windows(added)
+        window, window_squares = other.windows(added)
         for low in range(removed + 1):  # the smallest variance: ends leave, a window comes
             high = n - (removed - low)
             stay, stay_squares = mine.sums[high] - mine.sums[low], mine.squares[high] - mine.squares[low]
-            scores = scored(stay + come, stay_squares + come_squares, size, -1)
+            scores = scored(stay + window, stay_squares + window_squares, size, -1)
             place = int(scores.argmax())
             if scores[place] > best.score:
                 best = _Found(float(scores[place]), low, high, True, place, place + added, True)

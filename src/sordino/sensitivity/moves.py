@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,8 +83,9 @@ def _most(direction: str, *, size: int, outside: int) -> int:
 
 
 def _distance(distance: Any, *, argument: str) -> int:
-    if isinstance(distance, bool) or not isinstance(distance, int):
+    if isinstance(distance, bool) or not hasattr(distance, "__index__"):
         raise DeclarationError(f"{argument} must be a whole number of moves, not {type(distance).__name__}")
-    if distance < 1:
-        raise DeclarationError(f"{argument} must be at least 1, not {distance}")
-    return distance
+    whole = operator.index(distance)
+    if whole < 1:
+        raise DeclarationError(f"{argument} must be at least 1, not {whole}")
+    return whole

@@ -34,7 +34,7 @@ def sensitivity_profile(
     neighbor has no answer.
 
     >>> sensitivity_profile([1, 2, 3, 10, 11], [1, 3, 10], queries=["median"], distances=[1]).column("value").to_pylist()
-    [4.5, 8.0, 4.5, 7.0]
+    [4.5, 8.0, 3.5, 7.0]
     """
     import pyarrow as pa
 

@@ -39,6 +39,7 @@ from sordino.sensitivity.universe import Floats, Places
 __all__ = ["Extreme", "farthest_spread"]
 
 _CELLS = 1_000_000_000  # of the sweep over two free sizes; past it the bound of the rest is the answer
+_ROUNDING = 1e-10  # of running sums, relative; a bound that is no farther off is attained
 _Size = Any  # an int, or an array of sizes that broadcasts with the others
 _Layout = list[tuple[str, _Size]]  # blocks in sorted order: A, B, C or F, and how many records
 
@@ -70,7 +71,7 @@ def farthest_spread(universe: Floats, statistic: Statistic, moves: Moves) -> Ext
             best = (search.best, search.layout, swapped)
     tight, loose = _places(best[1], "CA"), _places(best[1], "CB")
     first, second = (loose, tight) if best[2] else (tight, loose)
-    return Extreme(first, second, bound if bound > best[0] else -np.inf)
+    return Extreme(first, second, bound * (1 + _ROUNDING) if bound > best[0] * (1 + _ROUNDING) else -np.inf)
 
 
 def _places(layout: _Layout, labels: str) -> Places:
@@ -144,11 +145,11 @@ class _Search:
         """Yield the orders with all of F below C; B may fill the gaps that leave A, C and F in their windows."""
         a, b, c, f = self.inner, self.outer, self.common, self.free
         x, s = np.arange(f + 1), np.arange(c + 1)
-        for b1 in range(b + 1):
-            for b2 in range(b - b1 + 1):
-                b3 = b - b1 - b2
-                yield [("B", b1), ("F", x), ("A", a), ("F", f - x), ("B", b2), ("C", c), ("B", b3)]
-                yield [("B", b1), ("F", f), ("B", b2), ("C", s), ("A", a), ("C", c - s), ("B", b3)]
+        for low in range(b + 1):
+            for middle in range(b - low + 1):
+                high = b - low - middle
+                yield [("B", low), ("F", x), ("A", a), ("F", f - x), ("B", middle), ("C", c), ("B", high)]
+                yield [("B", low), ("F", f), ("B", middle), ("C", s), ("A", a), ("C", c - s), ("B", high)]
         b1, b2, b3 = (part.ravel() for part in np.meshgrid(*[np.arange(b + 1)] * 3, indexing="ij"))
         some = b1 + b2 + b3 <= b
         b1, b2, b3 = b1[some], b2[some], b3[some]

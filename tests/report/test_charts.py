@@ -1,0 +1,246 @@
+"""Pictures: what is drawn, what the title says, and that no file reaches for the network. Releases are made by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.estimate import Bare, Noisy, Ratio
+from sordino.loss import PureDP
+from sordino.noise.laws import DiscreteLaplace
+from sordino.release import Key, Output, Release
+from sordino.report.charts import plot
+from sordino.report.picture import save
+from sordino.report.worlds import worlds_of
+
+LAW = DiscreteLaplace(Fraction(3))
+ONE = Fraction(1)
+JOBS = ("Cook", "Nurse", None)
+
+
+def release(outputs: list[Output], keys: tuple[Key, ...] = (Key("job", JOBS),), *, private: bool = True) -> Release:
+    half = PureDP("0.5")
+    return Release(
+        question="the number of rows, for each job",
+        keys=keys,
+        outputs=tuple(outputs),
+        cost=half,
+        spent=half,
+        remaining=half,
+        event=LaplaceEvent("0.5"),
+        neighbors="add_remove",
+        privacy_unit="one row",
+        declaration="d",
+        charge="c-0001",
+        table_name="people",
+        time="2026-01-01T00:00:00Z",
+        private=private,
+    )
+
+
+def counts(*steps: int) -> Output:
+    return Output("n", Noisy(steps, ONE, LAW, least=0), "discrete Laplace")
+
+
+def means(*steps: int) -> Output:
+    top, bottom = Noisy(tuple(5 * s for s in steps), ONE, LAW), Noisy(steps, ONE, LAW)
+    return Output("age", Ratio(top, bottom, 40, 0, 90), "ratio")
+
+
+def profile(*, exact: bool = True, scale: float = 1, column: str | None = None, mark: str | None = None) -> pa.Table:
+    rows = [
+        {
+            "query": query,
+            "distance": k,
+            "scope": scope,
+            "relation": relation,
+            "value": k * (scale if query == "sum" else 1.0),
+            "exact": exact or query == "sum",
+        }
+        for query in ("sum", "std")
+        for scope in ("global", "local")
+        for relation in ("add_remove", "replace")
+        for k in (1, 2)
+    ]
+    if column is not None:
+        rows = [{**row, "column": name} for name in (column, "other") for row in rows]
+    return pa.Table.from_pylist(rows).replace_schema_metadata(None if mark is None else {"sordino": mark})
+
+
+def svg(thing: object) -> str:
+    bundle = plot(thing)._repr_mimebundle_()
+    assert set(bundle) == {"image/svg+xml", "text/plain"}
+    return bundle["image/svg+xml"]
+
+
+def marks(text: str, role: str) -> int:
+    """Count the shapes that a mark drew, by the description of Vega's SVG renderer."""
+    groups = re.findall(rf'<g class="{role} role-mark[^>]*[^/>]>(.*?)</g>', text, flags=re.S)
+    return sum(group.count("<path") + group.count("<line") for group in groups)
+
+
+def test_groups_are_bars_with_intervals() -> None:
+    text = svg(release([counts(120, 80, -2)]))
+    assert marks(text, "mark-rect") == 3 + 2 * 3  # bars, and the two caps of each interval
+    assert marks(text, "mark-rule") == 3
+    for word in (
+        "the number of rows, for each job",
+        "Nurse",
+        "(missing)",
+        "95% intervals",
+        "cost epsilon 0.5",
+        "c-0001",
+    ):
+        assert word in text
+
+
+def test_means_are_points_beside_counts() -> None:
+    picture = plot(release([counts(120, 80, 40), means(120, 80, 1)]), confidence=0.9)
+    left, right = picture.spec()["hconcat"]
+    assert [left["layer"][0]["mark"]["type"], right["layer"][0]["mark"]["type"]] == ["bar", "point"]
+    assert "90% intervals" in json.dumps(picture.spec())
+
+
+def test_what_has_no_interval_or_no_value_says_so() -> None:
+    made = release([Output("m", Bare((7, None, 9), ONE), "smooth sensitivity")])
+    text = svg(made)
+    assert marks(text, "mark-rule") == 0
+    assert "no interval is stated" in text
+    assert "no value where a test failed" in text
+    assert "intervals, each by itself" not in text
+
+
+def test_a_number_is_a_point() -> None:
+    text = svg(release([means(500)], keys=()))
+    assert marks(text, "mark-symbol") == 1
+    assert marks(text, "mark-rule") == 1
+
+
+def test_a_second_key_has_colors_and_many_rows_are_cut() -> None:
+    two = (Key("job", ("Cook", "Cook", "Nurse", "Nurse")), Key("sex", ("F", "M", "F", "M")))
+    spec = plot(release([counts(1, 2, 3, 4)], two)).spec()
+    assert spec["layer"][0]["encoding"]["color"]["title"] == "sex"
+    assert "yOffset" in spec["layer"][0]["encoding"]
+    many = release([counts(*range(300))], (Key("age", tuple(range(300))),))
+    assert "the first 200 of 300 rows" in json.dumps(plot(many).spec())
+    same = release([counts(1, 2, 3)], (Key("job", ("(missing)", None, "Cook")),))
+    assert "(missing) (2)" in svg(same)
+
+
+def test_seeded_noise_is_marked() -> None:
+    picture = plot(release([counts(1, 2, 3)], private=False))
+    assert picture.title.startswith("NOT PRIVATE (its noise was seeded): ")
+    assert "NOT PRIVATE" in svg(release([counts(1, 2, 3)], private=False))
+    assert "NOT PRIVATE" not in svg(release([counts(1, 2, 3)]))
+
+
+def test_a_profile_has_panels() -> None:
+    text = svg(profile(exact=False))
+    for word in ("add/remove (unbounded)", "replace (bounded)", "global: any", "local: this", "std", "a bound"):
+        assert word in text
+    assert text.count(">distance k<") == 4
+    assert "hollow" not in svg(profile())
+    assert "log scale" not in svg(profile())
+    assert "log scale" in svg(profile(scale=1000))
+
+
+def test_a_profile_of_columns_has_a_row_each() -> None:
+    text = svg(profile(column="days"))
+    assert text.count(">distance k<") == 8
+    assert "days" in text
+    assert "global, replace (bounded)" in text
+
+
+def test_a_profile_from_a_file_is_marked() -> None:
+    picture = plot(profile(mark="NOT PRIVATE: column age of p.csv"))
+    assert picture.title == "NOT PRIVATE (column age of p.csv): Sensitivity against distance"
+    assert plot(profile(mark="{}"), title="Ages").title == "Ages"
+
+
+def test_a_profile_with_gaps() -> None:
+    rows = profile().to_pylist()
+    rows[0]["value"], rows[-1]["value"] = None, float("inf")
+    assert "not drawn, as unbounded or not known: std, sum" in svg(pa.Table.from_pylist(rows))
+    with pytest.raises(DeclarationError, match="no finite value"):
+        plot(pa.Table.from_pylist([{**row, "value": None} for row in rows]))
+
+
+def test_worlds_are_bars_that_end_at_the_global_line() -> None:
+    found = worlds_of([1, 2, 3], size=2, query="max", relation="replace", pairs=[(1, 1)], answer=max, mark="a column")
+    text = svg(found)
+    assert marks(text, "mark-rect") == 3
+    assert marks(text, "mark-rule") == 1
+    assert "NOT PRIVATE (a column)" in text
+
+
+def test_files(tmp_path: Path) -> None:
+    picture = plot(release([counts(1, 2, 3)]), title='</script><script src="x">')
+    for ending in ("svg", "png", "html", "json"):
+        picture.save(tmp_path / f"p.{ending}")
+    assert (tmp_path / "p.svg").read_text().startswith("<svg")
+    png = (tmp_path / "p.png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert len(png) > 5_000
+    assert json.loads((tmp_path / "p.json").read_text())["$schema"].endswith(".json")
+
+
+def test_a_page_loads_nothing(tmp_path: Path) -> None:
+    made = release([counts(1, 2, 3)], (Key("job", ("</script><img src=http://x.test>", "<!--", "c")),))
+    plot(made, title="</title><script src='http://x.test'>").save(tmp_path / "p.html")
+    head, bundle, drawn, tail = parts_of(tmp_path / "p.html")
+    script = bundle + drawn
+    assert "vegaEmbed(" in drawn
+    assert re.search(r"window\.vegaEmbed\s*=", bundle)
+    assert "default-src 'none'" in head
+    assert "<" not in drawn
+    assert tail.split() == ["</body>", "</html>"]
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)\s*=", head, flags=re.I)
+    assert not re.search(r"\b(import|from)\s*[\"']https?:", script)
+
+
+def parts_of(path: Path) -> list[str]:
+    """Return what stands before, in and after the two scripts of a page, as a browser takes them apart."""
+    head, first, second = path.read_text().split('<script type="module">')
+    bundle, between = first.split("</script>")
+    assert not between.strip()
+    drawn, tail = second.split("</script>")
+    return [head, bundle, drawn, tail]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to read the page's scripts")
+def test_the_scripts_of_a_page_are_whole(tmp_path: Path) -> None:
+    made = release([counts(120, 80, 40)], (Key("job", ("</script>", "<!--", "Cook")),))
+    plot(made).save(tmp_path / "p.html")
+    _, bundle, drawn, _ = parts_of(tmp_path / "p.html")
+    (tmp_path / "page.mjs").write_text(bundle + drawn)
+    done = subprocess.run(
+        ["node", "--check", str(tmp_path / "page.mjs")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-300:]
+
+
+def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = plot(release([counts(1, 2, 3)]))
+    with pytest.raises(DeclarationError, match=r"\.svg, \.png, \.html, \.json"):
+        save(picture, tmp_path / "p.gif")
+    with pytest.raises(DeclarationError, match="cannot be written"):
+        save(picture, tmp_path / "missing" / "p.svg")
+    with pytest.raises(DeclarationError, match="not int"):
+        plot(3)
+    with pytest.raises(DeclarationError, match="lacks the column 'distance'"):
+        plot(pa.table({"query": ["sum"]}))
+    with pytest.raises(DeclarationError, match="confidence"):
+        plot(release([counts(1, 2, 3)]), confidence=2)
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(DeclarationError, match=r"pip install 'sordino\[plots\]'"):
+        plot(release([counts(1, 2, 3)]))
