@@ -128,8 +128,8 @@ def declared(name: str) -> dict[str, tuple[Any, list[Any]]]:
         "codes": (sd.Category([1, 2, 0], missing=sd.Fill(2)), [S.group_by(name).agg(sd.count()), sd.count(name)]),
         "truth": (
             sd.Boolean(missing="keep"),
-            [S.group_by(name).agg(sd.count()), S.where(x & ~(x != True)).agg(sd.count())],
-        ),  # noqa: E712
+            [S.group_by(name).agg(sd.count()), S.where(x & ~(x != True)).agg(sd.count())],  # noqa: E712
+        ),
         "day": (
             sd.Date("1990-01-01", "2010-01-01"),
             [S.where(datetime.date(2000, 1, 1) < x).agg(sd.count()), sd.count(name)],

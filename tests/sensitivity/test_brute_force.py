@@ -100,7 +100,7 @@ def close(query: str, cell: dict[str, Any], value: float) -> Any:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=250, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
@@ -111,7 +111,7 @@ def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
             assert found.value == close(query, cell, oracle(query, cell, local=local))
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, database=None)
+@settings(max_examples=600, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_variance_equals_brute_force(cell: dict[str, Any]) -> None:
     for local in (False, True):

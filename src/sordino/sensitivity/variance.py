@@ -38,8 +38,9 @@ from sordino.sensitivity.universe import Floats, Places
 
 __all__ = ["Extreme", "farthest_spread"]
 
-_CELLS = 1_000_000_000  # of the sweep over two free sizes; past it the bound of the rest is the answer
-_ROUNDING = 1e-10  # of running sums, relative; a bound that is no farther off is attained
+_CELLS = 1_000_000_000  # of all sweeps over two free sizes; past it the bound of the rest is the answer
+_BATCH = 50_000  # cells of a sweep at a time
+_ROUNDING = 1e-10  # of running sums, relative: a bound that is no higher than this is attained
 _Size = Any  # an int, or an array of sizes that broadcasts with the others
 _Layout = list[tuple[str, _Size]]  # blocks in sorted order: A, B, C or F, and how many records
 
@@ -84,13 +85,13 @@ def _places(layout: _Layout, labels: str) -> Places:
 
 
 class _Sums:
-    """Running sums of the sorted, centred universe and of its squares."""
+    """Running sums of the sorted, centred universe and of its squares; `swept` counts the cells of all sweeps over it."""
 
-    __slots__ = ("size", "squares", "sums")
+    __slots__ = ("size", "squares", "sums", "swept")
 
     def __init__(self, universe: Floats) -> None:
         centred = universe - universe.mean()
-        self.size = universe.size
+        self.size, self.swept = universe.size, 0
         self.sums = np.append(0.0, np.cumsum(centred))
         self.squares = np.append(0.0, np.cumsum(centred * centred))
 
@@ -243,7 +244,7 @@ class _Search:
         outer = self._spread(first["C"] + first["B"], second["C"] + second["B"], self.common + self.outer)
         inner = self._spread(first["C"] + first["A"], second["C"] + second["A"], self.common + self.inner)
         gain = outer - inner
-        place = int(gain.argmax())
+        place = np.unravel_index(int(gain.argmax()), gain.shape)
         if gain[place] > self.best:
             self.best = float(gain[place])
             self.layout = [(label, int(np.broadcast_to(size, gain.shape)[place])) for label, size in layout]
@@ -274,53 +275,60 @@ class _Search:
 
     def _sweep(self) -> None:
         """Branch over C and B, most promising first, and over the places of A inside F while they may still gain."""
-        done = 0
-        for bound, lowest, place in self._branches():
-            if bound <= max(self.best, self.floor):
+        bounds, lowest, places = self._branches()
+        rows = max(1, _BATCH // (self.free + 1))
+        for first in range(0, bounds.size, rows):
+            if bounds[first] <= self._bar():
                 return
-            done += self.free + 1
-            if done > _CELLS:
-                self.bound = bound
+            self.sums.swept += rows * (self.free + 1)
+            if self.sums.swept > _CELLS:
+                self.bound = float(bounds[first])
                 return
-            for layout in self._split(lowest, place):
+            batch = slice(first, first + rows)
+            for layout in self._split(lowest[batch, None], places[batch, None]):
                 self._try(layout)
 
-    def _split(self, lowest: int, place: int) -> Iterator[_Layout]:
-        """Yield, for B and C given, the layouts with A anywhere in F."""
+    def _bar(self) -> float:
+        known = max(self.best, self.floor)
+        return known + _ROUNDING * abs(known)
+
+    def _split(self, lowest: NDArray[Any], place: NDArray[Any]) -> Iterator[_Layout]:
+        """Yield, for B and C given (one row each), the layouts with A anywhere in F."""
         a, c, f = self.inner, self.common, self.free
-        below, above = ("B", lowest), ("B", self.outer - lowest)
+        below, above, x = ("B", lowest), ("B", self.outer - lowest), np.arange(f + 1)[None, :]
         if self.inner > self.outer:
-            x = np.arange(f + 1)
             yield [below, ("C", place), ("F", x), ("A", a), ("F", f - x), ("C", c - place), above]
             return
-        if place <= f:
-            x = np.arange(f - place + 1)
-            yield [below, ("F", place), ("C", c), ("F", x), ("A", a), ("F", f - place - x), above]
-        if place >= a:
-            x = np.arange(place - a + 1)
-            yield [below, ("F", x), ("A", a), ("F", place - a - x), ("C", c), ("F", f + a - place), above]
+        low, here = lowest[place[:, 0] <= f], place[place[:, 0] <= f]
+        if here.size:
+            x1 = np.minimum(x, f - here)
+            below, above = ("B", low), ("B", self.outer - low)
+            yield [below, ("F", here), ("C", c), ("F", x1), ("A", a), ("F", f - here - x1), above]
+        low, here = lowest[place[:, 0] >= a], place[place[:, 0] >= a]
+        if here.size:
+            x1 = np.minimum(x, here - a)
+            below, above = ("B", low), ("B", self.outer - low)
+            yield [below, ("F", x1), ("A", a), ("F", here - a - x1), ("C", c), ("F", f + a - here), above]
 
-    def _branches(self) -> list[tuple[float, int, int]]:
-        """Return (bound, records of B below, place of C) with the bound high enough, highest first."""
+    def _branches(self) -> tuple[Floats, NDArray[Any], NDArray[Any]]:
+        """Return bounds, the records of B below and the place of C, where the bound is high enough, highest first."""
         sums, squares, a, c = self.sums.sums, self.sums.squares, self.inner, self.common
         stop = sums.size - a
         window = (squares[a:] - squares[:stop]) - (sums[a:] - sums[:stop]) ** 2 / a
         least = max(float(window.min()), 0.0)
-        found: list[tuple[float, int, int]] = []
-        for lowest in range(self.outer + 1):
-            highest = self.sums.size - (self.outer - lowest)
-            if self.inner > self.outer:  # C around F and A
-                p = np.arange(c + 1)
-                first = sums[lowest + p] - sums[lowest] + sums[highest] - sums[highest - c + p]
-                second = squares[lowest + p] - squares[lowest] + squares[highest] - squares[highest - c + p]
-            else:  # C a window
-                p = lowest + np.arange(self.free + a + 1)
-                first, second = sums[p + c] - sums[p], squares[p + c] - squares[p]
-            ends = sums[lowest] + sums[-1] - sums[highest]
-            end_squares = squares[lowest] + squares[-1] - squares[highest]
-            inner = self._answer(np.maximum(second - first * first / c, 0.0) + least, c + a)
-            bounds = self._spread(first + ends, second + end_squares, c + self.outer) - inner
-            bounds = bounds + 1e-12 * np.abs(bounds)
-            keep = np.flatnonzero(bounds > max(self.best, self.floor))
-            found += [(float(bounds[i]), lowest, int(i)) for i in keep]
-        return sorted(found, reverse=True)
+        p = np.arange((c if self.inner > self.outer else self.free + a) + 1)[None, :]
+        lowest = np.arange(self.outer + 1)[:, None]
+        highest = self.sums.size - (self.outer - lowest)
+        if self.inner > self.outer:  # C around F and A
+            first = sums[lowest + p] - sums[lowest] + sums[highest] - sums[highest - c + p]
+            second = squares[lowest + p] - squares[lowest] + squares[highest] - squares[highest - c + p]
+        else:  # C a window
+            first = sums[lowest + p + c] - sums[lowest + p]
+            second = squares[lowest + p + c] - squares[lowest + p]
+        ends = sums[lowest] + sums[-1] - sums[highest]
+        end_squares = squares[lowest] + squares[-1] - squares[highest]
+        inner = self._answer(np.maximum(second - first * first / c, 0.0) + least, c + a)
+        bounds = self._spread(first + ends, second + end_squares, c + self.outer) - inner
+        row, column = np.nonzero(bounds > self._bar())
+        order = np.argsort(-bounds[row, column], kind="stable")
+        return bounds[row, column][order], row[order], column[order]

@@ -1,0 +1,128 @@
+"""How wrong an answer would be at an epsilon, and the least epsilon (or the fewest rows) for an error that is asked for.
+
+It may not know data, engines or curators: everything here follows from the question, the declared domain and the
+neighbor relation, with the same mechanisms and shares of epsilon that a question is answered with.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sordino.domain import Domain
+from sordino.errors import DeclarationError
+from sordino.loss import Number, PureDP, exact
+from sordino.mechanisms.cheapest import cheapest
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.build import as_aggregation
+from sordino.queries.sql import SqlText, parse_sql, table_of
+from sordino.queries.sums import Mean
+from sordino.risk.figures import amount, chance
+
+__all__ = ["Precision", "precision_of"]
+
+_LEAST, _MOST = Fraction(1, 10**12), Fraction(10**6)  # the epsilons that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Hold one aggregate over a declared domain, and what epsilon makes of its error at `confidence`.
+
+    Pure epsilon under `neighbors`; errors in the question's unit, each value by itself. A mean's error is the most for
+    any mean within the bounds.
+    """
+
+    question: Aggregation
+    domain: Domain
+    neighbors: Neighbors
+    confidence: float
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the error depends on the number of rows: that of a mean does."""
+        return isinstance(self.question.aggregates[0], Mean)
+
+    def error(self, epsilon: Number, *, rows: int | None = None) -> float:
+        """Return the error not exceeded with probability `confidence`; of a mean of `rows` rows (None: times the rows).
+
+        >>> from sordino.domain import Integer
+        >>> from sordino.queries.build import count
+        >>> adult = Domain({"age": Integer(0, 125)})
+        >>> precision_of(count(), domain=adult, neighbors=Neighbors("add_remove", None), confidence=0.95).error(0.1)
+        30
+        """
+        found = resolve(self.question, self.domain)
+        moved = [found.sensitivity(p, self.neighbors) for p in found.parts[0]]
+        busy = sum(1 for s in moved if s.l1)
+        sized: list[tuple[Sensitivity, Fraction]] = [
+            (s.scaled(1 / p.unit), Fraction(1, busy) if s.l1 else Fraction(0))
+            for s, p in zip(moved, found.parts[0], strict=True)
+        ]
+        mechanisms, _ = cheapest(sized, PureDP(exact(epsilon, name="epsilon")))
+        laws = [m.law for m in mechanisms]
+        return self.question.aggregates[0].expected(self.domain, laws, self.confidence, rows, None)
+
+    def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
+        """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.
+
+        The inverse of `error`, which falls as epsilon grows, by bisection to 1e-10 relative. Raises DeclarationError
+        where a mean has no `rows`, and where no epsilon up to 10^6 is enough, with the least error that can be had.
+        """
+        limit = amount(error, name="error")
+        if rows is None and self.needs_rows:
+            raise DeclarationError("the error of a mean depends on the number of rows: give n, a public guess at it")
+        if self.error(_LEAST, rows=rows) <= limit:
+            return 0.0
+        if (best := self.error(_MOST, rows=rows)) > limit:
+            raise DeclarationError(
+                f"no epsilon up to 10^6 makes the error at most {limit:g}; the nearest that works is {best:g}"
+            )
+        low, high = float(_LEAST), float(_MOST)
+        while high > low * (1 + 1e-10):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self.error(middle, rows=rows) <= limit else (middle, high)
+        return high
+
+    def rows_for(self, error: Number, *, epsilon: Number) -> int | None:
+        """Return the fewest rows at which a mean's error is within `error` at `epsilon`; None where rows do not matter.
+
+        The error of a mean is its error times the rows, which epsilon alone decides, over the rows.
+        """
+        if not self.needs_rows:
+            return None
+        limit = amount(error, name="error")
+        found = max(1, math.ceil(self.error(epsilon) / limit))
+        while found > 1 and self.error(epsilon, rows=found - 1) <= limit:
+            found -= 1
+        while self.error(epsilon, rows=found) > limit:
+            found += 1
+        return found
+
+    def describe(self) -> str:
+        """Return the question with its confidence in words."""
+        return f"{self.question.describe()}, at {self.confidence:.6g} confidence"
+
+
+def precision_of(query: object, *, domain: Domain, neighbors: Neighbors, confidence: Number) -> Precision:
+    """Return the Precision of a question: an aggregate, a question, or SQL text.
+
+    Raises DeclarationError unless it has one aggregate (each epsilon has one error), QuestionRefused where the question
+    has no private answer over `domain`.
+    """
+    if not isinstance(domain, Domain):
+        raise DeclarationError('domain must be a Domain, such as Domain({"age": Integer(0, 125)})')
+    likely = chance(confidence, name="confidence")
+    if isinstance(query, str):
+        query = SqlText(query)
+    if isinstance(query, SqlText):
+        question = parse_sql(query.text, table=table_of(query.text), columns=tuple(domain))
+    else:
+        question = as_aggregation(query)
+    resolve(question, domain)
+    if len(question.aggregates) != 1:
+        raise DeclarationError(
+            f"an accuracy is asked of one aggregate, not of {len(question.aggregates)}: state one accuracy for each"
+        )
+    return Precision(question, domain, neighbors, likely)

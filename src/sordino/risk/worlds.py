@@ -1,0 +1,452 @@
+"""The possible worlds of an attacker who knows everyone but not who is in the release, and what an answer tells them.
+
+It turns epsilon into the chance that the release is named, and back. It may not know engines, ledgers or real tables:
+the universe, the size and the prior are public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+from sordino.noise.rng import Rng
+from sordino.risk.counting import ENTRIES, Answers, lattice_from, listing, tables_of, tally
+from sordino.risk.posterior import PAIRWISE, least_sum, least_sum_at, rising_root, softmax
+from sordino.sensitivity import global_sensitivity
+from sordino.sensitivity.statistic import statistic_from
+from sordino.sensitivity.universe import Floats, size_in
+
+__all__ = ["InfeasibleRisk", "Simulation", "Worlds"]
+
+_RARE = 16  # so few answers are summed one by one
+_FLAT = 800.0  # exp(-800) is 0: past it a larger epsilon separates nothing more
+
+
+class InfeasibleRisk(DeclarationError):
+    """Say that no epsilon keeps the risk so low: the prior alone is as large. `smallest` is the least that is feasible."""
+
+    def __init__(self, message: str, *, smallest: float) -> None:
+        super().__init__(message)
+        self.smallest = smallest
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Hold what an attacker achieved: the share of `runs` where the top world was the true one, beside what bounds it."""
+
+    runs: int
+    share: float
+    risk: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Hold the distinct answers in ascending order, the log weight of their worlds, and that of the heaviest of them."""
+
+    values: Floats
+    offsets: Floats
+    log_weights: Floats
+    log_tops: Floats
+
+
+class Worlds:
+    """Weigh every release of `size` records out of a public universe, one value a person, after a noisy answer.
+
+    The answer is f(release) + Laplace noise of scale Df/epsilon, Df the global sensitivity of the query among tables of
+    `size` records under add_remove at distance 1 (by additions alone where one record fewer has no answer). A world is
+    one of the C(N, m) choices of people: equal values stay distinct worlds. `query` is count, sum, mean, median, var,
+    std, quantile:q, min or max; `prior` holds one probability a world, in the order of itertools.combinations (uniform
+    without it). Raises DeclarationError for a size out of range, values that are not finite, and a bad prior.
+
+    Source: Lee & Clifton 2011, How Much Is Enough? Choosing epsilon for Differential Privacy.
+
+    >>> w = Worlds([1, 2, 3, 10], size=3, query="mean")
+    >>> round(w.risk(epsilon=0.5), 10), round(w.epsilon_for(risk=1 / 3), 10)
+    (0.347697146, 0.4317201196)
+    """
+
+    def __init__(
+        self, universe: Iterable[Any], *, size: int, query: str, prior: Sequence[float] | None = None
+    ) -> None:
+        """Check and store; the worlds are counted when they are first needed."""
+        self._floats, numbers, denominator = lattice_from(universe)
+        self.size = size_in(size, self._floats)
+        self.query = query
+        self._answers = Answers(numbers, denominator, statistic_from(query, ddof=0), self.size)
+        self._prior = None if prior is None else self._checked_prior(prior)
+
+    @property
+    def count(self) -> int:
+        """The exact number of worlds, C(N, m)."""
+        return self._answers.worlds
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Df: the most that one record added or removed moves the answer of a table of `size` records."""
+        least, people = self._answers.statistic.least, len(self._floats)
+        direction = "add" if self.size == least < people else "either"
+        if self.size == least == people:
+            return 0.0
+        return global_sensitivity(
+            self.query, self._floats, size=self.size, neighbors="add_remove", exactly=1, direction=direction
+        ).value
+
+    @cached_property
+    def spread(self) -> float:
+        """Dv: the largest distance of the answers of two worlds, over all pairs."""
+        low, high = self._answers.extremes()
+        ends = self._answers.values(np.array([low, high], dtype=object))
+        return float(ends[1] - ends[0]) if self._answers.kind == "std" else (high - low) / self._answers.unit
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether `risk` and `epsilon_for` are exact; False where worlds are too many and both are the bound."""
+        return self._groups is not None
+
+    @property
+    def worlds(self) -> tuple[tuple[float, ...], ...]:
+        """The tables, in the order of itertools.combinations; DeclarationError where they are too many to list."""
+        self._listable()
+        values = np.array([x / self._answers.denominator for x in self._answers.numbers])
+        return tuple(tuple(row) for row in values[tables_of(values.size, self.size)].tolist())
+
+    @cached_property
+    def answers(self) -> Floats:
+        """The exact answer of each world, in the order of itertools.combinations: public, as the universe is."""
+        return self._answers.values(self._keys)
+
+    @cached_property
+    def prior(self) -> Floats:
+        """The prior probability of each world, in the order of itertools.combinations."""
+        if self._prior is not None:
+            return self._prior
+        self._listable()
+        return np.full(self.count, 1 / self.count)
+
+    def posterior(self, *, output: float, epsilon: float) -> Floats:
+        """Return the probability of each world once `output` is seen, in the order of itertools.combinations.
+
+        posterior_w = prior_w exp(-epsilon |output - f_w| / Df) / (the same, summed over all worlds). DeclarationError
+        where the worlds are too many to list. Source: Lee & Clifton 2011, section 4.
+
+        >>> Worlds([1, 2, 3, 4], size=3, query="mean").posterior(output=2.20131, epsilon=2.0).round(6).tolist()
+        [0.338988, 0.400316, 0.179873, 0.080822]
+        """
+        distances = np.abs(self.answers - _number(output, "output"))
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.prior) - self._rate(_epsilon(epsilon)) * (distances - distances.min())
+        return softmax(logs)
+
+    def posterior_gain(self, *, output: float, epsilon: float) -> float:
+        """Return the largest posterior - prior over the worlds once `output` is seen: the paper's "confidence".
+
+        >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").posterior_gain(output=2.20131, epsilon=2.0), 10)
+        0.1503158008
+        """
+        return float((self.posterior(output=output, epsilon=epsilon) - self.prior).max())
+
+    def risk(self, *, epsilon: float) -> float:
+        """Return the largest posterior that any output can give any world.
+
+        max_i 1 / sum_j (p_j / p_i) exp(-epsilon |f_i - f_j| / Df), attained at output = f_i. Exact if `exact` is True,
+        else `risk_bound`. Source: Lee & Clifton 2011, section 5 (its tight bound, over all worlds).
+
+        >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").risk(epsilon=0.5), 10)
+        0.3291788293
+        """
+        epsilon = _epsilon(epsilon)
+        if self._groups is None or self._told_nothing:
+            return self.risk_bound(epsilon=epsilon)
+        return min(1.0, max(float(self._largest_prior), math.exp(-self._surprise(epsilon))))
+
+    def risk_bound(self, *, epsilon: float) -> float:
+        """Return 1 / (1 + (1 - p)/p exp(-epsilon Dv / Df)), p the largest prior: never below `risk`; any number of worlds.
+
+        Uniform prior: (1 - p)/p is W - 1. Source: Lee & Clifton 2011, section 5 (its upper bound).
+
+        >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").risk_bound(epsilon=2.0), 10)
+        0.7860684399
+        """
+        epsilon, largest = _epsilon(epsilon), self._largest_prior
+        if self._told_nothing or largest == 1:
+            return float(largest)
+        gained = self._rate(epsilon) * self.spread - _log(1 / largest - 1)
+        return 1 / (1 + math.exp(-gained)) if gained > -700 else math.exp(gained)
+
+    def epsilon_for(self, *, risk: float) -> float:
+        """Return the largest epsilon whose `risk` is at most `risk`, approached from below: never above it.
+
+        math.inf where no epsilon reaches the risk (worlds with equal answers hide each other). InfeasibleRisk where it
+        is at or below the largest prior; DeclarationError unless it is between 0 and 1.
+
+        >>> Worlds([1, 2, 3, 10], size=3, query="median").epsilon_for(risk=0.5)
+        inf
+        """
+        wanted = self._wanted(risk)
+        groups = self._groups
+        if groups is None or self._told_nothing:
+            return self.epsilon_bound_for(risk=wanted)
+        if -math.log(wanted) <= float((groups.log_weights - groups.log_tops).min()) + 1e-14:
+            return math.inf
+
+        # only an answer of so little weight can ever give so high a risk
+        rare = np.flatnonzero(groups.log_weights - groups.log_tops <= -math.log(wanted) + 1e-9)
+        rare = rare if PAIRWISE < groups.values.size and rare.size <= _RARE else rare[:0]
+
+        def excess(epsilon: float) -> float:
+            surprise = self._surprise(epsilon, rare.tolist(), enough=-math.log(wanted) + 1e-6)
+            if surprise <= 0:
+                return math.inf
+            value = -surprise - math.log(-math.expm1(-surprise)) - math.log(wanted) + math.log1p(-wanted)
+            return max(value, 5e-324) if math.exp(-surprise) > wanted else min(value, 0.0)
+
+        low = high = self.epsilon_bound_for(risk=wanted) or 1.0
+        while excess(low) > 0:
+            low /= 2
+        while not 0 < excess(high) < math.inf:
+            if excess(high) == math.inf:
+                high = low + (high - low) / 2
+                continue
+            low, high = high, high * 2
+            if self._rate(low) * self._gap > _FLAT:
+                return math.inf
+        few = groups.values.size <= PAIRWISE
+        low, _ = rising_root(excess, low, high, tolerance=1e-14 if few else 1e-11)
+        return self._feasible(low * (1 - (4e-14 if few else 1e-10)), wanted)
+
+    def epsilon_bound_for(self, *, risk: float) -> float:
+        """Return (Df/Dv) ln((1 - p)/p · risk/(1 - risk)), p the largest prior: the inverse of `risk_bound`, from below.
+
+        >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").epsilon_bound_for(risk=1 / 3), 10)
+        0.3378875901
+        """
+        wanted = self._wanted(risk)
+        if self._told_nothing:
+            return math.inf
+        odds = _log(1 / self._largest_prior - 1) + math.log(wanted) - math.log1p(-wanted)
+        epsilon = self.sensitivity / self.spread * odds
+        while epsilon > 0 and self.risk_bound(epsilon=epsilon) > wanted:
+            epsilon = math.nextafter(epsilon, 0) if epsilon < 1e-300 else epsilon * (1 - 2.0**-52)
+        return epsilon
+
+    def record_risk(self, value: float, *, output: float, epsilon: float) -> float:
+        """Return the posterior probability that a person of this value is in the release, once `output` is seen.
+
+        Of several people of that value, the one most likely in it (alike under a uniform prior). DeclarationError for a
+        value that is not in the universe, and where the worlds can be neither listed nor counted.
+
+        >>> round(Worlds([1, 2, 3, 10], size=3, query="mean").record_risk(10, output=5.0, epsilon=1.0), 6)
+        0.807594
+        """
+        holders = [i for i, x in enumerate(self._answers.numbers) if x / self._answers.denominator == value]
+        if not holders:
+            near = min(self._floats.tolist(), key=lambda x: abs(x - _number(value, "value")))
+            raise DeclarationError(f"value {value!r} is not in the universe; the nearest one there is {near:g}")
+        if self.count * self.size <= ENTRIES and (self._prior is not None or self.count * self.size < 200_000):
+            posterior = self.posterior(output=output, epsilon=epsilon)
+            tables = tables_of(len(self._floats), self.size)
+            return max(float(posterior[(tables == i).any(axis=1)].sum()) for i in holders)
+        if self._prior is not None:
+            places = np.array(holders)  # world k leaves out the person N - 1 - k, or keeps the person k
+            posterior = self.posterior(output=output, epsilon=epsilon)
+            return float(posterior[places].max() if self.size == 1 else 1 - posterior[::-1][places].min())
+        everyone = self._log_evidence(self._answers, output, epsilon)
+        others = self._answers.numbers[: holders[0]] + self._answers.numbers[holders[0] + 1 :]
+        if len(others) < self.size:
+            return 1.0
+        without = Answers(others, self._answers.denominator, self._answers.statistic, self.size)
+        return max(0.0, -math.expm1(self._log_evidence(without, output, epsilon) - everyone))
+
+    def simulate(self, *, epsilon: float, runs: int, rng: Rng) -> Simulation:
+        """Play the attacker `runs` times: draw a world from the prior, add the noise, and guess the top world.
+
+        The share of runs where the guess is right has an expectation of at most `risk`: the worst output is not always
+        drawn. Equal posteriors are told apart by a coin.
+
+        >>> w = Worlds([1, 2, 3, 4], size=3, query="mean")
+        >>> found = w.simulate(epsilon=0.5, runs=2000, rng=Rng.seeded(1))
+        >>> found.share <= found.risk + 0.03
+        True
+        """
+        epsilon = _epsilon(epsilon)
+        if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+            raise DeclarationError(f"runs must be a whole number from 1, not {runs!r}")
+        groups = self._counted()
+        shares = softmax(groups.log_weights)
+        truth = np.searchsorted(np.cumsum(shares), rng.uniform_doubles(runs), side="right").clip(max=shares.size - 1)
+        rate = self._rate(epsilon)
+        centred = rng.uniform_doubles(runs) - 0.5
+        noise = -np.sign(centred) * np.log1p(-2 * np.abs(centred).clip(max=0.5 - 2.0**-54)) / (rate or 1.0)
+        outputs = groups.offsets[truth] + noise
+        guess = np.empty(runs, dtype=np.intp)
+        if (groups.log_tops == groups.log_tops[0]).all():
+            middles = (groups.offsets[1:] + groups.offsets[:-1]) / 2
+            guess[:] = np.searchsorted(middles, outputs)  # equal weights: the nearest answer
+        else:
+            rows = max(1, 2_000_000 // shares.size)
+            for start in range(0, runs, rows):
+                part = outputs[start : start + rows, None]
+                guess[start : start + rows] = (groups.log_tops - rate * np.abs(part - groups.offsets)).argmax(axis=1)
+        right = (guess == truth) & (
+            rng.uniform_doubles(runs) < np.exp(groups.log_tops[truth] - groups.log_weights[truth])
+        )
+        return Simulation(runs, float(right.mean()), self.risk(epsilon=epsilon), self.risk_bound(epsilon=epsilon))
+
+    def __repr__(self) -> str:
+        prior = "" if self._prior is None else ", prior given"
+        return f"<Worlds {_said(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
+
+    @cached_property
+    def _keys(self) -> Any:
+        keys = listing(self._answers)
+        if keys is None:
+            raise self._too_many()
+        return keys
+
+    @cached_property
+    def _groups(self) -> _Groups | None:
+        answers = self._answers
+        if self._prior is None:
+            found = tally(answers)
+            if found is None:
+                return None
+            keys, weights = found.keys, found.log_counts
+            tops = np.zeros(weights.size)
+        else:
+            held = self._prior > 0
+            keys, places = np.unique(self._keys[held], return_inverse=True)
+            totals, heaviest = np.zeros(len(keys)), np.zeros(len(keys))
+            np.add.at(totals, places, self._prior[held])
+            np.maximum.at(heaviest, places, self._prior[held])
+            weights, tops = np.log(totals), np.log(heaviest)
+        values = answers.values(keys)
+        offsets = values - values[0] if answers.kind == "std" else answers.values(keys, above=keys[0])
+        return _Groups(values, offsets, weights, tops)
+
+    @cached_property
+    def _largest_prior(self) -> Fraction:
+        return Fraction(1, self.count) if self._prior is None else Fraction(float(self._prior.max()))
+
+    @cached_property
+    def _gap(self) -> float:
+        """The least distance of two distinct answers."""
+        groups = self._counted()
+        gaps = np.diff(groups.offsets)
+        return float(gaps[gaps > 0].min()) if (gaps > 0).any() else math.inf
+
+    @cached_property
+    def _told_nothing(self) -> bool:
+        return self.spread == 0 or self.sensitivity == 0
+
+    def _surprise(self, epsilon: float, rare: Sequence[int] = (), *, enough: float = math.inf) -> float:
+        """Return minus the log of the worst risk, over all answers or over the places of the `rare` ones."""
+        groups, rate = self._counted(), self._rate(epsilon)
+        arrays = (groups.offsets, groups.log_weights, groups.log_tops)
+        return least_sum_at(rare, *arrays, rate, enough=enough) if rare else least_sum(*arrays, rate)
+
+    def _rate(self, epsilon: float) -> float:
+        """Return epsilon / Df: one over the scale of the noise; 0 where every answer is the same."""
+        return 0.0 if self._told_nothing else epsilon / self.sensitivity
+
+    def _feasible(self, epsilon: float, wanted: float) -> float:
+        step = 2.0**-50
+        while self.risk(epsilon=epsilon) > wanted:
+            epsilon *= 1 - step
+            step *= 2
+        return epsilon
+
+    def _log_evidence(self, answers: Answers, output: float, epsilon: float) -> float:
+        found = tally(answers)
+        if found is None:
+            raise self._too_many()
+        distances = np.abs(answers.values(found.keys) - _number(output, "output"))
+        logs = found.log_counts - self._rate(_epsilon(epsilon)) * distances
+        return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
+
+    def _counted(self) -> _Groups:
+        if self._groups is None:
+            raise self._too_many()
+        return self._groups
+
+    def _wanted(self, risk: Any) -> float:
+        wanted = _number(risk, "risk")
+        if not 0 < wanted < 1:
+            raise DeclarationError(f"risk must be a probability between 0 and 1, both excluded, not {risk!r}; {_hint(wanted)}")
+        smallest = float(self._largest_prior)
+        if wanted < smallest or (wanted == smallest and not self._told_nothing):
+            raise InfeasibleRisk(
+                f"risk {wanted:g} is infeasible: with no answer at all the most likely world has probability "
+                f"{smallest:.10g}; ask for a risk above that" + (", the smallest" if smallest < 1 else ": it is the only world"),
+                smallest=smallest,
+            )
+        return wanted
+
+    def _checked_prior(self, prior: Sequence[float]) -> Floats:
+        self._listable()
+        try:
+            given = np.asarray(list(prior), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DeclarationError("prior must be a sequence of numbers, one probability a world") from None
+        if given.ndim != 1 or given.size != self.count:
+            raise DeclarationError(f"prior must hold {self.count} probabilities, one a world, not {given.size}")
+        if not np.isfinite(given).all() or (given < 0).any():
+            raise DeclarationError("prior must hold probabilities from 0 to 1: it has nan, infinity or a number below 0")
+        total = math.fsum(given.tolist())
+        if abs(total - 1) > 1e-9:
+            raise DeclarationError(f"prior must sum to 1 within 1e-9, not to {total:.12g}; divide each number by that")
+        return np.asarray(given / total, dtype=np.float64)
+
+    def _listable(self) -> None:
+        people = len(self._floats)
+        if self.count * self.size > ENTRIES and self.count != people:
+            raise self._too_many()
+
+    def _too_many(self) -> DeclarationError:
+        return DeclarationError(
+            f"the {_said(self.count)} worlds of size={self.size} are too many to list or count for {self.query!r}: at most "
+            f"{ENTRIES // self.size} can be; use risk(), risk_bound() or epsilon_bound_for(), or a smaller universe"
+        )
+
+
+def _log(value: Fraction) -> float:
+    """Return the logarithm of a rational of any size."""
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def _said(count: int) -> str:
+    """Return a count as digits, or as a power of ten where that is longer than anyone reads."""
+    if count < 10**15:
+        return str(count)
+    power, share = divmod(math.log10(count), 1)
+    return f"{10**share:.2f}e{power:.0f}"
+
+
+def _number(value: Any, argument: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.integer | np.floating):
+        raise DeclarationError(f"{argument} must be a number, not {type(value).__name__}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DeclarationError(f"{argument} must be a finite number, not {value!r}")
+    return number
+
+
+def _epsilon(epsilon: Any) -> float:
+    number = _number(epsilon, "epsilon")
+    if number <= 0:
+        raise DeclarationError(f"epsilon must be above 0, not {epsilon!r}; the nearest that hides much is 0.01")
+    return number
+
+
+def _hint(risk: float) -> str:
+    return "a risk of 0 cannot be promised, try 0.01" if risk <= 0 else "a risk of 1 or more promises nothing, try 0.99"
