@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import ask
 import ledger
 import sampler
+import sensitivity
 
 
 def main() -> None:
@@ -22,7 +23,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ask.ROWS)
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "latest.json")
     options = parser.parse_args()
-    found = {"ask": ask.run(options.rows), "sampler": sampler.run(), "ledger": ledger.run()}
+    found = {
+        "ask": ask.run(options.rows),
+        "sampler": sampler.run(),
+        "ledger": ledger.run(),
+        "sensitivity": sensitivity.run(),
+    }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     for room, figures in found.items():

@@ -68,7 +68,7 @@ def test_counts_and_sums(question: Any, loss: dict[str, Any], neighbors: str, ru
     assert (high - low).mean() <= 1.1 * 2 * expected
 
 
-@pytest.mark.parametrize("runs", [400, DEEP])
+@pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize(("rows", "mean"), [(1000, 38.6), (30_000, 50.0), (5000, 0.0), (2000, 97.25)])
@@ -91,7 +91,7 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
     assert (high - low).mean() <= 1.1 * optimum
 
 
-@pytest.mark.parametrize("runs", [400, DEEP])
+@pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 3, 20, 100])
 @pytest.mark.parametrize("mean", [2, 50, 95])
@@ -104,6 +104,20 @@ def test_intervals_of_means_of_small_groups_cover(rows: int, mean: int, loss: di
     assert (low >= 0).all()
     assert (high <= 100).all()
     assert ((low <= values) & (values <= high)).all()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_means_in_20000_runs(loss: dict[str, Any]) -> None:
+    test_means("drop", 1000, 38.6, loss, "add_remove", 20_000)
+    test_means("age", 3000, 50.0, loss, "replace", 20_000)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize(("rows", "mean"), [(3, 50), (20, 95)])
+def test_small_groups_in_20000_runs(rows: int, mean: int, loss: dict[str, Any]) -> None:
+    test_intervals_of_means_of_small_groups_cover(rows, mean, loss, 20_000)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

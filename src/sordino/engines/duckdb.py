@@ -88,10 +88,6 @@ class DuckDBEngine:
             if name not in physical:
                 hint = nearest(name, physical)
                 raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
-            if name.lower().startswith("sordino_"):
-                raise DeclarationError(
-                    f"column {name!r}: names that start with sordino_ are kept for ourselves; rename it"
-                )
             if physical[name] not in _READABLE:
                 raise DeclarationError(
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "

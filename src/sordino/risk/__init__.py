@@ -10,13 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sordino.risk.attacker import Simulation as Simulation
     from sordino.risk.worlds import InfeasibleRisk as InfeasibleRisk
-    from sordino.risk.worlds import Simulation as Simulation
     from sordino.risk.worlds import Worlds as Worlds
 
 _EXPORTS = {
     "InfeasibleRisk": "sordino.risk.worlds",
-    "Simulation": "sordino.risk.worlds",
+    "Simulation": "sordino.risk.attacker",
     "Worlds": "sordino.risk.worlds",
     "accuracy": "sordino.risk.requirements",
     "choose_epsilon": "sordino.risk.requirements",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
@@ -38,7 +38,7 @@ class Requirement:
     delta: float | None = 0.0
     neighbors: Neighbors | None = None
     question: str | None = None
-    rows_for: Callable[[float], int | None] | None = None
+    rows_for: Callable[[float], int | None] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the requirement as JSON data; null where there is no bound."""
@@ -69,8 +69,8 @@ class Conflict:
     def describe(self) -> str:
         """Return the conflict in words."""
         told = (
-            f"no epsilon meets all requirements: {self.needs.kind} ({self.needs.says}) needs at least "
-            f"{_told(self.lower, up=True)}, and {self.allows.kind} ({self.allows.says}) allows at most "
+            f"no epsilon meets all requirements: {_words(self.needs.kind)} ({self.needs.says}) needs at least "
+            f"{_told(self.lower, up=True)}, and {_words(self.allows.kind)} ({self.allows.says}) allows at most "
             f"{_told(self.upper, up=False)}"
         )
         if self.smallest_n is None:
@@ -150,7 +150,9 @@ class Choice:
         return self.sentence()
 
     def _meets(self) -> str:
-        several = "the requirement" if len(self.requirements) == 1 else f"all {len(self.requirements)} requirements"
+        several = {1: "the requirement", 2: "both requirements"}.get(
+            len(self.requirements), f"all {len(self.requirements)} requirements"
+        )
         rule = "the least that does" if self.lower > 0 else "the most that does"
         return f"meets {several}, and is {rule}"
 
@@ -167,7 +169,7 @@ class Choice:
         turned = ""
         if by.relation == "replace" and self.relation == "add_remove":
             turned = f"; {by.upper:.6g} under replace, which epsilon under add/remove counts twice for"
-        return f"{by.kind}: {by.says}{added} ({by.source}{turned})"
+        return f"{_words(by.kind)}: {by.says}{added} ({by.source}{turned})"
 
 
 def choose_epsilon(*, requirements: Sequence[Requirement]) -> Choice:
@@ -251,13 +253,18 @@ def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
     """Return the least epsilon for all questions together, and the requirement with the largest share in it."""
     hardest: dict[str, Requirement] = {}
     for r in given:
-        if r.lower > 0 and r.question is not None and r.lower > getattr(hardest.get(r.question), "lower", 0.0):
-            hardest[r.question] = r
+        if r.lower > 0 and r.question is not None:
+            before = hardest.get(r.question)
+            hardest[r.question] = r if before is None or r.lower > before.lower else before
     if not hardest:
         return 0.0, None
     each = [r.lower for r in hardest.values()]
     total = each[0] if len(each) == 1 else math.nextafter(math.fsum(each), math.inf)
     return total, max(hardest.values(), key=lambda r: r.lower)
+
+
+def _words(kind: str) -> str:
+    return kind.replace("_", " ")
 
 
 def _finite(value: float) -> float | None:

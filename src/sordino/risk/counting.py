@@ -1,102 +1,25 @@
-"""The answers that a query gives over all worlds of a size, and how many worlds give each, in exact integers.
-
-A universe is held as integers over one denominator, and an answer as an integer key over one unit, so that equal answers
-are equal. It may not know noise, priors or privacy parameters.
-"""
+"""How many worlds give each answer, in exact integers, without a list of the worlds. It may not know noise or priors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
-from itertools import chain, combinations
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sordino.errors import DeclarationError
-from sordino.sensitivity.statistic import Statistic
-from sordino.sensitivity.universe import Floats, universe_from
+from sordino.risk.answers import Answers, Numbers, integers, listing
+from sordino.sensitivity.universe import Floats
 
-__all__ = ["ENTRIES", "Answers", "Numbers", "Tally", "lattice_from", "listing", "subset_sums", "tables_of", "tally"]
+__all__ = ["Tally", "subset_sums", "tally"]
 
-Numbers = NDArray[Any]  # integers: int64 where they fit, Python's otherwise
-
-ENTRIES = 10_000_000  # records in the worlds that are listed one by one
 _LISTED_FIRST = 200_000  # below it, listing is as quick as counting
 _WORK = 4_000_000_000  # cells that a subset-sum count may touch
 _CELLS = 20_000_000  # cells that it may hold
 _PAIRS = 4_000_000  # pairs of neighboring order statistics
 _DIGITS = 400_000_000  # bits in one column of binomials
-_SAFE = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Hold a universe as `numbers` / `denominator` in the order given, and the query that is asked of `size` of them."""
-
-    numbers: tuple[int, ...]
-    denominator: int
-    statistic: Statistic
-    size: int
-
-    @property
-    def kind(self) -> str:
-        """The kind of the query."""
-        return self.statistic.kind
-
-    @property
-    def worlds(self) -> int:
-        """The exact number of worlds, C(N, m)."""
-        return math.comb(len(self.numbers), self.size)
-
-    @property
-    def unit(self) -> int:
-        """The integer that a key is divided by to give the answer (its square, for std)."""
-        if self.kind == "quantile":
-            return self.denominator * self.ranks()[2]
-        powers = {"count": 0, "sum": 1, "mean": 1, "var": 2, "std": 2}[self.kind]
-        return int(self.denominator**powers * {"mean": self.size, "var": self.size**2, "std": self.size**2}.get(self.kind, 1))
-
-    def ranks(self) -> tuple[int, int, int]:
-        """Return the lower rank of a quantile and the share s/t of the next one: (rank, s, t)."""
-        place = (self.size - 1) * Fraction(repr(float(self.statistic.q)))
-        low = math.floor(place)
-        return low, (place - low).numerator, (place - low).denominator
-
-    def values(self, keys: Numbers, *, above: Any = 0) -> Floats:
-        """Return the answers of keys, as floats; `above` is a key that is taken off first, where that keeps digits."""
-        if keys.dtype.kind == "f":  # answers already
-            return np.asarray(keys - above)
-        if self.kind == "std":
-            return np.array([math.sqrt(int(k) / self.unit) for k in keys])
-        if keys.dtype == object or self.unit >= _SAFE:
-            return np.array([(int(k) - int(above)) / self.unit for k in keys])
-        return np.asarray((keys - above) / np.float64(self.unit), dtype=np.float64)
-
-    def extremes(self) -> tuple[int, int]:
-        """Return the smallest and the largest key over all worlds, without a list of them: O(N)."""
-        ordered, size = sorted(self.numbers), self.size
-        outside = len(ordered) - size
-        if self.kind == "count":
-            return size, size
-        if self.kind in ("sum", "mean"):
-            return sum(ordered[:size]), sum(ordered[outside:])
-        if self.kind == "quantile":
-            low, s, t = self.ranks()
-            high = low + (s > 0)
-            least = ordered[low] * (t - s) + ordered[high] * s
-            return least, ordered[outside + low] * (t - s) + ordered[outside + high] * s
-        first, second = _running(ordered), _running([x * x for x in ordered])
-        # the least spread is that of neighbors in order, the largest that of a bottom and a top
-        inner = ((first[i + size] - first[i], second[i + size] - second[i]) for i in range(outside + 1))
-        outer = (
-            (first[i] + first[-1] - first[outside + i], second[i] + second[-1] - second[outside + i]) for i in range(size + 1)
-        )
-        return min(size * q - s * s for s, q in inner), max(size * q - s * s for s, q in outer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,66 +29,6 @@ class Tally:
     keys: Numbers
     counts: Numbers | None
     log_counts: Floats
-
-
-def lattice_from(universe: Iterable[Any]) -> tuple[Floats, tuple[int, ...], int]:
-    """Return the universe as sorted floats, and in the order given as integers over a common denominator.
-
-    A float means its shortest decimal (0.1 is 1/10); Fraction and Decimal are taken as they are. DeclarationError for
-    text, values that are not finite numbers, and an empty universe.
-
-    >>> lattice_from([0.5, 2, 0.25])[1:]
-    ((2, 8, 1), 4)
-    """
-    listed = universe
-    if not isinstance(universe, str | bytes | np.ndarray) and not hasattr(universe, "to_numpy"):
-        try:
-            listed = list(universe)
-        except TypeError:
-            raise DeclarationError(f"universe must be a sequence of numbers, not {type(universe).__name__}") from None
-        listed = [x if not isinstance(x, Fraction | Decimal) else _rational(x) for x in listed]
-        plain: Any = [float(x) if isinstance(x, Fraction) else x for x in listed]
-    else:
-        plain = listed
-    floats = universe_from(plain)
-    exact = [x if isinstance(x, Fraction) else _rational(x) for x in (listed if listed is not plain else np.asarray(plain))]
-    denominator = math.lcm(*(x.denominator for x in exact))
-    return floats, tuple(x.numerator * (denominator // x.denominator) for x in exact), denominator
-
-
-def tables_of(people: int, size: int) -> NDArray[np.intp]:
-    """Return the places of each world in the order of itertools.combinations, one row a world."""
-    rows = math.comb(people, size)
-    flat = chain.from_iterable(combinations(range(people), size))
-    return np.fromiter(flat, dtype=np.intp, count=rows * size).reshape(rows, size)
-
-
-def listing(answers: Answers) -> Numbers | None:
-    """Return the key of every world in the order of itertools.combinations, or None where there are too many.
-
-    One record left out and one record kept need no list of tables: O(N log N).
-
-    >>> from sordino.sensitivity.statistic import statistic_from
-    >>> listing(Answers((1, 2, 3, 10), 1, statistic_from("mean", ddof=0), 3)).tolist()
-    [6, 13, 14, 15]
-    """
-    people, size, worlds = len(answers.numbers), answers.size, answers.worlds
-    if answers.kind == "count":
-        return np.full(worlds, size) if worlds <= ENTRIES else None
-    if worlds == people and people > 2:
-        return _one_out(answers) if size > 1 else _one_kept(answers)
-    if worlds * size > ENTRIES:
-        return None
-    numbers = _integers(answers.numbers, _largest(answers))
-    tables = tables_of(people, size)
-    if answers.kind == "quantile":
-        low, s, t = answers.ranks()
-        chosen = np.sort(numbers[tables], axis=1)
-        return np.asarray(chosen[:, low] * (t - s) + chosen[:, low + (s > 0)] * s)
-    first = numbers[tables].sum(axis=1)
-    if answers.kind in ("sum", "mean"):
-        return np.asarray(first)
-    return np.asarray(size * (numbers * numbers)[tables].sum(axis=1) - first * first)
 
 
 def tally(answers: Answers) -> Tally | None:
@@ -253,7 +116,7 @@ def _counted(answers: Answers) -> Tally | None:
         found = subset_sums(small, size)
         if found is None:
             return None
-        keys = _integers(found[0].tolist(), sum(small) * step + size * abs(least)) * step + size * least
+        keys = integers(found[0].tolist(), sum(small) * step + size * abs(least)) * step + size * least
         return _tally(keys, found[1])
     radix = sum(sorted(x * x for x in small)) + 1
     found = subset_sums([x * radix + x * x for x in small], size)
@@ -265,7 +128,7 @@ def _counted(answers: Answers) -> Tally | None:
         key = (size * second - first * first) * step * step
         merged[key] = merged.get(key, 0) + ways
     ordered = sorted(merged)
-    return _tally(_integers(ordered, max(ordered)), [merged[key] for key in ordered])
+    return _tally(integers(ordered, max(ordered)), [merged[key] for key in ordered])
 
 
 def _quantile_tally(answers: Answers) -> Tally | None:
@@ -291,14 +154,14 @@ def _quantile_tally(answers: Answers) -> Tally | None:
     values = list(distinct)
     if not s:
         held = [(value * t, ways) for value, ways in zip(values, singles, strict=True) if ways]
-        return _tally(_integers([k for k, _ in held], _largest(answers)), [ways for _, ways in held])
+        return _tally(integers([k for k, _ in held], answers.largest), [ways for _, ways in held])
     if len(values) ** 2 // 2 > _PAIRS:
         return None
     starts = [*list(distinct.values())[1:], positions[-1] + 1]  # first position past each value
     beyond = [math.comb(people - start, size - 1 - low) for start in starts]  # ranks above r, all past the value
     equal = [single - left * after for single, left, after in zip(singles, lefts, beyond, strict=True)]
     rights = [before - after for before, after in zip([beyond[0], *beyond], beyond, strict=False)]
-    numbers = _integers(values, _largest(answers))
+    numbers = integers(values, answers.largest)
     return _paired(numbers, lefts, rights, equal, answers.denominator, s=s, t=t)
 
 
@@ -317,7 +180,7 @@ def _paired(
                 key = int(numbers[i]) * (t - s) + int(numbers[j]) * s
                 merged[key] = merged.get(key, 0) + way
         ordered = sorted(merged)
-        return _tally(_integers(ordered, max(map(abs, ordered))), [merged[key] for key in ordered])
+        return _tally(integers(ordered, max(map(abs, ordered))), [merged[key] for key in ordered])
     if numbers.dtype == object:  # no room for exact keys: answers as floats, where rounding may tell equal ones apart
         floats = np.array([int(x) / denominator for x in numbers])
         keys = np.concatenate([floats[lower] + (floats[upper] - floats[lower]) * (s / t), floats])
@@ -334,37 +197,6 @@ def _paired(
     return Tally(keys, None, logs)
 
 
-def _one_out(answers: Answers) -> Numbers:
-    """Return the keys of the worlds that leave out the last record, the one before it, and so on."""
-    numbers = _integers(answers.numbers, _largest(answers))[::-1]
-    if answers.kind == "quantile":
-        low, s, t = answers.ranks()
-        order = np.argsort(numbers, kind="stable")
-        place = np.empty(numbers.size, dtype=np.intp)
-        place[order] = np.arange(numbers.size)
-        ordered = numbers[order]
-        high = low + (s > 0)
-        return np.asarray(ordered[low + (place <= low)] * (t - s) + ordered[high + (place <= high)] * s)
-    first = numbers.sum() - numbers
-    if answers.kind in ("sum", "mean"):
-        return np.asarray(first)
-    squares = numbers * numbers
-    return np.asarray(answers.size * (squares.sum() - squares) - first * first)
-
-
-def _one_kept(answers: Answers) -> Numbers:
-    numbers = _integers(answers.numbers, _largest(answers))
-    return numbers * 0 if answers.kind in ("var", "std") else numbers
-
-
-def _largest(answers: Answers) -> int:
-    """Return a bound on every integer that the keys of a query are computed from."""
-    most = max(1, *(abs(x) for x in answers.numbers)) if len(answers.numbers) > 1 else abs(answers.numbers[0])
-    if answers.kind == "quantile":
-        return 2 * most * answers.ranks()[2]
-    return most * (answers.size + 1) if answers.kind in ("sum", "mean") else (most * (answers.size + 1)) ** 2 * 2
-
-
 def _column(positions: Iterable[int], chosen: int) -> list[int]:
     """Return C(i, chosen) for ascending consecutive positions, each from the one before."""
     column: list[int] = []
@@ -378,31 +210,9 @@ def _column(positions: Iterable[int], chosen: int) -> list[int]:
 
 def _tally(keys: Numbers, counts: Any) -> Tally:
     listed = counts.tolist() if isinstance(counts, np.ndarray) else list(counts)
-    exact = _integers(listed, max(listed))
+    exact = integers(listed, max(listed))
     return Tally(np.asarray(keys), exact, np.log(exact) if exact.dtype != object else _logs(listed))
 
 
 def _logs(counts: list[int]) -> Floats:
     return np.array([math.log(count) if count else -math.inf for count in counts])
-
-
-def _integers(numbers: Iterable[int], largest: int) -> Numbers:
-    return np.array(list(numbers), dtype=np.int64 if largest < _SAFE else object)
-
-
-def _running(numbers: list[int]) -> list[int]:
-    totals = [0]
-    for number in numbers:
-        totals.append(totals[-1] + number)
-    return totals
-
-
-def _rational(value: Any) -> Fraction:
-    """Return the rational that a number means: a float is its shortest decimal."""
-    if isinstance(value, Fraction | int | np.integer):
-        return Fraction(value if isinstance(value, Fraction) else int(value))
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise DeclarationError("universe must hold only finite numbers: it has nan, or infinity; leave them out")
-        return Fraction(value)
-    return Fraction(repr(float(value)))

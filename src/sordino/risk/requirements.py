@@ -74,7 +74,7 @@ def disclosure(*, worlds: Disclosing, risk: Number) -> Requirement:
     found = worlds.epsilon_for(risk=limit)
     if not isinstance(found, (int, float)) or not found >= 0:
         raise DeclarationError(f"worlds.epsilon_for must return an epsilon of 0 or more, not {found!r}")
-    says = f"an attacker who weighs possible worlds gives none of them more than {_share(limit)}"
+    says = f"an attacker who weighs possible worlds gives none of them more than {_share(limit)}, from that one answer"
     return Requirement("disclosure", says, "Lee & Clifton 2011", "add_remove", upper=float(found))
 
 
@@ -97,8 +97,8 @@ def test_power(
     *,
     level: Number,
     most: Number,
-    delta: Number = 0,
-    neighbors: Relation | None = None,  # noqa: PT028  # no pytest test
+    delta: Number = 0,  # noqa: PT028  # a requirement, not a pytest test
+    neighbors: Relation | None = None,  # noqa: PT028
 ) -> Requirement:
     """Require that no test with false-alarm rate `level` detects more than `most` of the time.
 

@@ -7,7 +7,7 @@ the universe, the size and the prior are public.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,9 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
-from sordino.risk.counting import ENTRIES, Answers, lattice_from, listing, tables_of, tally
+from sordino.risk.answers import ENTRIES, Answers, lattice_from, listing, tables_of
+from sordino.risk.attacker import Simulation, play
+from sordino.risk.counting import tally
 from sordino.risk.posterior import PAIRWISE, least_sum, least_sum_at, rising_root, softmax
 from sordino.sensitivity import global_sensitivity
 from sordino.sensitivity.statistic import statistic_from
@@ -26,6 +28,7 @@ from sordino.sensitivity.universe import Floats, size_in
 __all__ = ["InfeasibleRisk", "Simulation", "Worlds"]
 
 _RARE = 16  # so few answers are summed one by one
+_CERTAIN = 745.0  # log odds past which a risk is 1
 _FLAT = 800.0  # exp(-800) is 0: past it a larger epsilon separates nothing more
 
 
@@ -35,16 +38,6 @@ class InfeasibleRisk(DeclarationError):
     def __init__(self, message: str, *, smallest: float) -> None:
         super().__init__(message)
         self.smallest = smallest
-
-
-@dataclass(frozen=True, slots=True)
-class Simulation:
-    """Hold what an attacker achieved: the share of `runs` where the top world was the true one, beside what bounds it."""
-
-    runs: int
-    share: float
-    risk: float
-    bound: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +66,7 @@ class Worlds:
     (0.347697146, 0.4317201196)
     """
 
-    def __init__(
-        self, universe: Iterable[Any], *, size: int, query: str, prior: Sequence[float] | None = None
-    ) -> None:
+    def __init__(self, universe: Iterable[Any], *, size: int, query: str, prior: Sequence[float] | None = None) -> None:
         """Check and store; the worlds are counted when they are first needed."""
         self._floats, numbers, denominator = lattice_from(universe)
         self.size = size_in(size, self._floats)
@@ -114,7 +105,8 @@ class Worlds:
     @property
     def worlds(self) -> tuple[tuple[float, ...], ...]:
         """The tables, in the order of itertools.combinations; DeclarationError where they are too many to list."""
-        self._listable()
+        if self.count * self.size > ENTRIES:
+            raise self._too_many()
         values = np.array([x / self._answers.denominator for x in self._answers.numbers])
         return tuple(tuple(row) for row in values[tables_of(values.size, self.size)].tolist())
 
@@ -141,8 +133,9 @@ class Worlds:
         [0.338988, 0.400316, 0.179873, 0.080822]
         """
         distances = np.abs(self.answers - _number(output, "output"))
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.prior) - self._rate(_epsilon(epsilon)) * (distances - distances.min())
+        nearest = distances[self.prior > 0].min()
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = np.log(self.prior) - self._rate(_epsilon(epsilon)) * (distances - nearest)
         return softmax(logs)
 
     def posterior_gain(self, *, output: float, epsilon: float) -> float:
@@ -199,28 +192,25 @@ class Worlds:
 
         # only an answer of so little weight can ever give so high a risk
         rare = np.flatnonzero(groups.log_weights - groups.log_tops <= -math.log(wanted) + 1e-9)
-        rare = rare if PAIRWISE < groups.values.size and rare.size <= _RARE else rare[:0]
+        rare = rare if groups.values.size > PAIRWISE and rare.size <= _RARE else rare[:0]
 
         def excess(epsilon: float) -> float:
             surprise = self._surprise(epsilon, rare.tolist(), enough=-math.log(wanted) + 1e-6)
             if surprise <= 0:
-                return math.inf
+                return _CERTAIN
             value = -surprise - math.log(-math.expm1(-surprise)) - math.log(wanted) + math.log1p(-wanted)
             return max(value, 5e-324) if math.exp(-surprise) > wanted else min(value, 0.0)
 
         low = high = self.epsilon_bound_for(risk=wanted) or 1.0
         while excess(low) > 0:
             low /= 2
-        while not 0 < excess(high) < math.inf:
-            if excess(high) == math.inf:
-                high = low + (high - low) / 2
-                continue
+        while excess(high) <= 0:
             low, high = high, high * 2
             if self._rate(low) * self._gap > _FLAT:
                 return math.inf
         few = groups.values.size <= PAIRWISE
         low, _ = rising_root(excess, low, high, tolerance=1e-14 if few else 1e-11)
-        return self._feasible(low * (1 - (4e-14 if few else 1e-10)), wanted)
+        return _backed(lambda epsilon: self.risk(epsilon=epsilon), low * (1 - (4e-14 if few else 1e-10)), wanted)
 
     def epsilon_bound_for(self, *, risk: float) -> float:
         """Return (Df/Dv) ln((1 - p)/p · risk/(1 - risk)), p the largest prior: the inverse of `risk_bound`, from below.
@@ -233,9 +223,7 @@ class Worlds:
             return math.inf
         odds = _log(1 / self._largest_prior - 1) + math.log(wanted) - math.log1p(-wanted)
         epsilon = self.sensitivity / self.spread * odds
-        while epsilon > 0 and self.risk_bound(epsilon=epsilon) > wanted:
-            epsilon = math.nextafter(epsilon, 0) if epsilon < 1e-300 else epsilon * (1 - 2.0**-52)
-        return epsilon
+        return _backed(lambda epsilon: self.risk_bound(epsilon=epsilon), epsilon, wanted)
 
     def record_risk(self, value: float, *, output: float, epsilon: float) -> float:
         """Return the posterior probability that a person of this value is in the release, once `output` is seen.
@@ -244,7 +232,7 @@ class Worlds:
         value that is not in the universe, and where the worlds can be neither listed nor counted.
 
         >>> round(Worlds([1, 2, 3, 10], size=3, query="mean").record_risk(10, output=5.0, epsilon=1.0), 6)
-        0.807594
+        0.88538
         """
         holders = [i for i, x in enumerate(self._answers.numbers) if x / self._answers.denominator == value]
         if not holders:
@@ -280,29 +268,14 @@ class Worlds:
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise DeclarationError(f"runs must be a whole number from 1, not {runs!r}")
         groups = self._counted()
-        shares = softmax(groups.log_weights)
-        truth = np.searchsorted(np.cumsum(shares), rng.uniform_doubles(runs), side="right").clip(max=shares.size - 1)
-        rate = self._rate(epsilon)
-        centred = rng.uniform_doubles(runs) - 0.5
-        noise = -np.sign(centred) * np.log1p(-2 * np.abs(centred).clip(max=0.5 - 2.0**-54)) / (rate or 1.0)
-        outputs = groups.offsets[truth] + noise
-        guess = np.empty(runs, dtype=np.intp)
-        if (groups.log_tops == groups.log_tops[0]).all():
-            middles = (groups.offsets[1:] + groups.offsets[:-1]) / 2
-            guess[:] = np.searchsorted(middles, outputs)  # equal weights: the nearest answer
-        else:
-            rows = max(1, 2_000_000 // shares.size)
-            for start in range(0, runs, rows):
-                part = outputs[start : start + rows, None]
-                guess[start : start + rows] = (groups.log_tops - rate * np.abs(part - groups.offsets)).argmax(axis=1)
-        right = (guess == truth) & (
-            rng.uniform_doubles(runs) < np.exp(groups.log_tops[truth] - groups.log_weights[truth])
-        )
-        return Simulation(runs, float(right.mean()), self.risk(epsilon=epsilon), self.risk_bound(epsilon=epsilon))
+        share = play(groups.offsets, groups.log_weights, groups.log_tops, self._rate(epsilon), runs=runs, rng=rng)
+        return Simulation(runs, share, risk=self.risk(epsilon=epsilon), bound=self.risk_bound(epsilon=epsilon))
 
     def __repr__(self) -> str:
         prior = "" if self._prior is None else ", prior given"
-        return f"<Worlds {_said(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
+        return (
+            f"<Worlds {_said(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
+        )
 
     @cached_property
     def _keys(self) -> Any:
@@ -356,13 +329,6 @@ class Worlds:
         """Return epsilon / Df: one over the scale of the noise; 0 where every answer is the same."""
         return 0.0 if self._told_nothing else epsilon / self.sensitivity
 
-    def _feasible(self, epsilon: float, wanted: float) -> float:
-        step = 2.0**-50
-        while self.risk(epsilon=epsilon) > wanted:
-            epsilon *= 1 - step
-            step *= 2
-        return epsilon
-
     def _log_evidence(self, answers: Answers, output: float, epsilon: float) -> float:
         found = tally(answers)
         if found is None:
@@ -379,12 +345,15 @@ class Worlds:
     def _wanted(self, risk: Any) -> float:
         wanted = _number(risk, "risk")
         if not 0 < wanted < 1:
-            raise DeclarationError(f"risk must be a probability between 0 and 1, both excluded, not {risk!r}; {_hint(wanted)}")
+            raise DeclarationError(
+                f"risk must be a probability between 0 and 1, both excluded, not {risk!r}; {_hint(wanted)}"
+            )
         smallest = float(self._largest_prior)
         if wanted < smallest or (wanted == smallest and not self._told_nothing):
             raise InfeasibleRisk(
                 f"risk {wanted:g} is infeasible: with no answer at all the most likely world has probability "
-                f"{smallest:.10g}; ask for a risk above that" + (", the smallest" if smallest < 1 else ": it is the only world"),
+                f"{smallest:.10g}; "
+                + ("ask for a risk above that" if smallest < 1 else "choose a smaller size, or another prior"),
                 smallest=smallest,
             )
         return wanted
@@ -398,7 +367,9 @@ class Worlds:
         if given.ndim != 1 or given.size != self.count:
             raise DeclarationError(f"prior must hold {self.count} probabilities, one a world, not {given.size}")
         if not np.isfinite(given).all() or (given < 0).any():
-            raise DeclarationError("prior must hold probabilities from 0 to 1: it has nan, infinity or a number below 0")
+            raise DeclarationError(
+                "prior must hold probabilities from 0 to 1: it has nan, infinity or a number below 0"
+            )
         total = math.fsum(given.tolist())
         if abs(total - 1) > 1e-9:
             raise DeclarationError(f"prior must sum to 1 within 1e-9, not to {total:.12g}; divide each number by that")
@@ -414,6 +385,15 @@ class Worlds:
             f"the {_said(self.count)} worlds of size={self.size} are too many to list or count for {self.query!r}: at most "
             f"{ENTRIES // self.size} can be; use risk(), risk_bound() or epsilon_bound_for(), or a smaller universe"
         )
+
+
+def _backed(risk_at: Callable[[float], float], epsilon: float, wanted: float) -> float:
+    """Return epsilon, stepped back from rounding until its risk is at most `wanted`."""
+    step = 2.0**-52
+    while risk_at(epsilon) > wanted:
+        epsilon *= 1 - step
+        step *= 2
+    return epsilon
 
 
 def _log(value: Fraction) -> float:

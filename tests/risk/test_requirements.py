@@ -1,0 +1,312 @@
+"""Requirements taken together: the interval, its binding ends, the conflicts and what reconciles them, the relations."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sordino.curator.plan import make_plan
+from sordino.domain import Boolean, Domain, Integer, Real
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import PureDP
+from sordino.mechanisms.laplace import Laplace
+from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.noise.rng import Rng
+from sordino.queries.build import Selection, as_aggregation, count, histogram, mean
+from sordino.queries.build import sum as total
+from sordino.queries.expr import col
+from sordino.queries.sql import sql
+from sordino.risk import requirements as risk
+from sordino.risk.choice import Choice, Requirement
+from sordino.risk.precision import precision_of
+from sordino.risk.requirements import choose_epsilon
+
+ADULT = Domain({"age": Integer(0, 125), "income": Real(-5, 20, resolution="0.01"), "member": Boolean()})
+MEAN = "SELECT AVG(age) FROM adult"
+
+
+class Answering:
+    """Stands in for Worlds."""
+
+    def __init__(self, epsilon: object) -> None:
+        self.epsilon = epsilon
+
+    def epsilon_for(self, *, risk: object) -> Any:
+        assert isinstance(risk, float)
+        return self.epsilon
+
+
+def asked(query: object = MEAN, **changed: Any) -> Requirement:
+    given: dict[str, Any] = {
+        "error": 0.5,
+        "confidence": 0.95,
+        "domain": ADULT,
+        "neighbors": "add_remove",
+        "privacy_unit": "row",
+        "n": 32561,
+    }
+    return risk.accuracy(query=query, **(given | changed))
+
+
+def check(choice: Choice) -> None:
+    """The interval meets every requirement, and its ends are tight."""
+    assert choice.conflict is None
+    for r in choice.requirements:
+        factor = 2 if (r.relation, choice.relation) == ("replace", "add_remove") else 1
+        assert factor * choice.upper <= r.upper
+        assert r.lower <= choice.lower
+    json.dumps(choice.to_dict(), allow_nan=False)
+
+
+def test_accuracy_and_risk_make_an_interval_and_the_choice_is_its_lower_end() -> None:
+    made = choose_epsilon(requirements=[asked(), risk.posterior(prior=0.5, most=0.75), risk.relative(ratio=3)])
+    check(made)
+    assert made.epsilon == made.lower == pytest.approx(0.0318318487)
+    assert made.upper == pytest.approx(math.log(3) / 2)
+    assert (made.lower_by, made.upper_by) == (made.requirements[0], made.requirements[2])
+    assert made.relation == "add_remove"
+    words = made.sentence()
+    for part in (
+        "0.0318319",
+        "0.549306",
+        "the mean of age of 32,561 rows is within 0.5",
+        "Kazan & Reiter 2024",
+        "one row",
+    ):
+        assert part in words
+
+
+def test_without_accuracy_the_choice_is_the_upper_end() -> None:
+    made = choose_epsilon(requirements=[risk.posterior(prior=0.5, most=0.75), risk.test_power(level=0.05, most=0.25)])
+    check(made)
+    assert made.epsilon == made.upper == pytest.approx(math.log(3))
+    assert (made.lower, made.lower_by, made.relation) == (0.0, None, None)
+    assert "the most that does" in made.sentence()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "upper", "relation"),
+    [
+        (risk.posterior(prior=0.5, most=0.75), math.log(3), None),
+        (risk.posterior(prior=0.5, most=0.75, neighbors="replace"), math.log(3), "replace"),
+        (risk.test_power(level=0.05, most=0.25), math.log(5), None),
+        (risk.test_power(level=0.05, most=0.25, delta=0.05), math.log(4), None),
+        (risk.advantage(most=0.5), math.log(3), None),
+        (risk.gain(most=0.5), 4 * math.atanh(0.5), None),
+        (risk.relative(ratio=3), math.log(3) / 2, "add_remove"),
+        (risk.relative(ratio=3, prior=1, tolerated=0.25), 1.2992830, "add_remove"),
+        (risk.economic(people=100, budget=1000, cost=20), math.log(1.5), "add_remove"),
+        (risk.identifiability(risk="1/3", candidates=8), math.log(3.5), "replace"),
+        (risk.disclosure(worlds=Answering(0.525149687269512), risk="1/3"), 0.525149687269512, "add_remove"),
+    ],
+)
+def test_each_requirement_alone(requirement: Requirement, upper: float, relation: str | None) -> None:
+    made = choose_epsilon(requirements=[requirement])
+    check(made)
+    assert made.epsilon == requirement.upper == pytest.approx(upper, rel=1e-6)
+    assert made.relation == requirement.relation == relation
+    assert made.upper_by is requirement
+    assert requirement.source in made.sentence()
+
+
+def test_a_bound_under_replace_is_halved_under_add_remove() -> None:
+    both = [risk.identifiability(risk="1/3", candidates=8), risk.relative(ratio=6)]
+    made = choose_epsilon(requirements=both)
+    check(made)
+    assert made.upper == pytest.approx(math.log(3.5) / 2)
+    assert made.upper_by is both[0]
+    assert "which epsilon under add/remove counts twice for" in made.sentence()
+
+
+def test_a_bound_under_add_remove_says_nothing_under_replace() -> None:
+    with pytest.raises(DeclarationError, match="relative is proved for add_remove"):
+        choose_epsilon(requirements=[asked(neighbors="replace"), risk.relative(ratio=3)])
+    kept = choose_epsilon(requirements=[asked(neighbors="replace"), risk.identifiability(risk="1/3", candidates=8)])
+    check(kept)
+    assert (kept.relation, kept.upper) == ("replace", kept.requirements[1].upper)
+
+
+def test_a_risk_that_no_epsilon_reaches_bounds_nothing() -> None:
+    never = risk.disclosure(worlds=Answering(math.inf), risk=0.9)
+    made = choose_epsilon(requirements=[never])
+    assert (made.epsilon, made.upper, made.upper_by) == (None, math.inf, None)
+    assert "any meets them" in made.sentence()
+    assert choose_epsilon(requirements=[never, asked()]).epsilon == asked().lower
+    json.dumps(made.to_dict(), allow_nan=False)
+
+
+def test_a_conflict_names_the_two_and_the_smallest_n() -> None:
+    given = [risk.gain(most=0.9), asked(n=1000), risk.relative(ratio=1.5), risk.posterior(prior=0.01, most=0.5)]
+    made = choose_epsilon(requirements=given)
+    assert made.conflict is not None
+    assert (made.epsilon, made.conflict.needs, made.conflict.allows) == (None, given[1], given[2])
+    n = made.conflict.smallest_n
+    assert n is not None
+    check(choose_epsilon(requirements=[given[0], asked(n=n), *given[2:]]))
+    assert choose_epsilon(requirements=[asked(n=n - 1), *given[2:]]).conflict is not None
+    assert f"from {n:,} rows on" in made.sentence()
+    assert made.to_dict()["conflict"] == {"needs": "accuracy", "allows": "relative", "smallest_n": n}
+
+
+def test_no_number_of_rows_helps_a_count() -> None:
+    made = choose_epsilon(requirements=[asked(count(), error=3), risk.relative(ratio=1.5)])
+    assert made.conflict is not None
+    assert made.conflict.smallest_n is None
+    assert made.sentence().endswith("ask for less of either.")
+
+
+def test_questions_add_up_and_the_same_question_does_not() -> None:
+    one, two = asked(count(), error=50), asked()
+    assert choose_epsilon(requirements=[one, asked(count(), error=100)]).lower == one.lower
+    assert choose_epsilon(requirements=[two, asked(mean("age"), error=1)]).lower == two.lower
+    made = choose_epsilon(requirements=[one, two])
+    assert made.lower == pytest.approx(one.lower + two.lower)
+    assert made.lower >= one.lower + two.lower
+    assert made.lower_by is one
+    assert "2 questions whose costs add up" in made.sentence()
+
+
+def test_questions_that_only_conflict_together_are_reconciled_by_rows() -> None:
+    top = risk.posterior(prior=0.5, most=0.52)  # 0.080043
+    given = [asked(count(), error=100), asked(n=12_000), top]
+    made = choose_epsilon(requirements=given)
+    assert made.conflict is not None
+    n = made.conflict.smallest_n
+    assert n is not None
+    check(choose_epsilon(requirements=[given[0], asked(n=n), top]))
+    assert choose_epsilon(requirements=[given[0], asked(n=n - 1), top]).conflict is not None
+
+
+def test_an_economic_study_bounds_both_ends_and_names_the_people() -> None:
+    def study(people: int) -> Requirement:
+        return risk.economic(people=people, budget=10_000, cost=20, error=0.01, failure=0.05)
+
+    made = choose_epsilon(requirements=[study(1000)])
+    check(made)
+    assert made.epsilon == pytest.approx(math.log(20) / 10)
+    for others in ([], [risk.posterior(prior=0.5, most=0.55)]):
+        small = choose_epsilon(requirements=[study(100), *others])
+        assert small.conflict is not None
+        n = small.conflict.smallest_n
+        assert n is not None
+        check(choose_epsilon(requirements=[study(n), *others]))
+        assert choose_epsilon(requirements=[study(n - 1), *others]).conflict is not None
+    poor = choose_epsilon(requirements=[risk.economic(people=100, budget=5000, cost=20, error=0.01, failure=0.05)])
+    assert poor.conflict is not None
+    assert poor.conflict.smallest_n is None
+
+
+def test_delta_is_the_least_that_every_requirement_allows() -> None:
+    power = risk.test_power(level=0.05, most=0.25, delta=0.001)
+    assert choose_epsilon(requirements=[power, asked()]).delta == 0.001
+    assert choose_epsilon(requirements=[power, risk.gain(most=0.5)]).delta == 0
+
+
+def test_a_narrow_interval_is_not_rounded_out_of() -> None:
+    lower = asked().lower
+    top = Requirement("cap", "no more", "a test", None, upper=math.nextafter(lower, 1))
+    made = choose_epsilon(requirements=[asked(), top])
+    assert made.conflict is None
+    assert repr(made.epsilon) in made.sentence()
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+@pytest.mark.parametrize("unit", ["row", PrivacyUnit("member", max_rows=3)])
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        (count(), 3),
+        (count("income"), 40),
+        (total("income"), 12.5),
+        (mean("income"), 0.25),
+        (histogram("age", width=10), 20),
+        (Selection().where(col("age") > 30).agg(count()), 9),
+        (sql(MEAN), 0.5),
+    ],
+)
+def test_accuracy_is_the_plans_error_inverted(query: object, error: float, neighbors: Any, unit: Any) -> None:
+    """At the epsilon returned the plan of the same question errs within `error`; 1e-6 below it does not."""
+    made = asked(query, error=error, neighbors=neighbors, privacy_unit=unit, n=1000)
+    near = Neighbors(neighbors, None if unit == "row" else unit)
+    found = precision_of(query, domain=ADULT, neighbors=near, confidence=0.95)
+
+    def planned(epsilon: float) -> float:
+        plan = make_plan(
+            found.question if not isinstance(query, type(count())) else as_aggregation(query),
+            table_name="adult",
+            domain=ADULT,
+            neighbors=near,
+            asked=PureDP(epsilon),
+            cap=PureDP(10**7),
+            declaration="",
+            assume_rows=1000,
+            assume_mean=None,
+        )
+        return float(plan.error(0.95))
+
+    if made.lower == 0:  # the number of rows is no secret under replace
+        assert planned(1e-6) == 0
+        return
+    assert planned(made.lower) <= error
+    assert planned(made.lower * (1 - 1e-6)) > error
+
+
+def test_accuracy_is_kept_by_the_mechanism_itself() -> None:
+    """Played: counts and means within the error asked, 95% of the time. False-alarm rate 6e-7 (5 standard errors)."""
+    draws, rng = 100_000, Rng.seeded(7)
+    few = 5 * math.sqrt(0.95 * 0.05 / draws)
+    epsilon = asked(count(), error=50).lower
+    noise = Laplace(l1=Fraction(1), epsilon=Fraction(epsilon)).law.sample(rng, draws)
+    assert np.mean(np.abs(noise) <= 50) >= 0.95 - few
+    rows, half = 32561, Fraction(asked().lower) / 2
+    sums = Laplace(l1=Fraction(63), epsilon=half).law.sample(rng, draws)
+    counts = Laplace(l1=Fraction(1), epsilon=half).law.sample(rng, draws)
+    off = (63 * rows + sums) / (rows + counts) - 63  # every age 125, the farthest mean from the middle, 62
+    assert np.mean(np.abs(off) <= 0.5) == pytest.approx(0.95, abs=few + 2e-3)  # first order in counts / rows
+
+
+def both(**one: Mapping[str, Any]) -> list[Requirement]:
+    return [asked(count(), error=50), asked(count(), error=50, **one)]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: choose_epsilon(requirements=[]), "requirements must be a list"),
+        (lambda: choose_epsilon(requirements=[0.5]), "requirements must be a list"),  # type: ignore[list-item]
+        (lambda: asked(n=None), "give n, a public guess"),
+        (lambda: asked(n=0), "n must be a whole number, 1 or more"),
+        (lambda: asked(error=0), "error must be above 0"),
+        (lambda: asked(confidence=1), "confidence must lie in"),
+        (lambda: asked(neighbors="swap"), "neighbors must be"),
+        (lambda: asked(privacy_unit="user"), "privacy_unit must be"),
+        (lambda: asked([count(), mean("age")]), "asked of one aggregate, not of 2"),
+        (lambda: asked(domain={"age": 1}), "domain must be a Domain"),
+        (lambda: choose_epsilon(requirements=both(neighbors="replace")), "one neighbor relation"),
+        (
+            lambda: choose_epsilon(requirements=both(privacy_unit=PrivacyUnit("age", max_rows=2))),
+            "one neighbor relation",
+        ),
+        (lambda: risk.disclosure(worlds=3, risk=0.5), "worlds must be a risk.Worlds"),  # type: ignore[arg-type]
+        (lambda: risk.disclosure(worlds=Answering(None), risk=0.5), "must return an epsilon"),
+        (lambda: risk.disclosure(worlds=Answering(1.0), risk=1.5), "risk must lie in"),
+        (lambda: risk.posterior(prior=0.5, most=0.4), "anything above 0.5"),
+        (lambda: risk.posterior(prior=0.5, most=0.6, neighbors="both"), "neighbors must be"),  # type: ignore[arg-type]
+        (lambda: risk.economic(people=5, budget=1, cost=1, error=0.1), "stated together"),
+        (lambda: risk.identifiability(risk=0.1, candidates=8), "anything above 0.125"),
+    ],
+)
+def test_bad_requirements_are_refused(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(DeclarationError, match=says):
+        call()
+
+
+def test_what_has_no_private_answer_is_refused_as_a_question() -> None:
+    with pytest.raises(QuestionRefused, match="no bounded sensitivity"):
+        asked(mean("open"), domain=Domain({"open": Integer()}))
