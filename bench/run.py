@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import ask
 import ledger
 import sampler
+
 import sensitivity
 
 

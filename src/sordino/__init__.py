@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sordino import datasets as datasets
+    from sordino import risk as risk
     from sordino import sensitivity as sensitivity
     from sordino.accounting.ledger import Ledger as Ledger
     from sordino.curator.connect import Connection as Connection
@@ -91,7 +92,7 @@ _EXPORTS = {
     "sql": "sordino.queries.sql",
     "sum": "sordino.queries.build",
 }
-_ROOMS = ("datasets", "errors", "sensitivity")
+_ROOMS = ("datasets", "errors", "risk", "sensitivity")
 
 __all__ = [
     "ZCDP",
@@ -127,6 +128,7 @@ __all__ = [
     "plot",
     "propose_test_release",
     "protect",
+    "risk",
     "sample_and_aggregate",
     "sensitivity",
     "smooth",

@@ -171,6 +171,13 @@ def test_steps_beyond_the_range_of_floats_are_refused_at_plan() -> None:
         resolve(as_aggregation(sd.sum(col("x") * col("x") * col("x"))), domain)
 
 
+@pytest.mark.parametrize(
+    "asked", [sd.count().alias("\ud800"), S.where(col("c") != "a").agg(sd.count().alias("n\udfff"))]
+)
+def test_text_that_no_ledger_could_store_is_refused_before_any_charge(asked: Any) -> None:
+    refused(asked, "lone surrogate")
+
+
 def test_describe_is_one_sentence() -> None:
     asked = S.where((col("i") > 1) & col("c").is_in(["a"])).group_by("t").agg(sd.count(), sd.mean(col("i").clip(0, 1)))
     assert asked.describe() == (

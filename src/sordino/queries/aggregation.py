@@ -136,9 +136,21 @@ def resolve(question: Aggregation, domain: Domain) -> Resolved:
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
     condition = None if question.where is None else predicate(question.where, domain)
+    _writable(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
     return Resolved(found, condition, parts, terms, domain.unreadable_rows)
+
+
+def _writable(question: Aggregation) -> None:
+    words = [question.describe(), *(g.alias for g in question.groups), *(a.alias for a in question.aggregates)]
+    try:
+        "".join(words).encode()
+        written = True
+    except UnicodeEncodeError:
+        written = False
+    if not written:
+        raise QuestionRefused("the question holds half of a character (a lone surrogate): write it as whole text")
 
 
 def _distinct(names: Sequence[str]) -> None:

@@ -27,7 +27,18 @@ _EXPORTS = {
     "test_power": "sordino.risk.requirements",
 }
 
-__all__ = list(_EXPORTS)
+__all__ = [
+    "InfeasibleRisk",
+    "Simulation",
+    "Worlds",
+    "accuracy",
+    "choose_epsilon",
+    "disclosure",
+    "economic",
+    "identifiability",
+    "relative",
+    "test_power",
+]
 
 
 def __getattr__(name: str) -> Any:

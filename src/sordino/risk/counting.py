@@ -16,8 +16,8 @@ from sordino.sensitivity.universe import Floats
 __all__ = ["Tally", "subset_sums", "tally"]
 
 _LISTED_FIRST = 200_000  # below it, listing is as quick as counting
-_WORK = 4_000_000_000  # cells that a subset-sum count may touch
-_CELLS = 20_000_000  # cells that it may hold
+_WORK = 1_500_000_000  # cells that a subset-sum count may touch
+_CELLS = 40_000_000  # cells that it may hold
 _PAIRS = 4_000_000  # pairs of neighboring order statistics
 _DIGITS = 400_000_000  # bits in one column of binomials
 
@@ -72,7 +72,8 @@ def subset_sums(numbers: list[int], size: int) -> tuple[Numbers, Numbers] | None
     ordered, ways = sorted(numbers), math.comb(people, kept)
     top = sum(ordered[people - kept :])
     limbs = -(-(ways.bit_length() + 1) // 64)
-    if (top + 1) * (kept + 1) * limbs > _CELLS or people * kept * (top + 1) * limbs // 3 > _WORK:
+    cells = (top + 1) * (kept + 1) * limbs // 2
+    if cells > _CELLS or cells * people // 2 > _WORK:
         return None
     counts = _small_counts(ordered, kept, top) if limbs == 1 else _large_counts(ordered, kept, limbs)
     sums = np.flatnonzero(counts)
@@ -83,16 +84,18 @@ def subset_sums(numbers: list[int], size: int) -> tuple[Numbers, Numbers] | None
 
 
 def _small_counts(ordered: list[int], kept: int, top: int) -> Numbers:
-    """Count in int64: row j holds the number of subsets of j records for each sum."""
-    rows = np.zeros((kept + 1, top + 1), dtype=np.int64)
-    rows[0, 0] = 1
+    """Count in int64: row j holds the number of subsets of j records for each sum up to the largest of j records."""
+    people = len(ordered)
+    rows = [np.zeros(sum(ordered[people - j :]) + 1, dtype=np.int64) for j in range(kept)]
+    rows.append(np.zeros(top + 1, dtype=np.int64))
+    rows[0][0] = 1
     reach = [0] * (kept + 1)  # the largest sum of j records seen so far
     for seen, number in enumerate(ordered):
-        for j in range(min(seen + 1, kept), 0, -1):
+        for j in range(min(seen + 1, kept), max(0, kept - people + seen), -1):  # fewer could not grow to `kept`
             width = reach[j - 1] + 1
-            rows[j, number : number + width] += rows[j - 1, :width]
+            rows[j][number : number + width] += rows[j - 1][:width]
             reach[j] = reach[j - 1] + number  # ascending: the last ones are the largest
-    return np.asarray(rows[kept])
+    return rows[kept]
 
 
 def _large_counts(ordered: list[int], kept: int, limbs: int) -> Numbers:
@@ -100,7 +103,7 @@ def _large_counts(ordered: list[int], kept: int, limbs: int) -> Numbers:
     bits = 64 * limbs
     rows = [1] + [0] * kept
     for seen, number in enumerate(ordered):
-        for j in range(min(seen + 1, kept), 0, -1):
+        for j in range(min(seen + 1, kept), max(0, kept - len(ordered) + seen), -1):
             rows[j] += rows[j - 1] << (number * bits)
     size = bits // 8
     raw = rows[kept].to_bytes(-(-rows[kept].bit_length() // bits) * size, "little")

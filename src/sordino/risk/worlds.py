@@ -18,6 +18,7 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
 from sordino.risk.answers import ENTRIES, Answers, lattice_from, listing, tables_of
+from sordino.risk.arguments import epsilon_from, number_from, prior_from, risk_from, said
 from sordino.risk.attacker import Simulation, play
 from sordino.risk.counting import tally
 from sordino.risk.posterior import PAIRWISE, least_sum, least_sum_at, rising_root, softmax
@@ -72,7 +73,9 @@ class Worlds:
         self.size = size_in(size, self._floats)
         self.query = query
         self._answers = Answers(numbers, denominator, statistic_from(query, ddof=0), self.size)
-        self._prior = None if prior is None else self._checked_prior(prior)
+        if prior is not None:
+            self._listable()
+        self._prior = None if prior is None else prior_from(prior, worlds=self.count)
 
     @property
     def count(self) -> int:
@@ -81,7 +84,7 @@ class Worlds:
 
     @cached_property
     def sensitivity(self) -> float:
-        """Df: the most that one record added or removed moves the answer of a table of `size` records."""
+        """Df: the most that one record added or removed moves the answer of a table of `size` records (never too little)."""
         least, people = self._answers.statistic.least, len(self._floats)
         direction = "add" if self.size == least < people else "either"
         if self.size == least == people:
@@ -132,10 +135,10 @@ class Worlds:
         >>> Worlds([1, 2, 3, 4], size=3, query="mean").posterior(output=2.20131, epsilon=2.0).round(6).tolist()
         [0.338988, 0.400316, 0.179873, 0.080822]
         """
-        distances = np.abs(self.answers - _number(output, "output"))
+        distances = np.abs(self.answers - number_from(output, "output"))
         nearest = distances[self.prior > 0].min()
         with np.errstate(divide="ignore", over="ignore"):
-            logs = np.log(self.prior) - self._rate(_epsilon(epsilon)) * (distances - nearest)
+            logs = np.log(self.prior) - self._rate(epsilon_from(epsilon)) * (distances - nearest)
         return softmax(logs)
 
     def posterior_gain(self, *, output: float, epsilon: float) -> float:
@@ -155,7 +158,7 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").risk(epsilon=0.5), 10)
         0.3291788293
         """
-        epsilon = _epsilon(epsilon)
+        epsilon = epsilon_from(epsilon)
         if self._groups is None or self._told_nothing:
             return self.risk_bound(epsilon=epsilon)
         return min(1.0, max(float(self._largest_prior), math.exp(-self._surprise(epsilon))))
@@ -168,7 +171,7 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").risk_bound(epsilon=2.0), 10)
         0.7860684399
         """
-        epsilon, largest = _epsilon(epsilon), self._largest_prior
+        epsilon, largest = epsilon_from(epsilon), self._largest_prior
         if self._told_nothing or largest == 1:
             return float(largest)
         gained = self._rate(epsilon) * self.spread - _log(1 / largest - 1)
@@ -187,7 +190,7 @@ class Worlds:
         groups = self._groups
         if groups is None or self._told_nothing:
             return self.epsilon_bound_for(risk=wanted)
-        if -math.log(wanted) <= float((groups.log_weights - groups.log_tops).min()) + 1e-14:
+        if -math.log(wanted) <= float((groups.log_weights - groups.log_tops).min()) * (1 + 1e-14):
             return math.inf
 
         # only an answer of so little weight can ever give so high a risk
@@ -234,10 +237,11 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 10], size=3, query="mean").record_risk(10, output=5.0, epsilon=1.0), 6)
         0.88538
         """
-        holders = [i for i, x in enumerate(self._answers.numbers) if x / self._answers.denominator == value]
+        wanted = number_from(value, "value")
+        holders = [i for i, x in enumerate(self._answers.numbers) if x / self._answers.denominator == wanted]
         if not holders:
-            near = min(self._floats.tolist(), key=lambda x: abs(x - _number(value, "value")))
-            raise DeclarationError(f"value {value!r} is not in the universe; the nearest one there is {near:g}")
+            near = min(self._floats.tolist(), key=lambda x: abs(x - wanted))
+            raise DeclarationError(f"value {wanted:g} is not in the universe; the nearest one there is {near:g}")
         if self.count * self.size <= ENTRIES and (self._prior is not None or self.count * self.size < 200_000):
             posterior = self.posterior(output=output, epsilon=epsilon)
             tables = tables_of(len(self._floats), self.size)
@@ -264,7 +268,7 @@ class Worlds:
         >>> found.share <= found.risk + 0.03
         True
         """
-        epsilon = _epsilon(epsilon)
+        epsilon = epsilon_from(epsilon)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise DeclarationError(f"runs must be a whole number from 1, not {runs!r}")
         groups = self._counted()
@@ -273,9 +277,7 @@ class Worlds:
 
     def __repr__(self) -> str:
         prior = "" if self._prior is None else ", prior given"
-        return (
-            f"<Worlds {_said(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
-        )
+        return f"<Worlds {said(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
 
     @cached_property
     def _keys(self) -> Any:
@@ -333,8 +335,8 @@ class Worlds:
         found = tally(answers)
         if found is None:
             raise self._too_many()
-        distances = np.abs(answers.values(found.keys) - _number(output, "output"))
-        logs = found.log_counts - self._rate(_epsilon(epsilon)) * distances
+        distances = np.abs(answers.values(found.keys) - number_from(output, "output"))
+        logs = found.log_counts - self._rate(epsilon_from(epsilon)) * distances
         return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
     def _counted(self) -> _Groups:
@@ -343,37 +345,15 @@ class Worlds:
         return self._groups
 
     def _wanted(self, risk: Any) -> float:
-        wanted = _number(risk, "risk")
-        if not 0 < wanted < 1:
-            raise DeclarationError(
-                f"risk must be a probability between 0 and 1, both excluded, not {risk!r}; {_hint(wanted)}"
-            )
+        wanted = risk_from(risk)
         smallest = float(self._largest_prior)
         if wanted < smallest or (wanted == smallest and not self._told_nothing):
             raise InfeasibleRisk(
                 f"risk {wanted:g} is infeasible: with no answer at all the most likely world has probability "
-                f"{smallest:.10g}; "
-                + ("ask for a risk above that" if smallest < 1 else "choose a smaller size, or another prior"),
+                f"{smallest:.10g}; ask for a risk above that, or choose another size",
                 smallest=smallest,
             )
         return wanted
-
-    def _checked_prior(self, prior: Sequence[float]) -> Floats:
-        self._listable()
-        try:
-            given = np.asarray(list(prior), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DeclarationError("prior must be a sequence of numbers, one probability a world") from None
-        if given.ndim != 1 or given.size != self.count:
-            raise DeclarationError(f"prior must hold {self.count} probabilities, one a world, not {given.size}")
-        if not np.isfinite(given).all() or (given < 0).any():
-            raise DeclarationError(
-                "prior must hold probabilities from 0 to 1: it has nan, infinity or a number below 0"
-            )
-        total = math.fsum(given.tolist())
-        if abs(total - 1) > 1e-9:
-            raise DeclarationError(f"prior must sum to 1 within 1e-9, not to {total:.12g}; divide each number by that")
-        return np.asarray(given / total, dtype=np.float64)
 
     def _listable(self) -> None:
         people = len(self._floats)
@@ -382,7 +362,7 @@ class Worlds:
 
     def _too_many(self) -> DeclarationError:
         return DeclarationError(
-            f"the {_said(self.count)} worlds of size={self.size} are too many to list or count for {self.query!r}: at most "
+            f"the {said(self.count)} worlds of size={self.size} are too many to list or count for {self.query!r}: at most "
             f"{ENTRIES // self.size} can be; use risk(), risk_bound() or epsilon_bound_for(), or a smaller universe"
         )
 
@@ -399,34 +379,3 @@ def _backed(risk_at: Callable[[float], float], epsilon: float, wanted: float) ->
 def _log(value: Fraction) -> float:
     """Return the logarithm of a rational of any size."""
     return math.log(value.numerator) - math.log(value.denominator)
-
-
-def _said(count: int) -> str:
-    """Return a count as digits, or as a power of ten where that is longer than anyone reads."""
-    if count < 10**15:
-        return str(count)
-    power, share = divmod(math.log10(count), 1)
-    return f"{10**share:.2f}e{power:.0f}"
-
-
-def _number(value: Any, argument: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.integer | np.floating):
-        raise DeclarationError(f"{argument} must be a number, not {type(value).__name__}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise DeclarationError(f"{argument} must be a finite number, not {value!r}")
-    return number
-
-
-def _epsilon(epsilon: Any) -> float:
-    number = _number(epsilon, "epsilon")
-    if number <= 0:
-        raise DeclarationError(f"epsilon must be above 0, not {epsilon!r}; the nearest that hides much is 0.01")
-    return number
-
-
-def _hint(risk: float) -> str:
-    return "a risk of 0 cannot be promised, try 0.01" if risk <= 0 else "a risk of 1 or more promises nothing, try 0.99"
