@@ -37,8 +37,10 @@ GROUND = frozenset({"domain", "neighbors", "loss", "source", "primitives"})
 BESIDE = dict.fromkeys(GROUND, GROUND) | {
     "release": frozenset({"accounting", "estimate"}),  # a release carries its event and its estimates
 }
-ALIASES = {"project_parts": "project", "project_schema": "project", "project_text": "project"}
-FACE = frozenset({"__main__", "cli", "server", "collector", "workbench"})  # who may use `import sordino as sd` like everyone
+ALIASES = dict.fromkeys(("project_parts", "project_schema", "project_text", "project_write"), "project")
+FACE = frozenset(
+    {"__main__", "cli", "server", "collector", "workbench"}
+)  # who may use `import sordino as sd` like everyone
 
 ONLY_THESE_MAY = {  # room of the house: who may import it
     "engines": frozenset({"engines", "curator"}),

@@ -101,6 +101,8 @@ class Real:
         step = None if resolution is None else exact(resolution, name="resolution")
         if step is not None and step <= 0:
             raise DeclarationError("resolution must be above 0 (the smallest difference that counts)")
+        if step is not None and step < Fraction(1, 2**512):
+            raise DeclarationError("resolution must be at least 2^-512: a double cannot tell more apart")
         if step is not None and any(b is not None and abs(b) >= step * STORED for b in (low, high)):
             raise DeclarationError("resolution is too fine for these bounds: bound / resolution must stay below 2^62")
         object.__setattr__(self, "lower", low)

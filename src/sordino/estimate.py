@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
-_MOST_EXACT = 2_000_000  # terms up to which they are summed exactly
+_MOST_EXACT = 300_000  # terms up to which they are summed exactly
 
 Law = DiscreteLaplace | DiscreteGaussian
 Number = int | float

@@ -59,8 +59,10 @@ def two_sample(first: np.ndarray, second: np.ndarray) -> float:
     """Return the p-value of two samples of integers having one law: a chi-square test over at most 60 pooled bins."""
     both = np.concatenate([first, second])
     edges = np.unique(np.quantile(both, np.linspace(0, 1, 61), method="lower"))
-    counts = np.array([np.bincount(np.searchsorted(edges, s, side="right"), minlength=len(edges) + 1)
-                       for s in (first, second)], dtype=float)
+    counts = np.array(
+        [np.bincount(np.searchsorted(edges, s, side="right"), minlength=len(edges) + 1) for s in (first, second)],
+        dtype=float,
+    )
     counts = counts[:, counts.sum(axis=0) > 0]
     expected = counts.sum(axis=0) * (counts.sum(axis=1) / counts.sum())[:, None]
     return float(chi2.sf(((counts - expected) ** 2 / expected).sum(), counts.shape[1] - 1))

@@ -20,7 +20,7 @@ from sordino.noise.rng import Rng
 from sordino.risk import InfeasibleRisk, Worlds
 from sordino.risk.answers import Answers, lattice_from, listing
 from sordino.risk.counting import subset_sums, tally
-from sordino.risk.posterior import least_sum, least_sum_at
+from sordino.risk.odds import least_sum, least_sum_at
 from sordino.sensitivity.statistic import statistic_from
 
 QUERIES = ["count", "sum", "mean", "median", "var", "std", "quantile:0.25", "quantile:0.9", "min", "max"]

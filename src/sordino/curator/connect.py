@@ -120,7 +120,9 @@ def protect(
     elif csv is not None or relation is not None:
         raise DeclarationError("csv and relation go with a path")
     table = name or _table_name(source)
-    engine = DuckDBEngine(named if named is not None else arrow_of(source, domain), domain=domain, unit=unit.unit)
+    owner = None if unit.unit is None else unit.unit.column
+    held = named if named is not None else arrow_of(source, domain, unit=owner)
+    engine = DuckDBEngine(held, domain=domain, unit=unit.unit)
     if amend is not None and ledger is not None and Path(ledger).exists():
         known = Ledger.existing(ledger)
         changed = {table: declaration_of(domain, unit, named)} if table in known.declarations() else None

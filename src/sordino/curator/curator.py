@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
@@ -27,7 +27,10 @@ from sordino.queries.build import Asked, Selection, as_aggregation
 from sordino.queries.expr import Expr
 from sordino.queries.robust import Robust
 from sordino.queries.sql import SqlText, parse_sql
-from sordino.release import Release
+from sordino.release import Key, Output, Release
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 __all__ = ["Curator"]
 
@@ -148,18 +151,20 @@ class Curator:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
                 return _recalled(stored, plan)
+        select = plan.select(self._engine.primitives)  # before the charge: what cannot be said is refused
         charged = self._ledger.charge(plan.event, note=self._note(plan), question=identity, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
             return _recalled(charged, plan)
-        release = self._answered(plan, charged)
-        if release is None:
+        answered = self._answered(plan, select, charged)
+        if answered is None:
             self._closed(charged, lambda: self._ledger.fail(charged, "the engine could not compute the answer"))
             raise ChargedError(
                 f"the question was charged ({charged.id}) but could not be computed; the charge stands. "
                 "The cause is not shown, as it may hold data: check that the source is whole and readable",
                 charge=charged.id,
             )
-        self._closed(charged, lambda: self._ledger.commit(charged, release.to_json()))
+        release, text = answered
+        self._closed(charged, lambda: self._ledger.commit(charged, text))
         return release
 
     # ---- the budget and what was released
@@ -260,16 +265,20 @@ class Curator:
     def _earlier(self, plan: AnyPlan) -> list[Charge]:
         return self._ledger.earlier(plan.identity())
 
-    def _answered(self, plan: AnyPlan, charge: Charge) -> Release | None:
-        """Return the release, or None where anything failed: no cause goes on, since it may quote data."""
+    def _answered(self, plan: AnyPlan, select: exp.Select, charge: Charge) -> tuple[Release, str] | None:
+        """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
         try:
+            table = self._engine.run(select)
             if isinstance(plan, RobustPlan):
-                keys, outputs = plan.released(self._engine.run(plan.select(self._engine.primitives)), self._rng)
+                keys, outputs = plan.released(table, self._rng)
             else:
-                table = self._engine.run(plan.resolved.select(self._engine.primitives))
                 keys, outputs = noisy_columns(plan, table, self._domain, self._rng)
+            release = self._made(plan, charge, keys, outputs)
+            return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
+
+    def _made(self, plan: AnyPlan, charge: Charge, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Release:
         return Release(
             question=plan.question.describe(),
             keys=keys,

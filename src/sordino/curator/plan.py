@@ -6,20 +6,27 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.composition import charge_amounts
 from sordino.domain import Domain
-from sordino.errors import DeclarationError
+from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, exact, loss_from, shown
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
 from sordino.neighbors import Neighbors, Sensitivity
+from sordino.primitives import Primitives
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
 from sordino.queries.query import Part
 from sordino.release import loss_to_dict, show_number
 
+if TYPE_CHECKING:
+    from sqlglot import exp
+
 __all__ = ["Plan", "PlannedPart", "asked_loss", "make_plan"]
+
+
+_MOST_MEANS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,10 @@ class Plan:
     def seen_before(self, charges: tuple[str, ...]) -> Plan:
         """Return the plan with the charges that answered the same question before."""
         return replace(self, earlier=charges)
+
+    def select(self, on: Primitives) -> exp.Select:
+        """Return the SQL tree of the exact answer, in an engine's words."""
+        return self.resolved.select(on)
 
     def describe(self) -> str:
         """Return the plan in a few lines."""
@@ -204,6 +215,10 @@ def make_plan(
     ):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
     resolved = resolve(question, domain)
+    if resolved.cells > _MOST_MEANS and any(len(several) > 1 for several in resolved.parts):
+        raise QuestionRefused(
+            f"means of {resolved.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
+        )
     moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
     active = [sum(1 for s in several if s.l1) for several in moved]
     aggregates = sum(1 for a in active if a)
@@ -239,6 +254,10 @@ def _positive(value: Number, name: str) -> Fraction:
     amount = exact(value, name=name)
     if amount <= 0:
         raise DeclarationError(f"{name} must be above 0, not {shown(amount)}; 0.1 to 1 is common")
+    if amount < Fraction(1, 10**12):
+        raise DeclarationError(
+            f"{name} of {float(amount):.3g} would say nothing: the least is 1e-12; 0.1 to 1 is common"
+        )
     if amount > 10**6:
         raise DeclarationError(f"{name} of {shown(amount)} would protect nobody; 0.1 to 1 is common")
     return amount

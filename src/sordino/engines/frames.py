@@ -20,7 +20,7 @@ __all__ = ["arrow_of"]
 _EXACT_IN_FLOAT = 2**53
 
 
-def arrow_of(frame: Any, domain: Domain) -> pa.Table:
+def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table:
     """Return the declared columns of a frame as an Arrow table.
 
     Raises DeclarationError for a frame of an unknown kind or without a declared column, SourceError where it cannot be
@@ -32,7 +32,7 @@ def arrow_of(frame: Any, domain: Domain) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame.select(_present(domain, frame.column_names))
     if kind == "pandas":
-        return _from_pandas(frame, domain)
+        return _from_pandas(frame, domain, unit)
     if kind == "polars":
         return _arrow(lambda: _from_polars(frame, domain), "the polars frame")
     if hasattr(frame, "to_arrow_table") and hasattr(frame, "columns"):
@@ -53,7 +53,7 @@ def _present(domain: Domain, columns: list[str]) -> list[str]:
     return list(domain)
 
 
-def _from_pandas(frame: Any, domain: Domain) -> pa.Table:
+def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
     """Return a pandas frame as Arrow; pandas turns whole numbers to floats where one is missing, so large ones are refused."""
     import pyarrow as pa
 
@@ -66,6 +66,11 @@ def _from_pandas(frame: Any, domain: Domain) -> pa.Table:
                 raise DeclarationError(
                     f"column {name!r} has bounds beyond 2^53, which pandas may hold as floats: use Arrow or Parquet"
                 )
+        if name == unit and str(frame[name].dtype).startswith("float"):
+            raise DeclarationError(
+                f"column {name!r} names units but pandas holds it as floats, which merge ids beyond 2^53: "
+                'convert it to text or to "Int64"'
+            )
         arrays[name] = _array(frame[name], column)
     return pa.table(arrays)
 

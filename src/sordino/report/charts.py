@@ -41,12 +41,14 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import profiles, releases, worlds
+    from sordino.report import profiles, releases, risks, worlds
 
     if isinstance(thing, Release):
         return releases.draw
     if isinstance(thing, Worlds):
         return worlds.draw
+    if isinstance(thing, risks.Risks):
+        return risks.draw
     if profiles.is_profile(thing):
         return profiles.draw
     missing = profiles.missing_columns(thing)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.noise.rng import Rng
-from sordino.risk.posterior import softmax
+from sordino.risk.odds import softmax
 from sordino.sensitivity.universe import Floats
 
 __all__ = ["Simulation", "play"]

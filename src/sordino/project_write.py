@@ -1,0 +1,105 @@
+"""A chosen cap, and why, put into the text of a project file: every other byte stays as it is.
+
+It knows the text of sordino.toml; not how an epsilon is chosen, nor any ledger. It writes no file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from sordino.errors import DeclarationError, UnknownName, nearest
+from sordino.neighbors import Relation
+
+__all__ = ["budget_in", "rounded_down", "with_cap"]
+
+_DIGITS = 6
+
+
+def rounded_down(epsilon: float) -> str:
+    """Return an epsilon as a TOML number of 6 significant digits, never above it.
+
+    >>> rounded_down(0.431720119567), rounded_down(2.0), rounded_down(1234567.9)
+    ('0.43172', '2.0', '1234560.0')
+    """
+    cut = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(Decimal(epsilon))
+    if not cut.is_finite() or cut <= 0:
+        raise DeclarationError(f"a cap must be above 0 and finite, not {epsilon:g}")
+    text = f"{cut.normalize():f}"
+    return text if "." in text else f"{text}.0"
+
+
+def budget_in(text: str, *, name: str | None, relation: Relation | None) -> str:
+    """Return the budget of a project file that a pure epsilon, proved under `relation`, can be the cap of.
+
+    None is the only budget there is. Raises UnknownName for one that is not declared; DeclarationError where several are
+    and none is named, where its cap is of another kind, and where its tables hide people under another relation.
+
+    >>> budget_in('[budgets.people]\\ncap = {epsilon = 2.0}', name=None, relation="add_remove")
+    'people'
+    """
+    document = _parsed(text)
+    budgets = _table(document.get("budgets"))
+    if name is None and len(budgets) != 1:
+        raise DeclarationError(f"say which budget with --budget ({', '.join(budgets) or 'none is declared'})")
+    found = next(iter(budgets)) if name is None else name
+    if found not in budgets:
+        raise UnknownName(f"budget {found!r} is not declared in the project file; {nearest(found, budgets)}")
+    raw = budgets[found]
+    cap = raw.get("cap", {}) if isinstance(raw, Mapping) else None
+    if not isinstance(cap, Mapping) or not set(cap) <= {"epsilon"}:
+        raise DeclarationError(f"the cap of budget {found!r} is not {{epsilon = ...}}: its kind is not changed here")
+    for table, declared in _table(document.get("tables")).items():
+        stated = _table(declared).get("neighbors")
+        if _table(declared).get("budget") == found and relation and stated in {"add_remove", "replace"} - {relation}:
+            raise DeclarationError(
+                f"this epsilon is for {relation}, and table {table!r} of budget {found!r} states {stated}: it says "
+                "nothing there; name another budget"
+            )
+    return found
+
+
+def with_cap(text: str, *, budget: str, epsilon: float, reason: str) -> str:
+    """Return the text of a project file with a cap of `epsilon`, rounded down, and its reason; the rest as it was.
+
+    >>> print(with_cap('[budgets.a] # ours\\ncap = {epsilon = 2.0}  # all\\n', budget="a", epsilon=1 / 3, reason="why"))
+    [budgets.a] # ours
+    cap = {epsilon = 0.333333}  # all
+    reason = "why"
+    <BLANKLINE>
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    number = rounded_down(epsilon)
+    before = _parsed(text)
+    try:
+        document = tomlkit.parse(text)
+        held: Any = document["budgets"][budget]  # type: ignore[index]  # seen by budget_in
+        if "cap" in held:
+            held["cap"]["epsilon"] = tomlkit.float_(number)
+        else:
+            held["cap"] = tomlkit.inline_table().add("epsilon", tomlkit.float_(number))
+        held["reason"] = reason
+        made = tomlkit.dumps(document)
+        after = tomllib.loads(made)
+    except (TOMLKitError, KeyError, TypeError, tomllib.TOMLDecodeError):
+        after, made = {}, ""
+    wanted = {**_table(_table(before.get("budgets")).get(budget)), "cap": {"epsilon": float(number)}, "reason": reason}
+    before["budgets"] = {**_table(before.get("budgets")), budget: wanted}
+    if after != before:
+        raise DeclarationError(f"the project file is written in a way that is not changed here: set epsilon = {number}")
+    return made
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        raise DeclarationError("the project file is not TOML; `sordino check` says where") from None
+
+
+def _table(raw: object) -> Mapping[str, Any]:
+    return raw if isinstance(raw, Mapping) else {}

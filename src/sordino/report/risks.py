@@ -1,0 +1,115 @@
+"""Risk against epsilon, and what an attacker believes after an answer: curves with a requirement, bars beside a prior.
+
+It knows figures that others computed; not what a world is, nor how a risk follows from an epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import DeclarationError
+from sordino.report.titles import COLORS, data_of, title_of
+
+if TYPE_CHECKING:
+    from sordino.report.titles import AnyChart
+
+__all__ = ["Risks", "draw"]
+
+_BARS = 40  # more worlds than anyone reads
+_BOUND, _EXACT = "closed-form upper bound", "exact risk"
+
+
+@dataclass(frozen=True, slots=True)
+class Risks:
+    """Hold what a picture of risks shows.
+
+    `curve` holds (epsilon, exact risk, upper bound), `requirement` the risk asked for, `exact` and `bound` the epsilon
+    that each of them gives (None: it is never reached), `beliefs` (world, prior, posterior) at what `seen` says.
+    """
+
+    subject: str
+    curve: Sequence[tuple[float, float, float]]
+    requirement: float
+    exact: float | None
+    bound: float | None
+    counted: bool = True
+    beliefs: Sequence[tuple[str, float, float]] = ()
+    seen: str = ""
+
+
+def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of risks, and its title; raises DeclarationError where there is no curve."""
+    import altair as alt
+
+    del confidence
+    if not risks.curve:
+        raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
+    said = title or f"What an attacker can learn from {risks.subject}"
+    notes = [f"dotted line: the risk asked for, {risks.requirement:.6g}"]
+    if not risks.counted:
+        notes.append("the worlds are too many to count: the exact risk is not known, and lies below the bound")
+    notes += [f"{name}: reached at epsilon {at:.6g}" for name, at in _marks(risks)]
+    if risks.exact is None:
+        notes.append("no epsilon reaches the risk: some worlds hide each other")
+    panels = [_curves(risks)]
+    if risks.beliefs:
+        panels.append(_bars(risks))
+        if len(risks.beliefs) > _BARS:
+            notes.append(f"bars: the {_BARS} most likely of {len(risks.beliefs):,} worlds")
+    heading = title_of(said, notes, width=420 + 340 * (len(panels) - 1), alarm=False)
+    return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=heading), said
+
+
+def _marks(risks: Risks) -> list[tuple[str, float]]:
+    found = [(_BOUND, risks.bound)]
+    if risks.counted:
+        found.append((_EXACT, risks.exact))
+    return [(name, at) for name, at in found if at is not None]
+
+
+def _curves(risks: Risks) -> Any:
+    """Return both curves, the requirement as a line, and a mark with a line down where each meets it."""
+    import altair as alt
+
+    rows = [{"epsilon": e, "risk": b, "figure": _BOUND} for e, _, b in risks.curve]
+    if risks.counted:
+        rows += [{"epsilon": e, "risk": x, "figure": _EXACT} for e, x, _ in risks.curve]
+    marks = [{"epsilon": at, "risk": risks.requirement, "figure": name} for name, at in _marks(risks)]
+    names = [_BOUND, _EXACT] if risks.counted else [_BOUND]
+    color = alt.Color(
+        field="figure",
+        type="nominal",
+        title=None,
+        scale=alt.Scale(domain=names, range=[COLORS[1], COLORS[0]][: len(names)]),
+        legend=alt.Legend(orient="bottom"),
+    )
+    x = alt.X(field="epsilon", type="quantitative", title="epsilon", scale=alt.Scale(zero=True, nice=False))
+    y = alt.Y(field="risk", type="quantitative", title="largest posterior of a world", scale=alt.Scale(domain=[0, 1]))
+    tips = [alt.Tooltip(field=name) for name in ("figure", "epsilon", "risk")]
+    lines = alt.Chart(data_of(rows)).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, tooltip=tips)
+    asked = alt.Chart(data_of([{"risk": risks.requirement}])).mark_rule(strokeDash=[2, 3], color="#555555").encode(y=y)
+    at = alt.Chart(data_of(marks))
+    drops = at.mark_rule(strokeDash=[5, 3]).encode(x=x, y=y, y2=alt.Y2Datum(0), color=color)
+    dots = at.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, color=color, tooltip=tips)
+    return alt.layer(lines, asked, drops, dots).properties(width=380, height=260)
+
+
+def _bars(risks: Risks) -> Any:
+    """Return a bar a world, its posterior, with a tick at its prior."""
+    import altair as alt
+
+    kept = sorted(risks.beliefs, key=lambda one: -one[2])[:_BARS]
+    order = [one for one in risks.beliefs if one in kept][:_BARS]
+    rows = [{"place": i, "world": w, "prior": p, "posterior": q} for i, (w, p, q) in enumerate(order)]
+    labels = f"{[row['world'] for row in rows]!r}[datum.value]"
+    y = alt.Y(field="place", type="ordinal", title="world", axis=alt.Axis(labelExpr=labels))
+    tips = [alt.Tooltip(field=name) for name in ("world", "prior", "posterior")]
+    base = alt.Chart(data_of(rows)).encode(y=y, tooltip=tips)
+    scale = alt.Scale(domain=[0, 1])
+    bars = base.mark_bar(color=COLORS[0]).encode(
+        x=alt.X(field="posterior", type="quantitative", title=f"posterior (tick: prior), {risks.seen}", scale=scale)
+    )
+    ticks = base.mark_tick(color=COLORS[1], thickness=3).encode(x=alt.X(field="prior", type="quantitative"))
+    return alt.layer(bars, ticks).properties(width=300, height=alt.Step(22))
