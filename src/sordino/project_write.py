@@ -12,6 +12,7 @@ from typing import Any
 
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.neighbors import Relation
+from sordino.project_text import positions
 
 __all__ = ["budget_in", "rounded_down", "with_cap"]
 
@@ -48,8 +49,8 @@ def budget_in(text: str, *, name: str | None, relation: Relation | None) -> str:
     if found not in budgets:
         raise UnknownName(f"budget {found!r} is not declared in the project file; {nearest(found, budgets)}")
     raw = budgets[found]
-    cap = raw.get("cap", {}) if isinstance(raw, Mapping) else None
-    if not isinstance(cap, Mapping) or not set(cap) <= {"epsilon"}:
+    cap = _table(raw).get("cap")
+    if not isinstance(cap, Mapping) or set(cap) != {"epsilon"}:
         raise DeclarationError(f"the cap of budget {found!r} is not {{epsilon = ...}}: its kind is not changed here")
     for table, declared in _table(document.get("tables")).items():
         stated = _table(declared).get("neighbors")
@@ -70,27 +71,38 @@ def with_cap(text: str, *, budget: str, epsilon: float, reason: str) -> str:
     reason = "why"
     <BLANKLINE>
     """
+    number = rounded_down(epsilon)
+    wanted = _parsed(text)
+    held = wanted["budgets"][budget]
+    held.update(cap={"epsilon": float(number)}, reason=reason)
+    line = positions(text).get(("budgets", budget, "cap"), (0, 0))[0]
+    for below in (line, None):  # a new reason stands below the cap; where that is another table, where tomlkit puts it
+        made = _changed(text, budget, number, reason, below=below)
+        if made is not None and _parsed(made) == wanted:
+            return made
+    raise DeclarationError(f"the project file is written in a way that is not changed here: set epsilon = {number}")
+
+
+def _changed(text: str, budget: str, number: str, reason: str, *, below: int | None) -> str | None:
+    """Return the text with the cap and the reason, a new reason below the line `below`; None where that is no TOML."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    number = rounded_down(epsilon)
-    before = _parsed(text)
     try:
+        if below is not None and "reason" not in _parsed(text)["budgets"][budget]:
+            lines = text.splitlines(keepends=True)
+            end = "\r\n" if lines[below - 1].endswith("\r\n") else "\n"
+            lines[below - 1] = lines[below - 1].rstrip("\r\n") + end
+            text = "".join([*lines[:below], f"reason = {tomlkit.item(reason).as_string()}{end}", *lines[below:]])
         document = tomlkit.parse(text)
-        held: Any = document["budgets"][budget]  # type: ignore[index]  # seen by budget_in
-        if "cap" in held:
-            held["cap"]["epsilon"] = tomlkit.float_(number)
-        else:
-            held["cap"] = tomlkit.inline_table().add("epsilon", tomlkit.float_(number))
-        held["reason"] = reason
+        held: Any = document["budgets"]
+        held[budget]["cap"]["epsilon"] = tomlkit.float_(number)
+        if held[budget].get("reason") != reason:
+            held[budget]["reason"] = reason
         made = tomlkit.dumps(document)
-        after = tomllib.loads(made)
-    except (TOMLKitError, KeyError, TypeError, tomllib.TOMLDecodeError):
-        after, made = {}, ""
-    wanted = {**_table(_table(before.get("budgets")).get(budget)), "cap": {"epsilon": float(number)}, "reason": reason}
-    before["budgets"] = {**_table(before.get("budgets")), budget: wanted}
-    if after != before:
-        raise DeclarationError(f"the project file is written in a way that is not changed here: set epsilon = {number}")
+        tomllib.loads(made)
+    except (TOMLKitError, KeyError, TypeError, ValueError):
+        return None
     return made
 
 

@@ -15,6 +15,7 @@ from sordino.cli.ask import ask
 from sordino.cli.budget import budget
 from sordino.cli.check import check
 from sordino.cli.demo import demo
+from sordino.cli.epsilon import choose, worlds
 from sordino.cli.explain import explain
 from sordino.cli.import_csv import import_csv
 from sordino.cli.init import init
@@ -39,6 +40,9 @@ app = typer.Typer(
 _ledger = typer.Typer(
     name="ledger", no_args_is_help=True, rich_markup_mode="rich", help="Verify, export or amend the chain of charges."
 )
+_epsilon = typer.Typer(
+    name="epsilon", no_args_is_help=True, rich_markup_mode="rich", help="Choose epsilon from what people ask of it."
+)
 
 
 def _version(wanted: bool) -> None:
@@ -58,6 +62,8 @@ def _about(
 
 
 _COUNT = "SELECT COUNT(*) AS n FROM people WHERE age > 64"
+
+_WORLDS = "--universe 1,2,3,10 --size 3 --query mean --risk 1/3"
 
 _MEDIAN = "--universe 1,2,3,10,11 --size 3 --query median --within 1 --neighbors replace"
 
@@ -79,6 +85,10 @@ _LEDGER_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("export", export, "sordino ledger export -o charges.jsonl"),
     ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
 )
+_EPSILON_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("worlds", worlds, f"sordino epsilon worlds {_WORLDS}"),
+    ("choose", choose, "sordino epsilon choose --attacker-prior 0.5 --max-posterior 0.75 --write"),
+)
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -91,7 +101,10 @@ for _panel, _name, _command, _example in _COMMANDS:
     app.command(_name, rich_help_panel=_panel, help=_help(_command), epilog=f"Example: {_example}")(_command)
 for _name, _command, _example in _LEDGER_COMMANDS:
     _ledger.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
+for _name, _command, _example in _EPSILON_COMMANDS:
+    _epsilon.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
 app.add_typer(_ledger, rich_help_panel="Look back")
+app.add_typer(_epsilon, rich_help_panel="Learn")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
