@@ -90,10 +90,10 @@ def _changed(text: str, budget: str, number: str, reason: str, *, below: int | N
 
     try:
         if below is not None and "reason" not in _parsed(text)["budgets"][budget]:
-            lines = text.splitlines(keepends=True)
-            end = "\r\n" if lines[below - 1].endswith("\r\n") else "\n"
-            lines[below - 1] = lines[below - 1].rstrip("\r\n") + end
-            text = "".join([*lines[:below], f"reason = {tomlkit.item(reason).as_string()}{end}", *lines[below:]])
+            lines = text.split("\n")
+            end = "\r" if lines[below - 1].endswith("\r") else ""
+            lines.insert(below, f"reason = {tomlkit.item(reason).as_string()}{end}")
+            text = "\n".join(lines)
         document = tomlkit.parse(text)
         held: Any = document["budgets"]
         held[budget]["cap"]["epsilon"] = tomlkit.float_(number)

@@ -62,6 +62,8 @@ def worlds(
 
     if output is not None and epsilon is None:
         raise DeclarationError("--output X is seen at an epsilon: state --epsilon E too")
+    if plot is not None:
+        _check_picture(plot)
     values = values_from(universe, None).values
     given = None if prior is None else numbers_of(prior, "--prior")
     made = Worlds(values, size=size, query=query, prior=given)
@@ -69,11 +71,11 @@ def worlds(
     if epsilon is not None:
         seen = None if output is None else number_of(output, "--output")
         told["at"] = _seen(made, number_of(epsilon, "--epsilon"), seen)
-    if write:
-        told["written"] = _cap_of_worlds(told, Writing(project, budget, relation="add_remove"))
+    target = _target_of_worlds(told, budget, project) if write else None
     if plot is not None:
-        _check_picture(plot)
         drawn(plot, _risks(made, told))
+    if target is not None:
+        told["written"] = target.write(told["epsilon"], told["sentence"])
     if form is TextFormat.json:
         say(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False))
     else:
@@ -105,13 +107,13 @@ def _worked(made: Worlds, risk: Any, *, people: int) -> dict[str, Any]:
 
 
 def _sentence(told: dict[str, Any]) -> str:
-    who = f"an attacker who knows the values of all {told['people']:,} people, and that {told['size']:,} are in the release"
+    who = f"an attacker who knows all {told['people']:,} values and that {told['size']:,} of them are in the release"
     what = f"one answer to the {told['query']} (Laplace noise of scale {told['sensitivity']:.6g} / epsilon, add/remove)"
     limit = f"none of the {told['worlds']} possible releases more than {percent(told['risk'])}"
     if told["epsilon"] is None:
-        return f"At any epsilon, {who}, gives {limit} after {what} (Lee & Clifton 2011)."
+        return f"At any epsilon, {who} gives {limit} after {what} (Lee & Clifton 2011)."
     how = "exact risk" if told["exact"] else "closed-form bound"
-    return f"At epsilon {_down(told['epsilon'])}, {who}, gives {limit} after {what} (Lee & Clifton 2011, {how})."
+    return f"At epsilon {_down(told['epsilon'])}, {who} gives {limit} after {what} (Lee & Clifton 2011, {how})."
 
 
 def _seen(made: Worlds, epsilon: Any, output: Any) -> dict[str, Any]:
@@ -130,10 +132,10 @@ def _seen(made: Worlds, epsilon: Any, output: Any) -> dict[str, Any]:
     return told
 
 
-def _cap_of_worlds(told: dict[str, Any], target: Writing) -> dict[str, str]:
+def _target_of_worlds(told: dict[str, Any], budget: str | None, project: Path | None) -> Writing:
     if not told["epsilon"]:
-        raise DeclarationError("no epsilon reaches this risk, so that there is no cap to write: state a lower --risk")
-    return target.write(told["epsilon"], told["sentence"])
+        raise DeclarationError("every epsilon keeps this risk, so that there is no cap to write: state a lower --risk")
+    return Writing(project, budget, relation="add_remove")
 
 
 def _risks(made: Worlds, told: dict[str, Any]) -> Risks:

@@ -100,9 +100,9 @@ def _bars(risks: Risks) -> Any:
     """Return a bar a world, its posterior, with a tick at its prior."""
     import altair as alt
 
-    kept = sorted(risks.beliefs, key=lambda one: -one[2])[:_BARS]
-    order = [one for one in risks.beliefs if one in kept][:_BARS]
-    rows = [{"place": i, "world": w, "prior": p, "posterior": q} for i, (w, p, q) in enumerate(order)]
+    kept = sorted(sorted(range(len(risks.beliefs)), key=lambda i: -risks.beliefs[i][2])[:_BARS])
+    found = [risks.beliefs[i] for i in kept]
+    rows = [{"place": i, "world": w, "prior": p, "posterior": q} for i, (w, p, q) in enumerate(found)]
     labels = f"{[row['world'] for row in rows]!r}[datum.value]"
     y = alt.Y(field="place", type="ordinal", title="world", axis=alt.Axis(labelExpr=labels))
     tips = [alt.Tooltip(field=name) for name in ("world", "prior", "posterior")]
