@@ -102,6 +102,7 @@ class _State:
             "mark": None if report is None else report.mark,
             "predecessor": None if report is None or report.predecessor is None else list(report.predecessor),
             "declared_cap": loss_to_dict(self.budget.cap),
+            "reason": self.budget.reason,
         }
 
 
@@ -132,7 +133,7 @@ def _print(one: _State, *, quiet: bool) -> None:
 
 
 def _remarks(one: _State) -> list[str]:
-    said = []
+    said = [] if one.budget.reason is None else [f"the cap's reason: {plain(one.budget.reason)}"]
     if one.cap != one.budget.cap:
         cap = one.budget.cap.describe()
         said.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")

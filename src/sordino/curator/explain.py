@@ -7,6 +7,7 @@ import math
 from sordino.accounting.zcdp import epsilon_of
 from sordino.loss import ApproxDP, PureDP
 from sordino.release import Release
+from sordino.risk.hypotheses import power_bound
 
 __all__ = ["explain"]
 
@@ -18,6 +19,7 @@ def explain(release: Release) -> str:
 
     Someone who knew everything else, and held a guess about one unit at prior odds o, holds it afterwards at odds
     between o e^-epsilon and o e^epsilon (Dwork & McSherry; Kasiviswanathan & Smith 2014); with a delta, but for that chance.
+    Power: Wasserman & Zhou 2010; Kairouz, Oh, Viswanath 2015.
     """
     cost = release.cost
     if isinstance(cost, PureDP):
@@ -37,5 +39,11 @@ def explain(release: Release) -> str:
         f"Whoever knew everything else, and thought it as likely as not that {unit} {'is' if one else 'are'} {state}, "
         f"can be at most {100 * most:.4g}% sure afterwards (at least {100 * (1 - most):.4g}%){but}."
     )
+    delta = float(cost.delta) if isinstance(cost, ApproxDP) else 0.0 if isinstance(cost, PureDP) else delta
+    power = power_bound(epsilon, level=0.05, delta=delta)
+    juror = (
+        f"No test of that with 5% false alarms detects it more than {100 * power:.4g}% of the time, and no event becomes more "
+        f"than {math.exp(min(epsilon, 700)):.4g} times as likely{but}."
+    )
     seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
-    return f"{question} {claim}{seal}"
+    return f"{question} {claim} {juror}{seal}"

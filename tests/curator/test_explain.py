@@ -1,0 +1,32 @@
+"""What a release means, in the reference's own numbers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import sordino as sd
+
+
+def _told(budget: object, **loss: object) -> str:
+    people = sd.protect(
+        pa.table({"age": [1, 2]}),
+        domain=sd.Domain({"age": sd.Integer(0, 3)}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=budget,  # type: ignore[arg-type]
+        ledger=None,
+    )
+    people.ask(sd.count(), **loss)  # type: ignore[arg-type]
+    return people.explain("c-0001")
+
+
+def test_posterior_and_power_of_the_reference() -> None:
+    """Reference epsilon.md, section 2: epsilon 1 from even odds .7311, power at 5% .13591409."""
+    told = _told(sd.PureDP(2), epsilon=1)
+    assert "at most 73.11% sure" in told
+    assert "detects it more than 13.59% of the time" in told
+    assert "2.718 times as likely" in told
+
+
+def test_a_delta_is_said() -> None:
+    assert "but for a chance of 1e-06" in _told(sd.ZCDP(1, 1e-6), rho=0.1)
