@@ -17,6 +17,7 @@ from sordino.project_text import positions
 __all__ = ["budget_in", "rounded_down", "with_cap"]
 
 _DIGITS = 6
+_WHY = "# why: "  # how a comment of ours begins
 
 
 def rounded_down(epsilon: float) -> str:
@@ -65,10 +66,13 @@ def budget_in(text: str, *, name: str | None, relation: Relation | None) -> str:
 def with_cap(text: str, *, budget: str, epsilon: float, reason: str) -> str:
     """Return the text of a project file with a cap of `epsilon`, rounded down, and its reason; the rest as it was.
 
-    >>> print(with_cap('[budgets.a] # ours\\ncap = {epsilon = 2.0}  # all\\n', budget="a", epsilon=1 / 3, reason="why"))
+    The reason also stands above the cap as a comment, where it fits one line; an earlier comment of ours is replaced.
+
+    >>> print(with_cap('[budgets.a] # ours\\ncap = {epsilon = 2.0}  # all\\n', budget="a", epsilon=1 / 3, reason="so"))
     [budgets.a] # ours
+    # why: so
     cap = {epsilon = 0.333333}  # all
-    reason = "why"
+    reason = "so"
     <BLANKLINE>
     """
     number = rounded_down(epsilon)
@@ -79,8 +83,28 @@ def with_cap(text: str, *, budget: str, epsilon: float, reason: str) -> str:
     for below in (line, None):  # a new reason stands below the cap; where that is another table, where tomlkit puts it
         made = _changed(text, budget, number, reason, below=below)
         if made is not None and _parsed(made) == wanted:
-            return made
+            said = _commented(made, budget, reason)
+            try:
+                return said if tomllib.loads(said) == wanted else made
+            except ValueError:  # the line above the cap is inside something, where no comment can stand
+                return made
     raise DeclarationError(f"the project file is written in a way that is not changed here: set epsilon = {number}")
+
+
+def _commented(text: str, budget: str, reason: str) -> str:
+    """Return the text with the reason as a comment on the line above the cap, in place of an earlier one of ours."""
+    line = positions(text).get(("budgets", budget, "cap"), (0, 0))[0]
+    if not line:
+        return text
+    lines = text.split("\n")
+    at = line - 1
+    if at and lines[at - 1].lstrip().startswith(_WHY):
+        del lines[at - 1]
+        at -= 1
+    if reason and reason.isprintable():
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        lines.insert(at, f"{indent}{_WHY}{reason}" + "\r" * lines[at - 1 if at else at].endswith("\r"))
+    return "\n".join(lines)
 
 
 def _changed(text: str, budget: str, number: str, reason: str, *, below: int | None) -> str | None:

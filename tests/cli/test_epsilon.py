@@ -187,6 +187,10 @@ def test_write_puts_cap_and_reason_and_nothing_else(run, census: Path) -> None:
     written = told(done)["written"]
     assert written["epsilon"] == "0.43172"
     after = file.read_bytes().splitlines()
+    (why,) = [line for line in after if line.startswith(b"# why: ")]
+    assert why.decode() == f"# why: {written['reason']}"
+    assert after[after.index(why) + 1].startswith(b"cap = ")
+    after.remove(why)
     assert len(after) == len(before)
     changed = [new for old, new in zip(before, after, strict=True) if old != new]
     assert [line.split()[0] for line in changed] == [b"cap", b"reason"]
@@ -204,8 +208,22 @@ def test_a_new_reason_stands_below_the_cap(end: str) -> None:
     text = FILE.replace("\n", end)
     made = with_cap(text, budget="people", epsilon=1 / 3, reason='so "they" said')
     assert f"# the most{end}reason = " in made
-    kept = [line for line in made.split(end) if not line.startswith("reason")]
+    kept = [line for line in made.split(end) if not line.startswith(("reason", "# why: "))]
     assert end.join(kept) == text.replace("2.0", "0.333333")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_reason_stands_above_the_cap_as_a_comment(end: str) -> None:
+    text = FILE.replace("\n", end)
+    once = with_cap(text, budget="people", epsilon=1.5, reason='so "they" said')
+    assert f'# ours{end}# why: so "they" said{end}cap = {{epsilon = 1.5}}   # the most{end}' in once
+    twice = with_cap(once, budget="people", epsilon=1.25, reason="later")
+    assert twice == once.replace('# why: so "they" said', "# why: later").replace("1.5", "1.25").replace(
+        'reason = "so \\"they\\" said"', 'reason = "later"'
+    )
+    assert "# why: " not in with_cap(twice, budget="people", epsilon=1, reason="two\nlines")
+    held = '[budgets]\npeople = {reason = """\n# why: in a text\n""", cap = {epsilon = 1}}\n'
+    assert tomllib.loads(with_cap(held, budget="people", epsilon=2, reason="so"))["budgets"]["people"]["reason"] == "so"
 
 
 @pytest.mark.parametrize(

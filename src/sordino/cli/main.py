@@ -22,6 +22,7 @@ from sordino.cli.init import init
 from sordino.cli.ledger import amend, export, verify
 from sordino.cli.plan import plan
 from sordino.cli.releases import releases
+from sordino.cli.report import report
 from sordino.cli.sensitivity import sensitivity
 from sordino.cli.show import show
 from sordino.cli.terminal import paint, plain
@@ -76,6 +77,7 @@ _COMMANDS: tuple[tuple[str, str, Callable[..., None], str], ...] = (  # panel, n
     ("Look back", "budget", budget, "sordino budget --format json"),
     ("Look back", "releases", releases, "sordino releases"),
     ("Look back", "show", show, "sordino show c-0001 --format csv"),
+    ("Look back", "report", report, "sordino report -o board.html"),
     ("Learn", "explain", explain, "sordino explain c-0001"),
     ("Learn", "demo", demo, "sordino demo --keep census"),
     ("Learn", "sensitivity", sensitivity, f"sordino sensitivity {_MEDIAN}"),

@@ -1,0 +1,197 @@
+"""`sordino report`: one page for a board, from the project file and the ledgers. It never reads the data."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.cli.options import BudgetName, ProjectPath, Quiet
+from sordino.cli.terminal import note, plain
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sordino.accounting.ledger import Ledger
+    from sordino.accounting.records import Entry, Report
+    from sordino.loss import Loss
+    from sordino.project import Budget, Project
+    from sordino.release import Release
+    from sordino.report.page import Account, Amendment, Amount, Question, Unanswered
+
+__all__ = ["report"]
+
+_PICTURES = 12  # the last so many answers of a budget are drawn
+_TOLD_AT = 1e-6  # the delta at which a rho without a target of its own is told as an epsilon, as in `explain`
+
+
+def report(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.", show_default=False)
+    ],
+    budget: BudgetName = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page for a board: what was asked and what all of it reveals. Costs nothing.
+
+    It is made of the project file and the ledger; the data need not be there, and the page loads nothing.
+    """
+    from sordino.cli.opening import budgets_of, project_at
+    from sordino.cli.writing import draft
+    from sordino.report.page import Board, page
+
+    declared = project_at(project)
+    chosen = budgets_of(declared, budget)
+    if output.exists() and not output.is_dir() and not force:
+        raise DeclarationError(f"{output} is there already; --force replaces it")
+    with draft(output) as target:
+        pictures = _can_draw()
+        accounts = tuple(_account(declared, one, pictures=pictures) for one in chosen)
+        remarks = () if pictures else ("Without pictures: Altair and vl-convert are not installed.",)
+        target.write(page(Board(accounts, remarks)).encode("utf-8", "backslashreplace"))
+    note(f"wrote {output}", quiet=quiet)
+
+
+def _can_draw() -> bool:
+    from sordino.report.picture import need_plots
+
+    try:
+        need_plots()
+    except DeclarationError:
+        return False
+    return True
+
+
+def _account(project: Project, budget: Budget, *, pictures: bool) -> Account:
+    """Return what a board reads about one budget, its ledger replayed first."""
+    from sordino.cli.opening import ledger_of
+    from sordino.report.page import Account
+
+    tables = [t for t in project.tables.values() if t.budget == budget.name]
+    protects = tuple(plain(f"table {t.name}: {t.neighbors.describe()}") for t in tables)
+    reason = None if budget.reason is None else plain(budget.reason)
+    with ledger_of(budget) as ledger:
+        if ledger is None:
+            amounts, sound = _amounts(budget.cap, None), "Nothing has been asked yet: there is no ledger."
+            return Account(plain(budget.name), reason, amounts, protects, None, (), (), (), sound)
+        found = ledger.verify()
+        questions, lost = _charges(ledger, pictures=pictures)
+        return Account(
+            name=plain(budget.name),
+            reason=reason,
+            amounts=_amounts(found.cap, found.spent),
+            protects=protects,
+            together=_together(found, ledger),
+            questions=questions,
+            unanswered=lost,
+            amendments=tuple(_amendment(e) for e in ledger.entries() if e.kind == "amend"),
+            verified=f"Sound: {found.describe()}. The last entry's hash is {found.head}.",
+            remarks=_remarks(budget, found, drawn=len(questions) if pictures else 0),
+        )
+
+
+def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
+    said = []
+    if found.cap != budget.cap:
+        said.append(f"The project file states another cap than the ledger holds: {budget.cap.describe()}.")
+    if found.predecessor is not None:
+        said.append(f"Another ledger lay here before, with {found.predecessor[1]} entries: they are not counted.")
+    if drawn > _PICTURES:
+        said.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")
+    return tuple(said)
+
+
+def _amounts(cap: Loss, spent: Loss | None) -> tuple[Amount, ...]:
+    from sordino.loss import shown
+    from sordino.report.page import Amount
+
+    gone: dict[str, Fraction] = {name: most * 0 for name, most in cap.amounts().items()}
+    gone |= {} if spent is None else spent.amounts()
+    return tuple(
+        Amount(
+            name, shown(most), shown(gone[name]), shown(most - gone[name]), float(gone[name] / most) if most else 1.0
+        )
+        for name, most in cap.amounts().items()
+    )
+
+
+def _charges(ledger: Ledger, *, pictures: bool) -> tuple[tuple[Question, ...], tuple[Unanswered, ...]]:
+    """Return the answered charges of a ledger, and the others."""
+    from sordino.curator.explain import explain
+    from sordino.release import Release
+    from sordino.report.page import Question, Unanswered
+
+    charges = ledger.charges()
+    answered = [c for c in charges if c.state == "committed"]
+    drawn = {c.id for c in answered[-_PICTURES:]} if pictures else set()
+    questions = []
+    for c in answered:
+        release = Release.from_dict(json.loads(ledger.answer(c.id)))
+        picture = _picture(release) if c.id in drawn else None
+        words = plain(release.question), release.cost.describe(), plain(explain(release))
+        questions.append(Question(c.id, c.time[:10], *words, picture))
+    said = {"failed": "failed", "reserved": "in doubt: whether it was answered is not known"}
+    lost = [
+        Unanswered(
+            c.id,
+            c.time[:10],
+            plain(c.note),
+            c.loss.describe(),
+            said[c.state] + (f": {plain(c.reason)}" if c.reason else ""),
+        )
+        for c in charges
+        if c.state != "committed"
+    ]
+    return tuple(questions), tuple(lost)
+
+
+def _picture(release: Release) -> str:
+    from sordino.report.charts import plot
+    from sordino.report.picture import encoded
+
+    return encoded(plot(release), ".svg").decode()
+
+
+def _together(found: Report, ledger: Ledger) -> str:
+    """Return what all charges together reveal at most, from even odds before (as `explain` says of one)."""
+    epsilon, delta = _odds(found.spent)
+    most = 1.0 / (1.0 + math.exp(-epsilon))
+    but = f", but for a chance of {delta:g}" if delta else ""
+    charges = found.committed + found.failed + found.in_doubt
+    relations = {declared["neighbors"] for declared in ledger.declarations().values()}
+    state = "is this or that" if relations == {"replace"} else "is in the table"
+    return (
+        f"All {charges} charge{'s' * (charges != 1)} together spent {found.spent.describe()}. Whoever knew everything else, "
+        f"and thought it as likely as not that a given one of those protected {state}, can be at most "
+        f"{100 * most:.4g}% sure of it after all of them (at least {100 * (1 - most):.4g}%){but}."
+    )
+
+
+def _odds(loss: Loss) -> tuple[float, float]:
+    """Return an epsilon, and the delta it holds but for."""
+    from sordino.accounting.zcdp import epsilon_of
+    from sordino.loss import ApproxDP, PureDP
+
+    if isinstance(loss, PureDP):
+        return float(loss.epsilon), 0.0
+    if isinstance(loss, ApproxDP):
+        return float(loss.epsilon), float(loss.delta)
+    delta = _TOLD_AT if loss.delta is None else float(loss.delta)
+    return (epsilon_of(loss.rho, delta), delta) if loss.rho else (0.0, 0.0)
+
+
+def _amendment(entry: Entry) -> Amendment:
+    from sordino.accounting.records import loss_from_dict
+    from sordino.report.page import Amendment
+
+    held: Any = entry.payload
+    changes = [f"the cap is now {loss_from_dict(held['cap']).describe()}"] if "cap" in held else []
+    changes += [f"table {old} is now {new}" for old, new in held.get("renamed", {}).items()]
+    changes += [f"table {table}: {', '.join(paths)}" for table, paths in held.get("changed", {}).items()]
+    return Amendment(entry.time[:10], tuple(map(plain, changes)), plain(str(held["reason"])))
