@@ -121,6 +121,35 @@ def test_a_picture(run, tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"<svg")
 
 
+def test_densities_in_the_picture(run, tmp_path: Path) -> None:
+    path = tmp_path / "risk.json"
+    at = ("--risk", "0.5", "--epsilon", "2", "--output", "2.2", "--plot", str(path))
+    assert worlds(run, ABSENCE, "median", *at[2:]).code == 0
+    assert "2 worlds of answer 2, together" in path.read_text()
+    path.unlink()
+    many = ("--universe", "1,2,4,8,16,32", "--size", "3", "--query", "mean")
+    assert run("epsilon", "worlds", *many, *at).code == 0
+    assert "20 different answers: densities are drawn of 12 at most" in path.read_text()
+
+
+@pytest.mark.parametrize("question", ["SELECT AVG(age) FROM people", "SELECT COUNT(*) FROM people"])
+def test_a_picture_of_a_choice(run, census: Path, question: str) -> None:
+    asked = ("epsilon", "choose", "--query", question, "--error", "5", "--rows", "2000", *SUSPICION)
+    for ending in ("svg", "png", "json"):
+        done = run(*asked, "--plot", f"choice.{ending}")
+        assert done.code == 0, done.err
+    said = (census / "choice.json").read_text()
+    assert "shaded: what meets the requirements" in said
+    assert "with you: at most" in said
+    assert (census / "choice.svg").read_bytes().startswith(b"<svg")
+
+
+def test_a_conflict_is_drawn_too(run, census: Path) -> None:
+    asked = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "100", *SUSPICION)
+    assert run("epsilon", "choose", *asked, "--plot", "choice.json").code == 2
+    assert "no epsilon meets all requirements" in (census / "choice.json").read_text()
+
+
 def test_choose_an_interval(run, census: Path) -> None:
     (census / "census.parquet").unlink()  # the data is never read
     words = ("epsilon", "choose", "--table", "people", *AVERAGE, *SUSPICION)
@@ -160,6 +189,7 @@ def test_a_conflict_ends_with_2_and_writes_nothing(run, census: Path) -> None:
         (("--attacker-prior", "0.5"), 2, "--max-posterior"),
         (("--test-level", "0.05"), 2, "--max-power"),
         (("--error", "1"), 2, "--query"),
+        ((*SUSPICION, "--plot", "choice.svg"), 2, "--error T too"),
         (("--query", "SELECT COUNT(*) FROM cats", "--error", "1"), 2, "cats"),
         ((*SUSPICION, "--write", "--budget", "cats"), 2, "draws on budget 'people'"),
     ],

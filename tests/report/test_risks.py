@@ -9,10 +9,17 @@ import pytest
 
 from sordino.errors import DeclarationError
 from sordino.report.charts import plot
-from sordino.report.risks import Risks
+from sordino.report.odds_icons import Tradeoff, icon_array
+from sordino.report.risks import Densities, Risks
 
 CURVE = [(0.2, 0.27, 0.3), (0.5, 0.34, 0.4), (1.0, 0.5, 0.6)]
 BELIEFS = [("1, 2, 3", 0.25, 0.62), ("1, 2, 10", 0.25, 0.16), ('it\'s "3"', 0.25, 0.12), ("2, 3, 10", 0.25, 0.1)]
+
+
+POINTS = [(0.1, 20.0, 0.52), (0.5, 5.0, 0.62), (1.0, 2.5, 0.73), (2.0, 1.2, 0.88)]
+DENSITIES = Densities(
+    [("1, 2, 3", 2.0, 0.62), ("1, 2, 10", 13 / 3, 0.16), ("2 worlds", 5.0, 0.22)], scale=1.5, output=2.2
+)
 
 
 def risks(**more) -> Risks:
@@ -48,3 +55,68 @@ def test_many_worlds_and_none() -> None:
     assert "the 40 most likely of 100 worlds" in json.dumps(plot(risks(beliefs=many)).spec())
     with pytest.raises(DeclarationError, match="no curve"):
         plot(risks(curve=[]))
+
+
+def test_densities_stand_above_the_bars() -> None:
+    made = plot(risks(beliefs=BELIEFS, seen="output 2.2", densities=DENSITIES)).spec()
+    column = made["hconcat"][1]["vconcat"]
+    assert len(column) == 2
+    lines, mark = column[0]["layer"]
+    assert mark["data"]["values"] == [{"output": 2.2}]
+    assert lines["encoding"]["color"]["title"] == "world: its posterior at output 2.2"
+    peaks = {row["world"]: row for row in lines["data"]["values"] if row["output"] == row["at"]}
+    assert list(peaks) == ["1, 2, 3: 0.62", "1, 2, 10: 0.16", "2 worlds: 0.22"]
+    assert all(row["density"] == pytest.approx(1 / 3) for row in peaks.values())
+    assert "so many" in json.dumps(plot(risks(remarks=["so many"])).spec())
+
+
+def test_a_panel_a_column(tmp_path: Path) -> None:
+    picture = plot([risks(column="age"), risks(column="days", exact=None)])
+    made = picture.spec()
+    assert [panel["title"] for panel in made["hconcat"]] == ["age", "days"]
+    assert "age: closed-form upper bound: reached at epsilon 0.38" in json.dumps(made)
+    picture.save(tmp_path / "columns.png")
+    for several in ([risks(), risks(column="a")], [risks(column="a"), risks(column="a")]):
+        with pytest.raises(DeclarationError, match="a column each"):
+            plot(several)
+    with pytest.raises(DeclarationError, match="no curve"):
+        plot([risks(column="a", curve=[])])
+
+
+@pytest.mark.parametrize("ending", [".svg", ".png"])
+def test_accuracy_against_risk(tmp_path: Path, ending: str) -> None:
+    made = Tradeoff("a mean", 0.5, POINTS, POINTS[1:], least=POINTS[1], most=POINTS[2], chosen=0.5, odds=(0.62, 0.38))
+    picture = plot(made)
+    picture.save(tmp_path / f"choice{ending}")
+    spec = picture.spec()
+    assert picture.title == "Accuracy against risk: a mean"
+    assert "shaded: what meets the requirements, epsilon from 0.5 to 1" in " ".join(
+        spec["hconcat"][0]["title"]["subtitle"]
+    )
+    band, *_, ends = spec["hconcat"][0]["layer"]
+    assert band["data"]["values"] == [{"error": 2.5, "until": 5.0}]
+    assert [row["epsilon"] for row in ends["data"]["values"]] == [0.5, 1.0]
+    assert len(spec["hconcat"][1]["hconcat"]) == 2
+
+
+def test_a_conflict_and_an_open_end_and_no_error_at_all() -> None:
+    against = plot(Tradeoff("a mean", 0.5, POINTS, least=POINTS[2], most=POINTS[1])).spec()
+    assert len(against["hconcat"]) == 1
+    assert '"rect"' not in json.dumps(against)
+    assert "no epsilon meets all" in json.dumps(against)
+    band = plot(Tradeoff("a mean", 0.5, POINTS, least=POINTS[1])).spec()["hconcat"][0]["layer"][0]
+    assert band["data"]["values"] == [{"error": 1.2, "until": 5.0}]
+    free = plot(Tradeoff("a count", 0.5, [*POINTS, (9.0, 0.0, 0.99)])).spec()
+    assert "symlog" in json.dumps(free)
+    with pytest.raises(DeclarationError, match="no curve"):
+        plot(Tradeoff("a mean", 0.5, []))
+
+
+def test_icons_never_understate() -> None:
+    made = icon_array(0.7501, 0.2599).to_dict()
+    filled = [sum(row["suspected"] == "rightly" for row in panel["data"]["values"]) for panel in made["hconcat"]]
+    assert filled == [76, 25]
+    assert [p["title"]["text"] for p in made["hconcat"]] == ["with you: at most 76", "without you: at least 25"]
+    assert "at most 75" in json.dumps(icon_array(0.7500000000000001, 0.25).to_dict())
+    with pytest.raises(DeclarationError, match="from 0 to 1"):
+        icon_array(1.2, 0.1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.epsilon_out import Writing, drawn, number_of, numbers_of, percent
+from sordino.cli.epsilon_out import Writing, densities_of, drawn, number_of, numbers_of, percent, tradeoff_of
 from sordino.cli.options import BudgetName, ProjectPath, TextFormat
 from sordino.cli.terminal import columns_of, note, paint, say, wrapped
 from sordino.errors import DeclarationError, UnknownName, nearest
@@ -151,6 +151,7 @@ def _risks(made: Worlds, told: dict[str, Any]) -> Risks:
         (", ".join(f"{v:.6g}" for v in row["world"]), row["prior"], row["posterior"])
         for row in at.get("posteriors", ())
     ]
+    densities, why = densities_of(at, made.sensitivity)
     return Risks(
         subject=f"the {made.query} of {made.size:,} of {told['people']:,} people",
         curve=[(e, made.risk(epsilon=e), made.risk_bound(epsilon=e)) for e in points],
@@ -160,6 +161,8 @@ def _risks(made: Worlds, told: dict[str, Any]) -> Risks:
         counted=made.exact,
         beliefs=beliefs,
         seen=f"output {at['output']:.6g} at epsilon {at['epsilon']:.6g}" if beliefs else "",
+        densities=densities,
+        remarks=[why] if why else [],
     )
 
 
@@ -215,6 +218,7 @@ def choose(
     relative_risk: Annotated[
         str | None, _text("--relative-risk", "R", "How many times as likely a disclosure may become.")
     ] = None,
+    plot: Annotated[Path | None, _text("--plot", "FILE", "Draw error against risk: .svg, .png, .html, .json.")] = None,
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
     write: Write = False,
     budget: BudgetName = None,
@@ -227,6 +231,10 @@ def choose(
     from sordino.cli.opening import project_at
     from sordino.risk.choice import choose_epsilon
 
+    if plot is not None:
+        _check_picture(plot)
+        if query is None or error is None:
+            raise DeclarationError("--plot draws accuracy against risk: state --query SQL and --error T too")
     found = _table_of(project_at(project), table)
     asked = _accuracy(found, query, error, confidence, rows)
     asked += _readings(found, attacker_prior, max_posterior, test_level, max_power)
@@ -240,6 +248,8 @@ def choose(
     if made.relation not in (None, found.neighbors.relation):
         raise DeclarationError(f"--relative-risk is proved for {made.relation}; table {found.name!r} states replace")
     told = made.to_dict()
+    if plot is not None:
+        _draw_choice(plot, made, found, query, confidence, rows, attacker_prior)
     if write and made.epsilon is not None:
         told["written"] = _cap_of_choice(made, found, budget, project)
     if form is TextFormat.json:
@@ -302,6 +312,21 @@ def _readings(
         alarms, detected = number_of(level, "--test-level"), number_of(power, "--max-power")
         made.append(test_power(level=alarms, most=detected, neighbors=relation))
     return made
+
+
+def _draw_choice(
+    path: Path, made: Choice, table: Table, query: str | None, confidence: str, rows: int | None, prior: str | None
+) -> None:
+    """Draw accuracy against the posterior from what an attacker suspects, even odds where nothing is said."""
+    from sordino.neighbors import neighbors_from
+    from sordino.risk.precision import precision_of
+
+    unit = "row" if table.neighbors.unit is None else table.neighbors.unit
+    near = neighbors_from(neighbors=table.neighbors.relation, privacy_unit=unit)
+    likely = number_of(confidence, "--confidence")
+    precision = precision_of(query, domain=table.domain, neighbors=near, confidence=likely)
+    before = 0.5 if prior is None else float(number_of(prior, "--attacker-prior"))
+    drawn(path, tradeoff_of(made, precision, rows, before))
 
 
 def _cap_of_choice(made: Choice, table: Table, budget: str | None, project: Path | None) -> dict[str, str]:

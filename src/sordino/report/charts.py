@@ -41,7 +41,7 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import profiles, releases, risks, worlds
+    from sordino.report import odds_icons, profiles, releases, risks, worlds
 
     if isinstance(thing, Release):
         return releases.draw
@@ -49,6 +49,10 @@ def _drawer(thing: Any) -> Drawer:
         return worlds.draw
     if isinstance(thing, risks.Risks):
         return risks.draw
+    if isinstance(thing, (list, tuple)) and thing and all(isinstance(t, risks.Risks) for t in thing):
+        return risks.draw_columns
+    if isinstance(thing, odds_icons.Tradeoff):
+        return odds_icons.draw
     if profiles.is_profile(thing):
         return profiles.draw
     missing = profiles.missing_columns(thing)

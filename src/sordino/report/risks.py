@@ -5,6 +5,7 @@ It knows figures that others computed; not what a world is, nor how a risk follo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,21 @@ from sordino.report.titles import COLORS, data_of, title_of
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
 
-__all__ = ["Risks", "draw"]
+__all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_columns"]
 
+MOST_LINES = 12  # more densities than anyone tells apart
 _BARS = 40  # more worlds than anyone reads
+_REACH = 4  # scales of the noise that are drawn past the outermost answers
 _BOUND, _EXACT = "closed-form upper bound", "exact risk"
+
+
+@dataclass(frozen=True, slots=True)
+class Densities:
+    """Hold the answers that Laplace noise of `scale` is added to: (what is meant, answer, posterior at `output`) each."""
+
+    worlds: Sequence[tuple[str, float, float]]
+    scale: float
+    output: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +38,9 @@ class Risks:
     """Hold what a picture of risks shows.
 
     `curve` holds (epsilon, exact risk, upper bound), `requirement` the risk asked for, `exact` and `bound` the epsilon
-    that each of them gives (None: it is never reached), `beliefs` (world, prior, posterior) at what `seen` says.
+    that each of them gives (None: it is never reached), `beliefs` (world, prior, posterior) at what `seen` says,
+    `densities` what the noisy answer is like in each world; `remarks` go below the title. `column` names the panel
+    where the risks of several universes are drawn side by side.
     """
 
     subject: str
@@ -37,6 +51,9 @@ class Risks:
     counted: bool = True
     beliefs: Sequence[tuple[str, float, float]] = ()
     seen: str = ""
+    densities: Densities | None = None
+    remarks: Sequence[str] = ()
+    column: str = ""
 
 
 def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -47,19 +64,46 @@ def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, 
     if not risks.curve:
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
     said = title or f"What an attacker can learn from {risks.subject}"
-    notes = [f"dotted line: the risk asked for, {risks.requirement:.6g}"]
+    notes = [f"dotted line: the risk asked for, {risks.requirement:.6g}", *_notes(risks), *risks.remarks]
+    panels = [_curves(risks)]
+    if risks.beliefs:
+        bars = _bars(risks)
+        panels.append(bars if risks.densities is None else _beside(risks.densities, bars))
+        if len(risks.beliefs) > _BARS:
+            notes.append(f"bars: the {_BARS} most likely of {len(risks.beliefs):,} worlds")
+    heading = title_of(said, notes, width=420 + 340 * (len(panels) - 1), alarm=False)
+    return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=heading), said
+
+
+def draw_columns(several: Sequence[Risks], confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the curves of several universes side by side, a panel a column, and the title.
+
+    Raises DeclarationError where one has no curve, or no column of its own.
+    """
+    import altair as alt
+
+    del confidence
+    names = [risks.column for risks in several]
+    if not all(risks.curve for risks in several):
+        raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
+    if "" in names or len(set(names)) < len(names):
+        raise DeclarationError("risks side by side need a column each, by a name of its own: Risks(..., column=...)")
+    said = title or f"What an attacker can learn from {', '.join(dict.fromkeys(r.subject for r in several))}"
+    notes = ["dotted line: the risk asked for"]
+    notes += [f"{risks.column}: {'; '.join(_notes(risks))}" for risks in several]
+    panels = [_curves(risks, width=300).properties(title=risks.column) for risks in several]
+    heading = title_of(said, notes, width=340 * len(panels), alarm=False)
+    return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=heading), said
+
+
+def _notes(risks: Risks) -> list[str]:
+    notes = []
     if not risks.counted:
         notes.append("the worlds are too many to count: the exact risk is not known, and lies below the bound")
     notes += [f"{name}: reached at epsilon {at:.6g}" for name, at in _marks(risks)]
     if risks.exact is None:
         notes.append("no epsilon reaches the risk: some worlds hide each other")
-    panels = [_curves(risks)]
-    if risks.beliefs:
-        panels.append(_bars(risks))
-        if len(risks.beliefs) > _BARS:
-            notes.append(f"bars: the {_BARS} most likely of {len(risks.beliefs):,} worlds")
-    heading = title_of(said, notes, width=420 + 340 * (len(panels) - 1), alarm=False)
-    return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=heading), said
+    return notes
 
 
 def _marks(risks: Risks) -> list[tuple[str, float]]:
@@ -69,7 +113,7 @@ def _marks(risks: Risks) -> list[tuple[str, float]]:
     return [(name, at) for name, at in found if at is not None]
 
 
-def _curves(risks: Risks) -> Any:
+def _curves(risks: Risks, width: int = 380) -> Any:
     """Return both curves, the requirement as a line, and a mark with a line down where each meets it."""
     import altair as alt
 
@@ -93,7 +137,7 @@ def _curves(risks: Risks) -> Any:
     at = alt.Chart(data_of(marks))
     drops = at.mark_rule(strokeDash=[5, 3]).encode(x=x, y=y, y2=alt.Y2Datum(0), color=color)
     dots = at.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, color=color, tooltip=tips)
-    return alt.layer(lines, asked, drops, dots).properties(width=380, height=260)
+    return alt.layer(lines, asked, drops, dots).properties(width=width, height=260)
 
 
 def _bars(risks: Risks) -> Any:
@@ -113,3 +157,53 @@ def _bars(risks: Risks) -> Any:
     )
     ticks = base.mark_tick(color=COLORS[1], thickness=3).encode(x=alt.X(field="prior", type="quantitative"))
     return alt.layer(bars, ticks).properties(width=300, height=alt.Step(22))
+
+
+def _beside(densities: Densities, bars: Any) -> Any:
+    """Return the densities above the bars."""
+    import altair as alt
+
+    return alt.vconcat(_densities(densities), bars).resolve_scale(color="independent")
+
+
+def _densities(made: Densities) -> Any:
+    """Return a Laplace density a world, and a line at the output; the legend says the posteriors."""
+    import altair as alt
+
+    names = [f"{name}: {posterior:.4g}" for name, _, posterior in made.worlds]
+    rows = [
+        {
+            "output": x,
+            "density": math.exp(-abs(x - answer) / made.scale) / (2 * made.scale),
+            "world": name,
+            "at": answer,
+        }
+        for name, (_, answer, _) in zip(names, made.worlds, strict=True)
+        for x in _places(made)
+    ]
+    color = alt.Color(
+        field="world",
+        type="nominal",
+        title=f"world: its posterior at output {made.output:.6g}",
+        scale=alt.Scale(domain=names, range=list(COLORS[: len(names)])),
+        legend=alt.Legend(orient="bottom", columns=2, labelLimit=200, titleLimit=300),
+    )
+    x = alt.X(field="output", type="quantitative", title="noisy answer", scale=alt.Scale(zero=False, nice=False))
+    y = alt.Y(field="density", type="quantitative", title="density")
+    tips = [alt.Tooltip(field="world"), alt.Tooltip(field="at", title="answer")]
+    lines = (
+        alt.Chart(data_of(rows))
+        .mark_line(strokeWidth=1.6)
+        .encode(x=x, y=y, color=color, detail=alt.Detail(field="at"), tooltip=tips)
+    )
+    mark = alt.Chart(data_of([{"output": made.output}])).mark_rule(strokeDash=[5, 3], color="#000000").encode(x=x)
+    return alt.layer(lines, mark).properties(width=300, height=180)
+
+
+def _places(made: Densities) -> list[float]:
+    """Return where a density is drawn: evenly past all answers and the output, and at each peak."""
+    answers = [answer for _, answer, _ in made.worlds]
+    low, high = min([*answers, made.output]), max([*answers, made.output])
+    low, high = low - _REACH * made.scale, high + _REACH * made.scale
+    even = [low + (high - low) * step / 160 for step in range(161)]
+    return sorted({*even, *answers})

@@ -1,0 +1,205 @@
+"""Odds as people: two arrays of a hundred icons, and accuracy against risk as one curve with what is feasible shaded.
+
+It knows figures that others computed; not what a requirement is, nor how a posterior follows from an epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import DeclarationError
+from sordino.report.titles import COLORS, data_of, title_of
+
+if TYPE_CHECKING:
+    from sordino.report.titles import AnyChart
+
+__all__ = ["Tradeoff", "draw", "icon_array"]
+
+_SIDE = 10  # icons a row, and rows
+_SLACK = 1e-9  # of an icon: what rounding may add to a share that is a whole number of icons
+_TINY = 1e-9
+_LEAST, _MOST = "least epsilon", "largest epsilon"
+_COLORS = {_LEAST: COLORS[2], _MOST: COLORS[1]}
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff:
+    """Hold what a picture of accuracy against risk shows.
+
+    `curve` holds (epsilon, error, largest posterior from `prior`) in ascending epsilon, `least` and `most` such points
+    at the ends of what is feasible (None: nothing bounds that end), `labels` those named along the curve. `odds` are
+    the largest and the least posterior at the epsilon chosen; None where there is none (a conflict).
+    """
+
+    subject: str
+    prior: float
+    curve: Sequence[tuple[float, float, float]]
+    labels: Sequence[tuple[float, float, float]] = ()
+    least: tuple[float, float, float] | None = None
+    most: tuple[float, float, float] | None = None
+    chosen: float | None = None
+    odds: tuple[float, float] | None = None
+
+
+def draw(made: Tradeoff, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of accuracy against risk, with the odds as icons, and its title."""
+    import altair as alt
+
+    del confidence
+    if not made.curve:
+        raise DeclarationError("this trade-off has no curve to draw: give a few values of epsilon")
+    said = title or f"Accuracy against risk: {made.subject}"
+    panels = [_tradeoff(made)]
+    if made.odds is not None:
+        panels.append(icon_array(*made.odds))
+    heading = title_of(said, [], width=420 + 330 * (len(panels) - 1), alarm=False)
+    return alt.hconcat(*panels, spacing=40).resolve_scale(color="independent").properties(title=heading), said
+
+
+def icon_array(with_you: float, without_you: float) -> Any:
+    """Return two 10 x 10 arrays: of 100 people who would look like this, how many are suspected rightly.
+
+    `with_you` is the largest posterior, after the answer that looks most as it would with you, rounded up to whole
+    people; `without_you` the least, after the one that looks most as it would without you, rounded down.
+
+    Raises DeclarationError unless both are from 0 to 1.
+    """
+    import altair as alt
+
+    for share in (with_you, without_you):
+        if not 0 <= share <= 1:
+            raise DeclarationError(f"a share of people is from 0 to 1, not {share!r}")
+    most = math.ceil(100 * with_you - _SLACK)
+    least = math.floor(100 * without_you + _SLACK)
+    arrays = [
+        _icons(most, f"with you: at most {most}"),
+        _icons(least, f"without you: at least {least}"),
+    ]
+    heading = alt.TitleParams(
+        text="Of 100 people who would look like this, suspected rightly",
+        subtitle=[
+            "after the answer that looks most as it would with you",
+            "in the table, and the one that looks most as without you",
+        ],
+        anchor="start",
+        fontSize=12,
+        subtitleFontSize=10,
+        subtitleColor="#555555",
+    )
+    return alt.hconcat(*arrays, spacing=24).properties(title=heading)
+
+
+def _icons(count: int, title: str) -> Any:
+    """Return one array of 100 icons, `count` of them filled, row by row from the top."""
+    import altair as alt
+
+    rows = [
+        {"across": i % _SIDE, "down": i // _SIDE, "suspected": "rightly" if i < count else "wrongly"}
+        for i in range(100)
+    ]
+    color = alt.Color(
+        field="suspected",
+        type="nominal",
+        title=None,
+        scale=alt.Scale(domain=["rightly", "wrongly"], range=[COLORS[1], "#d0d0d0"]),
+        legend=None,
+    )
+    return (
+        alt.Chart(data_of(rows))
+        .mark_point(filled=True, size=130, opacity=1, shape="circle")
+        .encode(
+            x=alt.X(field="across", type="ordinal", axis=None),
+            y=alt.Y(field="down", type="ordinal", axis=None),
+            color=color,
+            tooltip=[alt.Tooltip(field="suspected")],
+        )
+        .properties(width=150, height=150, title=alt.TitleParams(text=title, fontSize=12, anchor="start"))
+    )
+
+
+def _notes(made: Tradeoff) -> list[str]:
+    notes = []
+    if _conflicting(made):
+        return ["no epsilon meets all requirements: the error needs more than the risk allows"]
+    if made.least is not None or made.most is not None:
+        least = "0" if made.least is None else f"{made.least[0]:.6g}"
+        most = "any" if made.most is None else f"{made.most[0]:.6g}"
+        notes.append(f"shaded: what meets the requirements, epsilon from {least} to {most}")
+    if made.chosen is not None and made.odds is not None:
+        notes.append(f"icons: at the choice, epsilon {made.chosen:.6g}")
+    return notes
+
+
+def _conflicting(made: Tradeoff) -> bool:
+    return made.least is not None and made.most is not None and made.least[0] > made.most[0]
+
+
+def _tradeoff(made: Tradeoff) -> Any:
+    """Return the curve with names of epsilon along it, the ends as marks, and the feasible band."""
+    import altair as alt
+
+    log = made.curve[-1][1] > _TINY * made.curve[0][1]  # an error that is 0, or nearly, has no place on a log scale
+    x = alt.X(
+        field="error",
+        type="quantitative",
+        title="error of the answer",
+        scale=alt.Scale(type="log" if log else "symlog", zero=False, nice=False),
+        axis=alt.Axis(format="~g", tickCount=5),
+    )
+    y = alt.Y(
+        field="posterior",
+        type="quantitative",
+        title=f"largest posterior of what has {made.prior:.4g} before",
+        scale=alt.Scale(domain=[0, 1]),
+    )
+    tips = [alt.Tooltip(field=name) for name in ("epsilon", "error", "posterior")]
+    order = alt.Order(field="epsilon", type="quantitative")
+    curve = alt.Chart(data_of(_rows(made.curve))).mark_line(strokeWidth=1.8, color=COLORS[0])
+    named = alt.Chart(data_of(_rows(made.labels)))
+    layers = [
+        *_band(made),
+        curve.encode(x=x, y=y, order=order, tooltip=tips),
+        named.mark_point(filled=True, size=22, color=COLORS[0], opacity=1).encode(x=x, y=y, tooltip=tips),
+        named.mark_text(align="left", dx=6, dy=-7, fontSize=10).encode(x=x, y=y, text=alt.Text(field="epsilon")),
+        *_ends(made, x, y, tips),
+    ]
+    heading = title_of("Epsilon, named along the curve", _notes(made), width=420, alarm=False)
+    heading.fontSize, heading.subtitleFontSize = 12, 10
+    return alt.layer(*layers).properties(width=380, height=260, title=heading)
+
+
+def _ends(made: Tradeoff, x: Any, y: Any, tips: list[Any]) -> list[Any]:
+    import altair as alt
+
+    ends = [(name, at) for name, at in ((_LEAST, made.least), (_MOST, made.most)) if at is not None]
+    if not ends:
+        return []
+    rows = [{**row, "end": name} for name, at in ends for row in _rows([at])]
+    color = alt.Color(
+        field="end",
+        type="nominal",
+        title=None,
+        scale=alt.Scale(domain=[name for name, _ in ends], range=[_COLORS[name] for name, _ in ends]),
+        legend=alt.Legend(orient="bottom"),
+    )
+    dots = alt.Chart(data_of(rows)).mark_point(filled=True, size=80, opacity=1)
+    return [dots.encode(x=x, y=y, color=color, tooltip=[alt.Tooltip(field="end"), *tips])]
+
+
+def _band(made: Tradeoff) -> list[Any]:
+    """Return the band of errors between the ends, the edge of the curve where nothing bounds an end."""
+    import altair as alt
+
+    if _conflicting(made) or (made.least is None and made.most is None):
+        return []
+    low, high = made.most or made.curve[-1], made.least or made.curve[0]
+    rows = [{"error": low[1], "until": high[1]}]
+    band = alt.Chart(data_of(rows)).mark_rect(color=COLORS[2], opacity=0.15)
+    return [band.encode(x=alt.X(field="error", type="quantitative"), x2=alt.X2(field="until"))]
+
+
+def _rows(points: Sequence[tuple[float, float, float]]) -> list[dict[str, Any]]:
+    return [{"epsilon": e, "error": t, "posterior": q} for e, t, q in points]
