@@ -7,12 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.curator.plan import Plan, PlannedPart
+from sordino.curator.parts import PlannedPart
+from sordino.curator.rows import Answer
 from sordino.domain import Domain
 from sordino.estimate import Noisy
 from sordino.loss import shown
 from sordino.noise.rng import Rng
-from sordino.queries.aggregation import Resolved
+from sordino.queries.aggregation import Aggregation, Resolved
 from sordino.release import Key, Output
 
 if TYPE_CHECKING:
@@ -21,10 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["exact_vectors", "noisy_columns"]
 
 
-def noisy_columns(plan: Plan, table: pa.Table, domain: Domain, rng: Rng) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
+def noisy_columns(
+    question: Aggregation,
+    resolved: Resolved,
+    parts: Sequence[Sequence[PlannedPart]],
+    domain: Domain,
+    *,
+    table: pa.Table,
+    rng: Rng,
+) -> Answer:
     """Return the keys and the noisy outputs of a release; every exact value is given its noise here."""
-    exact_parts = exact_vectors(table, plan.resolved)
-    flat = [p for several in plan.parts for p in several]
+    exact_parts = exact_vectors(table, resolved)
+    flat = [p for several in parts for p in several]
     noisy = iter(
         [
             Noisy(tuple(p.mechanism.release(v, rng)), p.part.unit, p.mechanism.law)
@@ -33,10 +42,10 @@ def noisy_columns(plan: Plan, table: pa.Table, domain: Domain, rng: Rng) -> tupl
     )
     outputs = tuple(
         Output(a.alias, a.estimate(domain, [next(noisy) for _ in several]), _mechanisms(several))
-        for a, several in zip(plan.question.aggregates, plan.parts, strict=True)
+        for a, several in zip(question.aggregates, parts, strict=True)
     )
-    rows = list(itertools.product(*(k.labels for k in plan.resolved.keys)))
-    keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(plan.question.groups))
+    rows = list(itertools.product(*(k.labels for k in resolved.keys)))
+    keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
     return keys, outputs
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
-from sordino.curator.answer import noisy_columns
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
 from sordino.curator.robust import RobustPlan, make_robust_plan
+from sordino.curator.rows import Answer, Planned, Rows
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import ChargedError, DeclarationError, LedgerError, QuestionRefused
@@ -27,10 +27,7 @@ from sordino.queries.build import Asked, Selection, as_aggregation
 from sordino.queries.expr import Expr
 from sordino.queries.robust import Robust
 from sordino.queries.sql import SqlText, parse_sql
-from sordino.release import Key, Output, Release
-
-if TYPE_CHECKING:
-    from sqlglot import exp
+from sordino.release import Release
 
 __all__ = ["Curator"]
 
@@ -151,11 +148,11 @@ class Curator:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
                 return _recalled(stored, plan)
-        select = plan.select(self._engine.primitives)  # before the charge: what cannot be said is refused
+        plan.check(self._engine.primitives)  # before the charge: what cannot be said is refused
         charged = self._ledger.charge(plan.event, note=self._note(plan), question=identity, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
             return _recalled(charged, plan)
-        answered = self._answered(plan, select, charged)
+        answered = self._answered(plan, charged)
         if answered is None:
             self._closed(charged, lambda: self._ledger.fail(charged, "the engine could not compute the answer"))
             raise ChargedError(
@@ -258,31 +255,26 @@ class Curator:
                 charge=charge.id,
             )
 
-    def _note(self, plan: AnyPlan) -> str:
-        words = f"{self._name}: {plan.question.describe()}"
+    def _note(self, plan: Planned) -> str:
+        words = f"{self._name}: {plan.sentence()}"
         return words if len(words) <= 1000 else words[:997] + "..."
 
-    def _earlier(self, plan: AnyPlan) -> list[Charge]:
+    def _earlier(self, plan: Planned) -> list[Charge]:
         return self._ledger.earlier(plan.identity())
 
-    def _answered(self, plan: AnyPlan, select: exp.Select, charge: Charge) -> tuple[Release, str] | None:
+    def _answered(self, plan: Planned, charge: Charge) -> tuple[Release, str] | None:
         """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
         try:
-            table = self._engine.run(select)
-            if isinstance(plan, RobustPlan):
-                keys, outputs = plan.released(table, self._rng)
-            else:
-                keys, outputs = noisy_columns(plan, table, self._domain, self._rng)
-            release = self._made(plan, charge, keys, outputs)
+            release = self._made(plan, charge, plan.released(Rows(self._engine), self._rng))
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
 
-    def _made(self, plan: AnyPlan, charge: Charge, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Release:
+    def _made(self, plan: Planned, charge: Charge, answer: Answer) -> Release:
         return Release(
-            question=plan.question.describe(),
-            keys=keys,
-            outputs=outputs,
+            question=plan.sentence(),
+            keys=answer[0],
+            outputs=answer[1],
             cost=plan.cost,
             spent=self._ledger.spent(),
             remaining=self._ledger.remaining(),
@@ -298,7 +290,7 @@ class Curator:
         )
 
 
-def _recalled(stored: Recalled, plan: AnyPlan) -> Release:
+def _recalled(stored: Recalled, plan: Planned) -> Release:
     """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
     release = Release.from_dict(json.loads(stored.answer))
     if release.cost != plan.cost:

@@ -6,42 +6,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sordino.accounting.composition import charge_amounts
+from sordino.curator.answer import noisy_columns
+from sordino.curator.parts import PlannedPart, plan_parts
+from sordino.curator.rows import Answer, Rows
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, exact, loss_from, shown
-from sordino.mechanisms.cheapest import cheapest
-from sordino.mechanisms.mechanism import Mechanism
-from sordino.neighbors import Neighbors, Sensitivity
+from sordino.neighbors import Neighbors
+from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
-from sordino.queries.query import Part
 from sordino.release import loss_to_dict, show_number
 
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-__all__ = ["Plan", "PlannedPart", "asked_loss", "make_plan"]
-
+__all__ = ["Plan", "asked_loss", "make_plan"]
 
 _MOST_MEANS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedPart:
-    """One vector that gets noise of its own: what it is, how far one unit moves it and why, and its mechanism."""
-
-    column: str
-    part: Part
-    sensitivity: Sensitivity
-    mechanism: Mechanism
-
-    def describe(self) -> str:
-        """Return the part in words."""
-        step = "" if self.part.unit == 1 else f" of {shown(self.part.unit)}"
-        return f"{self.part.role}: {self.mechanism.describe()}{step}; {self.sensitivity.because}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,9 +72,18 @@ class Plan:
         """Return the plan with the charges that answered the same question before."""
         return replace(self, earlier=charges)
 
-    def select(self, on: Primitives) -> exp.Select:
-        """Return the SQL tree of the exact answer, in an engine's words."""
-        return self.resolved.select(on)
+    def sentence(self) -> str:
+        """Return the question in words."""
+        return self.question.describe()
+
+    def check(self, words: Primitives) -> None:
+        """Build the tree of the exact answer, before the charge."""
+        self.resolved.select(words)
+
+    def released(self, rows: Rows, rng: Rng) -> Answer:
+        """Return the keys and the noisy outputs: one scan, then noise."""
+        table = rows.run(self.resolved.select(rows.words()))
+        return noisy_columns(self.question, self.resolved, self.parts, self.domain, table=table, rng=rng)
 
     def describe(self) -> str:
         """Return the plan in a few lines."""
@@ -219,20 +210,8 @@ def make_plan(
         raise QuestionRefused(
             f"means of {resolved.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
         )
-    moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
-    active = [sum(1 for s in several if s.l1) for several in moved]
-    aggregates = sum(1 for a in active if a)
-    sized: list[tuple[Sensitivity, Fraction]] = []
-    for several, parts, busy in zip(moved, resolved.parts, active, strict=True):
-        share = Fraction(1, aggregates * busy) if busy else Fraction(0)
-        sized += [(s.scaled(1 / p.unit), share if s.l1 else Fraction(0)) for s, p in zip(several, parts, strict=True)]
-    mechanisms, event = cheapest(sized, asked)
+    planned, event = plan_parts(resolved, [a.alias for a in question.aggregates], neighbors, asked)
     amounts = charge_amounts(event, cap)
-    rest = iter(mechanisms)
-    planned = tuple(
-        tuple(PlannedPart(a.alias, p, s, next(rest)) for p, s in zip(parts, several, strict=True))
-        for a, parts, several in zip(question.aggregates, resolved.parts, moved, strict=True)
-    )
     cost = loss_from(amounts, delta=cap.delta if isinstance(cap, ZCDP) else None)
     return Plan(
         question,

@@ -6,11 +6,12 @@ import json
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sordino.accounting.composition import charge_amounts
+from sordino.curator.rows import Answer, Rows
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimate import Bare, Estimate, Noisy
@@ -24,11 +25,7 @@ from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.robust import Robust
-from sordino.release import Key, Output, loss_to_dict, show_number
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from sqlglot import exp
+from sordino.release import Output, loss_to_dict, show_number
 
 __all__ = ["RobustPlan", "make_robust_plan"]
 
@@ -64,9 +61,13 @@ class RobustPlan:
         """Return the plan with the charges that answered the same question before."""
         return replace(self, earlier=charges)
 
-    def select(self, on: Primitives) -> exp.Select:
-        """Return the SQL tree of the exact values."""
-        return self.question.select(on, self.domain)
+    def sentence(self) -> str:
+        """Return the question in words."""
+        return self.question.describe()
+
+    def check(self, words: Primitives) -> None:
+        """Build the tree of the exact values, before the charge."""
+        self.question.select(words, self.domain)
 
     def describe(self) -> str:
         """Return the plan in a few lines."""
@@ -106,8 +107,9 @@ class RobustPlan:
             "declaration": self.declaration,
         }
 
-    def released(self, table: pa.Table, rng: Rng) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
-        """Return the noisy output of the exact values that an engine found."""
+    def released(self, rows: Rows, rng: Rng) -> Answer:
+        """Return the noisy output of the exact values that an engine finds."""
+        table = rows.run(self.question.select(rows.words(), self.domain))
         counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
         held = table.column("v").to_pylist()
         present = np.array([v is not None for v in held], dtype=bool)

@@ -1,0 +1,70 @@
+"""Rows: what a plan may do with the data once it is charged - build trees in the engine's words, and run them.
+
+It is the only way from a plan to the exact answers; what comes out of it never leaves the curator without noise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from sordino.loss import Event, Loss
+from sordino.noise.rng import Rng
+from sordino.primitives import Primitives
+from sordino.release import Key, Output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+    from sordino.engines.engine import Engine
+
+__all__ = ["Answer", "Planned", "Rows"]
+
+Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
+
+
+class Rows:
+    """Run trees over the curator's table; made by the curator after the charge, and given to one plan."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def words(self) -> Primitives:
+        """Return the words for one tree; take new ones for each."""
+        return self._engine.primitives
+
+    def run(self, select: exp.Select) -> pa.Table:
+        """Return the exact answer of a tree; raises EngineFailed, without any of the engine's words."""
+        return self._engine.run(select)
+
+
+class Planned(Protocol):
+    """A question with its event and whole cost, known before anything is spent; every kind of plan is one."""
+
+    @property
+    def event(self) -> Event:
+        """What the release amounts to."""
+
+    @property
+    def cost(self) -> Loss:
+        """What the ledger is charged."""
+
+    @property
+    def declaration(self) -> str:
+        """The digest of the declaration that it was planned under."""
+
+    @property
+    def table_name(self) -> str:
+        """The table it was planned for."""
+
+    def sentence(self) -> str:
+        """Return the question in words."""
+
+    def identity(self) -> str:
+        """Return canonical text of the table and the question, whatever the loss."""
+
+    def check(self, words: Primitives) -> None:
+        """Build what will be run, before the charge: raises QuestionRefused for what the engine cannot say."""
+
+    def released(self, rows: Rows, rng: Rng) -> Answer:
+        """Return the keys and noisy outputs of the release; every exact value is given its noise here."""
