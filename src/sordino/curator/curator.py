@@ -8,29 +8,34 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
+from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
 from sordino.curator.robust import RobustPlan, make_robust_plan
 from sordino.curator.rows import Answer, Planned, Rows
+from sordino.curator.session import Session
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import ChargedError, DeclarationError, LedgerError, QuestionRefused
-from sordino.loss import Loss, Number
+from sordino.loss import Event, Loss, Number
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Asked, Selection, as_aggregation
 from sordino.queries.expr import Expr
+from sordino.queries.queryable import Queryable, Told
 from sordino.queries.robust import Robust
 from sordino.queries.sql import SqlText, parse_sql
 from sordino.release import Release
 
 __all__ = ["Curator"]
 
+T = TypeVar("T")
 Question: TypeAlias = Aggregation | Robust | Asked | Sequence[Asked] | SqlText | str
 AnyPlan: TypeAlias = Plan | RobustPlan
 
@@ -154,15 +159,44 @@ class Curator:
             return _recalled(charged, plan)
         answered = self._answered(plan, charged)
         if answered is None:
-            self._closed(charged, lambda: self._ledger.fail(charged, "the engine could not compute the answer"))
-            raise ChargedError(
-                f"the question was charged ({charged.id}) but could not be computed; the charge stands. "
-                "The cause is not shown, as it may hold data: check that the source is whole and readable",
-                charge=charged.id,
-            )
+            self._fail(charged)
         release, text = answered
         self._closed(charged, lambda: self._ledger.commit(charged, text))
         return release
+
+    def adapt(
+        self,
+        algorithm: Callable[[Queryable], T],
+        *,
+        describe: str,
+        tell: Callable[[T], Told] | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> tuple[T, Release]:
+        """Charge the whole loss, run an algorithm that can only query, return its result and the release on record.
+
+        The algorithm sees no data but through its Queryable, so what it returns is post-processing (McSherry 2009). With
+        epsilon and delta the Queryable counts rho, the largest that amounts to them. `tell` says what of the result the
+        ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where anything fails after it.
+        """
+        asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        plan = adaptive_plan(
+            describe, table_name=self._name, asked=asked, cap=self._ledger.cap, declaration=self._declaration
+        )
+        self._declare()
+        charged = self._ledger.charge(plan.event, note=self._note(plan), question=plan.identity(), request=None)
+        assert isinstance(charged, Charge)  # a charge without a request id is always new
+        ran: tuple[T, Release, str] | None = None
+        try:
+            ran = self._ran(plan, algorithm, tell, charged)
+        except Exception:  # the words of any failure may quote data
+            ran = None
+        if ran is None:
+            self._fail(charged)
+        result, release, text = ran
+        self._closed(charged, lambda: self._ledger.commit(charged, text))
+        return result, release
 
     # ---- the budget and what was released
 
@@ -240,6 +274,41 @@ class Curator:
         if not self._on_record:
             self._ledger.declare(self._name, self._declared)
             self._on_record = True
+
+    def _ran(
+        self, plan: AdaptivePlan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
+    ) -> tuple[T, Release, str]:
+        """Return an algorithm's result, the release on record and its text."""
+
+        def made(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
+            dressed = self._made(plan, charge, answer)
+            return replace(dressed, question=words, event=event, cost=cost, spent=spent, remaining=left)
+
+        session = Session(
+            rows=Rows(self._engine),
+            table_name=self._name,
+            domain=self._domain,
+            neighbors=self._neighbors,
+            loss=plan.inner,
+            rng=self._rng,
+            made=made,
+        )
+        try:
+            result = algorithm(session)
+        finally:
+            session.close()
+        told = Told() if tell is None else tell(result)
+        release = replace(self._made(plan, charge, (told.keys, told.outputs)), notes=told.notes)
+        return result, release, release.to_json()
+
+    def _fail(self, charge: Charge) -> NoReturn:
+        """Record that a charge has no answer, and say so without the cause."""
+        self._closed(charge, lambda: self._ledger.fail(charge, "the engine could not compute the answer"))
+        raise ChargedError(
+            f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
+            "The cause is not shown, as it may hold data: check that the source is whole and readable",
+            charge=charge.id,
+        )
 
     def _closed(self, charge: Charge, close: Callable[[], None]) -> None:
         """Record an outcome; where the ledger cannot, say that the charge stands, so that scripts do not ask again."""

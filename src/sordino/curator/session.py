@@ -1,0 +1,190 @@
+"""Session: the curator's Queryable - exact noise for every vector asked, and an exact count of what is left.
+
+The whole loss was charged before a session begins; a session only refuses to pass it (a filter: sums of epsilon, or of
+rho, which hold for fully adaptive questions; Rogers, Roth, Ullman, Vadhan 2016; Whitehouse, Ramdas, Rogers, Wu 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.accounting.composition import charge_amounts
+from sordino.curator.plan import make_plan
+from sordino.curator.rows import Answer, Rows
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.estimate import Bare, Noisy
+from sordino.loss import Event, Loss, Number, exact, loss_from, shown
+from sordino.mechanisms.cheapest import cheapest
+from sordino.neighbors import Neighbors
+from sordino.noise.rng import Rng
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.queryable import Inquiry, Scan, VectorQuery
+from sordino.release import Output, Release
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Session"]
+
+Made = Callable[[str, Answer, Event, Loss, Loss, Loss], Release]
+
+
+class Session:
+    """Answer an adaptive algorithm's questions until its loss is used up or it ends.
+
+    `made` dresses an answer as a Release: question, answer, event, cost, spent so far, left.
+    """
+
+    def __init__(
+        self, *, rows: Rows, table_name: str, domain: Domain, neighbors: Neighbors, loss: Loss, rng: Rng, made: Made
+    ) -> None:
+        self._rows = rows
+        self._table_name = table_name
+        self._domain = domain
+        self._neighbors = neighbors
+        self._loss = loss
+        self._rng = rng
+        self._made = made
+        self._spent = {name: Fraction(0) for name in loss.amounts()}
+        self._tables: dict[str, pa.Table] = {}
+        self._open = True
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+        return self._domain
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors."""
+        return self._neighbors
+
+    @property
+    def loss(self) -> Loss:
+        """What may be lost in all."""
+        return self._loss
+
+    def release(self, query: Inquiry, loss: Loss) -> Release:
+        """Return noisy vectors: Laplace noise for epsilon, Gaussian for rho."""
+        if isinstance(query, Aggregation):
+            plan = make_plan(
+                query,
+                table_name=self._table_name,
+                domain=self._domain,
+                neighbors=self._neighbors,
+                asked=loss,
+                cap=self._loss,
+                declaration="",
+                assume_rows=None,
+                assume_mean=None,
+            )
+            cost = self._charge(plan.event)
+            return self._told(plan.sentence(), plan.released(self._rows, self._rng), plan.event, cost)
+        vectors = query.vectors(self._domain, self._neighbors)
+        total = sum((v.weight for v in vectors if v.sensitivity.l1), Fraction(0))
+        sized = [(v.sensitivity, v.weight / total if v.sensitivity.l1 else Fraction(0)) for v in vectors]
+        mechanisms, event = cheapest(sized, loss)
+        cost = self._charge(event)
+        outputs = [
+            Output(v.name, Noisy(tuple(m.release(x, self._rng)), v.unit, m.law), m.describe())
+            for v, m, x in zip(vectors, mechanisms, self._exact(query), strict=True)
+        ]
+        return self._told(query.describe(), ((), tuple(outputs)), event, cost)
+
+    def select(self, candidates: Sequence[Inquiry], loss: Loss) -> Release:
+        """Return the place of about the largest answer, by the cheapest selection for this loss."""
+        from sordino.mechanisms.selection_choice import best_selection
+
+        sensitivity, unit = self._scored(candidates)
+        mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss)
+        cost = self._charge(mechanism.event)
+        exact_scores = [self._exact_score(c, unit) for c in candidates]
+        words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
+        chosen = Bare((mechanism.release(exact_scores, self._rng),), Fraction(1))
+        output = Output("chosen", chosen, mechanism.describe())
+        return self._told(words, ((), (output,)), mechanism.event, cost)
+
+    def above(self, queries: Iterable[Inquiry], threshold: Number, loss: Loss) -> Release:
+        """Return the place of the first query whose answer is about above `threshold`, by AboveThreshold."""
+        from sordino.mechanisms.sparse_vector import SparseVector
+
+        asked = list(queries)
+        sensitivity, unit = self._scored(asked)
+        epsilon = _pure(loss)
+        mechanism = SparseVector(sensitivity=sensitivity, epsilon=epsilon, crossings=1)
+        cost = self._charge(mechanism.event)
+        level = exact(threshold, name="threshold") / unit
+        session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
+        found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q, unit))), None)
+        output = Output("above", Bare((found,), Fraction(1)), mechanism.describe())
+        words = f"the first of {len(asked)} answers above {shown(exact(threshold, name='threshold'))}"
+        return self._told(words, ((), (output,)), mechanism.event, cost)
+
+    def close(self) -> None:
+        """End the session: a Queryable kept for later answers nothing."""
+        self._open = False
+        self._tables.clear()
+
+    def __repr__(self) -> str:
+        return f"<Session on {self._table_name!r}: {self._loss.describe()} in all>"
+
+    # ---- inside
+
+    def _charge(self, event: Event) -> Loss:
+        """Count an event, or refuse it where it would pass the loss of the session."""
+        if not self._open:
+            raise QuestionRefused("this session has ended: its loss was for one algorithm's run")
+        amounts = charge_amounts(event, self._loss)
+        caps = self._loss.amounts()
+        for name, amount in amounts.items():
+            if self._spent[name] + amount > caps[name]:
+                left = caps[name] - self._spent[name]
+                raise QuestionRefused(f"{name} {shown(amount)} is asked, and {shown(left)} of this session is left")
+        for name, amount in amounts.items():
+            self._spent[name] += amount
+        return loss_from(amounts)
+
+    def _told(self, words: str, answer: Answer, event: Event, cost: Loss) -> Release:
+        left = {n: c - self._spent[n] for n, c in self._loss.amounts().items()}
+        return self._made(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
+
+    def _exact(self, query: VectorQuery) -> Sequence[Sequence[int]]:
+        return query.exact_vectors([self._table(s) for s in query.scans(self._domain)], self._domain)
+
+    def _table(self, scan: Scan) -> Any:
+        if scan.key not in self._tables:
+            self._tables[scan.key] = self._rows.run(scan.select(self._rows.words()))
+        return self._tables[scan.key]
+
+    def _scored(self, candidates: Sequence[Inquiry]) -> tuple[Fraction, Fraction]:
+        """Return the largest sensitivity of the candidates, in steps, and the unit that all share."""
+        if not candidates:
+            raise QuestionRefused("a selection needs at least one candidate")
+        found = []
+        for candidate in candidates:
+            vectors = () if isinstance(candidate, Aggregation) else candidate.vectors(self._domain, self._neighbors)
+            if len(vectors) != 1:
+                raise QuestionRefused("a candidate is a vector query of one number")
+            found.append(vectors[0])
+        if len({v.unit for v in found}) != 1:
+            raise QuestionRefused("candidates must be measured in one unit")
+        return max(v.sensitivity.linf for v in found), found[0].unit
+
+    def _exact_score(self, candidate: Inquiry, unit: Fraction) -> int:
+        del unit
+        assert isinstance(candidate, VectorQuery)
+        return int(self._exact(candidate)[0][0])
+
+
+def _pure(loss: Loss) -> Fraction:
+    """Return the epsilon that a loss pays for; for rho the largest with epsilon^2 / 2 <= rho, on a grid of 2^-40."""
+    import math
+
+    amounts = loss.amounts()
+    if "rho" not in amounts:
+        return amounts["epsilon"]
+    scaled = 2 * amounts["rho"] * 2**80
+    return Fraction(math.isqrt(scaled.numerator // scaled.denominator), 2**40)
