@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.plan import make_plan
 from sordino.curator.rows import Answer, Rows
+from sordino.curator.tallies import Tallies
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimate import Bare, Noisy
@@ -21,7 +22,7 @@ from sordino.mechanisms.cheapest import cheapest
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.queryable import Inquiry, Scan, VectorQuery
+from sordino.queries.queryable import Inquiry, Scan, Scanned, Tabulated, VectorQuery
 from sordino.release import Output, Release
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Session:
         self._made = made
         self._spent = {name: Fraction(0) for name in loss.amounts()}
         self._tables: dict[str, pa.Table] = {}
+        self._tallies = Tallies(rows, domain)
         self._open = True
 
     @property
@@ -83,14 +85,11 @@ class Session:
             )
             cost = self._charge(plan.event)
             return self._told(plan.sentence(), plan.released(self._rows, self._rng), plan.event, cost)
-        vectors = query.vectors(self._domain, self._neighbors)
-        total = sum((v.weight for v in vectors if v.sensitivity.l1), Fraction(0))
-        sized = [(v.sensitivity, v.weight / total if v.sensitivity.l1 else Fraction(0)) for v in vectors]
-        mechanisms, event = cheapest(sized, loss)
+        mechanisms, event = cheapest(query.parts(self._domain, self._neighbors), loss)
         cost = self._charge(event)
         outputs = [
-            Output(v.name, Noisy(tuple(m.release(x, self._rng)), v.unit, m.law), m.describe())
-            for v, m, x in zip(vectors, mechanisms, self._exact(query), strict=True)
+            Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), query.unit, m.law), m.describe())
+            for name, m, x in zip(query.names(), mechanisms, self._exact(query), strict=True)
         ]
         return self._told(query.describe(), ((), tuple(outputs)), event, cost)
 
@@ -98,10 +97,10 @@ class Session:
         """Return the place of about the largest answer, by the cheapest selection for this loss."""
         from sordino.mechanisms.selection_choice import best_selection
 
-        sensitivity, unit = self._scored(candidates)
+        sensitivity, _ = self._scored(candidates)
         mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss)
         cost = self._charge(mechanism.event)
-        exact_scores = [self._exact_score(c, unit) for c in candidates]
+        exact_scores = [self._exact_score(c) for c in candidates]
         words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
         chosen = Bare((mechanism.release(exact_scores, self._rng),), Fraction(1))
         output = Output("chosen", chosen, mechanism.describe())
@@ -118,7 +117,7 @@ class Session:
         cost = self._charge(mechanism.event)
         level = exact(threshold, name="threshold") / unit
         session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
-        found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q, unit))), None)
+        found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q))), None)
         output = Output("above", Bare((found,), Fraction(1)), mechanism.describe())
         words = f"the first of {len(asked)} answers above {shown(exact(threshold, name='threshold'))}"
         return self._told(words, ((), (output,)), mechanism.event, cost)
@@ -127,6 +126,7 @@ class Session:
         """End the session: a Queryable kept for later answers nothing."""
         self._open = False
         self._tables.clear()
+        self._tallies.clear()
 
     def __repr__(self) -> str:
         return f"<Session on {self._table_name!r}: {self._loss.describe()} in all>"
@@ -151,10 +151,13 @@ class Session:
         left = {n: c - self._spent[n] for n, c in self._loss.amounts().items()}
         return self._made(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
 
-    def _exact(self, query: VectorQuery) -> Sequence[Sequence[int]]:
-        return query.exact_vectors([self._table(s) for s in query.scans(self._domain)], self._domain)
+    def _exact(self, query: VectorQuery) -> Sequence[Any]:
+        if isinstance(query, Tabulated):
+            return query.from_counts(self._tallies.counted(query.tables), self._domain)
+        assert isinstance(query, Scanned)
+        return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
-    def _table(self, scan: Scan) -> Any:
+    def _scan(self, scan: Scan) -> pa.Table:
         if scan.key not in self._tables:
             self._tables[scan.key] = self._rows.run(scan.select(self._rows.words()))
         return self._tables[scan.key]
@@ -165,18 +168,21 @@ class Session:
             raise QuestionRefused("a selection needs at least one candidate")
         found = []
         for candidate in candidates:
-            vectors = () if isinstance(candidate, Aggregation) else candidate.vectors(self._domain, self._neighbors)
-            if len(vectors) != 1:
+            parts = () if isinstance(candidate, Aggregation) else candidate.parts(self._domain, self._neighbors)
+            if len(parts) != 1 or isinstance(candidate, Aggregation):
                 raise QuestionRefused("a candidate is a vector query of one number")
-            found.append(vectors[0])
-        if len({v.unit for v in found}) != 1:
+            found.append((parts[0][0].linf, candidate.unit))
+        if len({unit for _, unit in found}) != 1:
             raise QuestionRefused("candidates must be measured in one unit")
-        return max(v.sensitivity.linf for v in found), found[0].unit
+        return max(moved for moved, _ in found), found[0][1]
 
-    def _exact_score(self, candidate: Inquiry, unit: Fraction) -> int:
-        del unit
+    def _exact_score(self, candidate: Inquiry) -> int:
         assert isinstance(candidate, VectorQuery)
         return int(self._exact(candidate)[0][0])
+
+
+def _whole(vector: Any) -> Any:
+    return vector.tolist() if hasattr(vector, "tolist") else vector
 
 
 def _pure(loss: Loss) -> Fraction:

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from sordino.domain import Domain
 from sordino.loss import Loss, Number
-from sordino.neighbors import Neighbors, Sensitivity
+from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Aggregation
+from sordino.queries.marginal import Counted, Integers, Part, Table
 from sordino.release import Key, Output, Release
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["Adaptive", "Inquiry", "Queryable", "Scan", "Told", "Vector", "VectorQuery"]
+__all__ = ["Adaptive", "Inquiry", "Queryable", "Scan", "Scanned", "Tabulated", "Told", "VectorQuery"]
 
 T = TypeVar("T")
 
@@ -35,34 +36,48 @@ class Scan:
     select: Callable[[Primitives], exp.Select]
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """One vector of whole numbers, in steps of `unit`, that gets noise of its own.
-
-    `sensitivity` is in steps; `weight` is its share of the loss before scaling (of epsilon, or of rho).
-    """
-
-    name: str
-    unit: Fraction
-    sensitivity: Sensitivity
-    weight: Fraction = Fraction(1)
-
-
 @runtime_checkable
 class VectorQuery(Protocol):
-    """A question answered by vectors of whole numbers, each with noise of its own."""
+    """A question answered by vectors of whole numbers, each with noise of its own.
 
-    def vectors(self, domain: Domain, neighbors: Neighbors) -> Sequence[Vector]:
-        """Return the vectors; raises QuestionRefused where one has no bounded sensitivity."""
+    Its exact vectors follow from tables of counts (a `Tabulated`), or from scans of its own (a `Scanned`).
+    """
 
-    def scans(self, domain: Domain) -> Sequence[Scan]:
-        """Return the SELECTs whose answers the exact vectors follow from."""
+    @property
+    def unit(self) -> Fraction:
+        """The step that the vectors are told in."""
 
-    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> Sequence[Sequence[int]]:
-        """Return the exact vectors, in steps, from the answers of the scans; only the curator calls it."""
+    def parts(self, domain: Domain, neighbors: Neighbors) -> Sequence[Part]:
+        """Return each vector's sensitivity in steps and its share of the loss; raises QuestionRefused where it has none."""
+
+    def names(self) -> Sequence[str]:
+        """Return a name for each vector."""
 
     def describe(self) -> str:
         """Return the question as a sentence."""
+
+
+@runtime_checkable
+class Tabulated(Protocol):
+    """A vector query whose exact vectors follow from tables of counts by declared keys."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables."""
+
+    def from_counts(self, counted: Sequence[Counted], domain: Domain) -> Sequence[Integers]:
+        """Return the exact vectors from the sparse exact counts of each table; only the curator calls it."""
+
+
+@runtime_checkable
+class Scanned(Protocol):
+    """A vector query whose exact vectors follow from SELECTs of its own."""
+
+    def scans(self, domain: Domain) -> Sequence[Scan]:
+        """Return the SELECTs."""
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> Sequence[Integers | Sequence[int]]:
+        """Return the exact vectors, in steps, from the answers of the scans; only the curator calls it."""
 
 
 Inquiry = Aggregation | VectorQuery
