@@ -11,12 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.gaussian import gaussian_for_pair, gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace
 from sordino.mechanisms.mechanism import Mechanism
+from sordino.mechanisms.noisy_max import NoisyMax
+from sordino.mechanisms.permute_and_flip import PermuteAndFlip
+from sordino.mechanisms.selection import Selection
 from sordino.noise.rng import Rng
 
-__all__ = ["MECHANISMS", "MechanismCase", "audited_epsilon", "chi_square_tail", "draws", "probabilities"]
+__all__ = [
+    "MECHANISMS",
+    "SELECTIONS",
+    "MechanismCase",
+    "SelectionCase",
+    "audited_epsilon",
+    "chi_square_tail",
+    "draws",
+    "probabilities",
+]
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,44 @@ MECHANISMS = [
     MechanismCase(
         "gaussian pair", gaussian_for_pair(shift=3, epsilon=Fraction(1), delta=Fraction(1, 1000)), (3,), 1.0, 1e-3
     ),
+]
+
+
+@dataclass(frozen=True)
+class SelectionCase:
+    """A selection with scores, those of a neighbor that is bad for it, and the epsilon it must hold everywhere."""
+
+    name: str
+    made: Selection
+    scores: tuple[int | Fraction, ...]
+    neighbor: tuple[int | Fraction, ...]
+    epsilon: float
+    monotone: bool = False
+
+
+SELECTIONS = [
+    SelectionCase("exponential", Exponential(1, Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
+    SelectionCase("exponential monotone", Exponential(1, Fraction(1), True), (5, 4, 2, 2), (5, 5, 3, 3), 1.0, True),
+    SelectionCase(
+        "exponential fractions",
+        Exponential(Fraction(1, 3), Fraction(2)),
+        (Fraction(1, 3), 0, 1),
+        (0, Fraction(1, 3), Fraction(2, 3)),
+        2.0,
+    ),
+    SelectionCase("permute and flip", PermuteAndFlip(1, Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
+    SelectionCase(
+        "permute and flip monotone", PermuteAndFlip(2, Fraction(3), True), (9, 8, 9, 1), (9, 10, 9, 1), 3.0, True
+    ),
+    SelectionCase("noisy max", NoisyMax(1, Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
+    SelectionCase(
+        "noisy max fractions",
+        NoisyMax(Fraction(1, 2), Fraction(2)),
+        (0, Fraction(1, 3), 1),
+        (Fraction(1, 2), 0, 1),
+        2.0,
+    ),
+    SelectionCase("noisy max monotone", NoisyMax(1, Fraction(1), True), (3, 3, 3), (4, 3, 3), 1.0, True),
 ]
 
 

@@ -6,6 +6,7 @@ Everything here is post-processing of released values by public parameters; noth
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,12 @@ __all__ = [
 
 _LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly
+
+_ELSEWHERE = {  # the kinds of estimate that have a file of their own
+    "curve": "sordino.estimate_curve",
+    "ranks": "sordino.estimate_ranks",
+    "spread": "sordino.estimate_spread",
+}
 
 Law = DiscreteLaplace | DiscreteGaussian
 Number = int | float
@@ -285,7 +292,10 @@ def law_from_dict(data: dict[str, str]) -> Law:
 
 
 def estimate_from_dict(data: dict[str, Any]) -> Estimate:
-    """Return the estimate that `to_dict` wrote."""
+    """Return the estimate that `to_dict` wrote; a kind that has a file of its own is read by its `from_dict`."""
+    if data["kind"] in _ELSEWHERE:
+        made: Estimate = importlib.import_module(_ELSEWHERE[data["kind"]]).from_dict(data)
+        return made
     if data["kind"] == "ratio":
         top, bottom = _noisy_from_dict(data["numerator"]), _noisy_from_dict(data["denominator"])
         return Ratio(top, bottom, int(data["center"]), int(data["lower"]), int(data["upper"]))

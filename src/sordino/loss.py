@@ -11,11 +11,27 @@ import numbers
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sordino.errors import DeclarationError
 
-__all__ = ["ZCDP", "ApproxDP", "Event", "Loss", "Number", "PureDP", "exact", "loss_from", "shown"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "ZCDP",
+    "ApproxDP",
+    "Event",
+    "Grid",
+    "Loss",
+    "Losses",
+    "Number",
+    "PrivacyLoss",
+    "PureDP",
+    "exact",
+    "loss_from",
+    "shown",
+]
 
 Number = int | float | str | Decimal | Fraction
 
@@ -37,6 +53,41 @@ class Event(Protocol):
 
     def renyi(self, order: float) -> float | None:
         """Return a bound on the Renyi divergence of the given order > 1."""
+
+    def profile(self, grid: Grid) -> PrivacyLoss | None:
+        """Return a privacy loss distribution on `grid` that dominates it; None where only the other bounds are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Say where privacy losses are told: at whole multiples of `step`; mass of at most `tail` may be called infinite."""
+
+    step: float
+    tail: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Losses:
+    """Hold a privacy loss in one direction: probability `mass[i]` of the loss `at[i]` steps, `infinite` of any.
+
+    `at` holds distinct whole numbers and `mass` probabilities rounded up, so their sum may pass 1 by roundings.
+    """
+
+    at: np.ndarray[Any, np.dtype[np.int64]]
+    mass: np.ndarray[Any, np.dtype[np.float64]]
+    infinite: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivacyLoss:
+    """Hold the losses ln(P/Q) under P of a dominating pair: P with the unit, Q without (`removed`), and P, Q exchanged.
+
+    Theorem (Zhu, Dong, Wang 2022, Theorem 10): what is run on any two neighbors is no easier to tell apart than the
+    pair, so sums of independent losses bound the composition. `added is removed` where both directions are alike.
+    """
+
+    removed: Losses
+    added: Losses
 
 
 def exact(value: Number, *, name: str) -> Fraction:

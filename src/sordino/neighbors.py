@@ -20,16 +20,20 @@ class PrivacyUnit:
     """Protect all rows that share one value of `column`, of which at most `max_rows` are used.
 
     The rows kept are chosen for each unit by itself, whatever the order of rows; rows without a unit are dropped.
+    `max_groups`, where given, also caps the private keys that one unit's rows may fall under in one question.
     """
 
     column: str
     max_rows: int
+    max_groups: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise DeclarationError("the privacy unit's column must be the name of a column")
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= 10**9:
             raise DeclarationError("max_rows, the most rows of one unit that count, must be from 1 to 10^9")
+        if self.max_groups is not None and (isinstance(self.max_groups, bool) or not 1 <= self.max_groups <= 10**9):
+            raise DeclarationError("max_groups, the most private keys that one unit counts under, must be 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,12 @@ class Neighbors:
         """The most rows that one unit may have after the cap."""
         return 1 if self.unit is None else self.unit.max_rows
 
+    @property
+    def groups(self) -> int:
+        """The most private keys that one unit may count under."""
+        most = None if self.unit is None else self.unit.max_groups
+        return self.contributions if most is None else min(most, self.contributions)
+
     def describe(self) -> str:
         """Return the relation and the unit in words."""
         unit = "one row" if self.unit is None else f"all rows of one {self.unit.column} (at most {self.unit.max_rows})"
@@ -61,7 +71,11 @@ class Neighbors:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""
-        unit = "row" if self.unit is None else {"column": self.unit.column, "max_rows": self.unit.max_rows}
+        unit: Any = "row"
+        if self.unit is not None:
+            unit = {"column": self.unit.column, "max_rows": self.unit.max_rows}
+            if self.unit.max_groups is not None:
+                unit["max_groups"] = self.unit.max_groups
         return {"neighbors": self.relation, "privacy_unit": unit}
 
 

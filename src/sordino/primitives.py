@@ -41,6 +41,9 @@ class Primitives(Protocol):
     def keep(self, condition: exp.Expression) -> None:
         """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""
 
+    def keep_groups(self, keys: Sequence[exp.Expression], most: int) -> None:
+        """Keep only the rows of each unit's first `most` groups, by a public hash of the keys: no other unit matters."""
+
     def truth(self, column: str) -> exp.Expression:
         """Return the cell as true or false."""
 

@@ -29,12 +29,13 @@ def rounded_down(epsilon: float) -> str:
     cut = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(Decimal(epsilon))
     if not cut.is_finite() or cut <= 0:
         raise DeclarationError(f"a cap must be above 0 and finite, not {epsilon:g}")
-    text = f"{cut.normalize():f}"
-    return text if "." in text else f"{text}.0"
+    return _literal(cut)
 
 
-def budget_in(text: str, *, name: str | None, relation: Relation | None) -> str:
-    """Return the budget of a project file that a pure epsilon, proved under `relation`, can be the cap of.
+def budget_in(
+    text: str, *, name: str | None, relation: Relation | None, kind: frozenset[str] = frozenset({"epsilon"})
+) -> str:
+    """Return the budget of a project file that amounts of a `kind`, proved under `relation`, can be the cap of.
 
     None is the only budget there is. Raises UnknownName for one that is not declared; DeclarationError where several are
     and none is named, where its cap is of another kind, and where its tables hide people under another relation.
@@ -51,8 +52,9 @@ def budget_in(text: str, *, name: str | None, relation: Relation | None) -> str:
         raise UnknownName(f"budget {found!r} is not declared in the project file; {nearest(found, budgets)}")
     raw = budgets[found]
     cap = _table(raw).get("cap")
-    if not isinstance(cap, Mapping) or set(cap) != {"epsilon"}:
-        raise DeclarationError(f"the cap of budget {found!r} is not {{epsilon = ...}}: its kind is not changed here")
+    if not isinstance(cap, Mapping) or set(cap) != kind:
+        words = ", ".join(f"{key} = ..." for key in sorted(kind, key=lambda key: key == "delta"))
+        raise DeclarationError(f"the cap of budget {found!r} is not {{{words}}}: its kind is not changed here")
     for table, declared in _table(document.get("tables")).items():
         stated = _table(declared).get("neighbors")
         if _table(declared).get("budget") == found and relation and stated in {"add_remove", "replace"} - {relation}:
@@ -63,32 +65,34 @@ def budget_in(text: str, *, name: str | None, relation: Relation | None) -> str:
     return found
 
 
-def with_cap(text: str, *, budget: str, epsilon: float, reason: str) -> str:
-    """Return the text of a project file with a cap of `epsilon`, rounded down, and its reason; the rest as it was.
+def with_cap(text: str, *, budget: str, cap: Mapping[str, Decimal], reason: str) -> str:
+    """Return the text of a project file with the amounts of a cap and its reason; the rest as it was.
 
     The reason also stands above the cap as a comment, where it fits one line; an earlier comment of ours is replaced.
 
-    >>> print(with_cap('[budgets.a] # ours\\ncap = {epsilon = 2.0}  # all\\n', budget="a", epsilon=1 / 3, reason="so"))
+    >>> third = {"epsilon": Decimal("0.333333")}
+    >>> print(with_cap('[budgets.a] # ours\\ncap = {epsilon = 2.0}  # all\\n', budget="a", cap=third, reason="so"))
     [budgets.a] # ours
     # why: so
     cap = {epsilon = 0.333333}  # all
     reason = "so"
     <BLANKLINE>
     """
-    number = rounded_down(epsilon)
+    numbers = {key: _literal(amount) for key, amount in cap.items()}
     wanted = _parsed(text)
     held = wanted["budgets"][budget]
-    held.update(cap={"epsilon": float(number)}, reason=reason)
+    held.update(cap={key: float(number) for key, number in numbers.items()}, reason=reason)
     line = positions(text).get(("budgets", budget, "cap"), (0, 0))[0]
     for below in (line, None):  # a new reason stands below the cap; where that is another table, where tomlkit puts it
-        made = _changed(text, budget, number, reason, below=below)
+        made = _changed(text, budget, numbers, reason, below=below)
         if made is not None and _parsed(made) == wanted:
             said = _commented(made, budget, reason)
             try:
                 return said if tomllib.loads(said) == wanted else made
             except ValueError:  # the line above the cap is inside something, where no comment can stand
                 return made
-    raise DeclarationError(f"the project file is written in a way that is not changed here: set epsilon = {number}")
+    stated = ", ".join(f"{key} = {number}" for key, number in numbers.items())
+    raise DeclarationError(f"the project file is written in a way that is not changed here: set {stated}")
 
 
 def _commented(text: str, budget: str, reason: str) -> str:
@@ -107,7 +111,7 @@ def _commented(text: str, budget: str, reason: str) -> str:
     return "\n".join(lines)
 
 
-def _changed(text: str, budget: str, number: str, reason: str, *, below: int | None) -> str | None:
+def _changed(text: str, budget: str, numbers: Mapping[str, str], reason: str, *, below: int | None) -> str | None:
     """Return the text with the cap and the reason, a new reason below the line `below`; None where that is no TOML."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -120,7 +124,9 @@ def _changed(text: str, budget: str, number: str, reason: str, *, below: int | N
             text = "\n".join(lines)
         document = tomlkit.parse(text)
         held: Any = document["budgets"]
-        held[budget]["cap"]["epsilon"] = tomlkit.float_(number)
+        for key, number in numbers.items():
+            if _parsed(text)["budgets"][budget]["cap"].get(key) != float(number):
+                held[budget]["cap"][key] = tomlkit.float_(number)
         if held[budget].get("reason") != reason:
             held[budget]["reason"] = reason
         made = tomlkit.dumps(document)
@@ -128,6 +134,12 @@ def _changed(text: str, budget: str, number: str, reason: str, *, below: int | N
     except (TOMLKitError, KeyError, TypeError, ValueError):
         return None
     return made
+
+
+def _literal(number: Decimal) -> str:
+    """Return a number as TOML writes it, with a point."""
+    text = f"{number.normalize():f}"
+    return text if "." in text else f"{text}.0"
 
 
 def _parsed(text: str) -> dict[str, Any]:

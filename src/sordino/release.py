@@ -27,7 +27,7 @@ __all__ = ["SCHEMA_VERSION", "Key", "Output", "Release"]
 
 SCHEMA_VERSION = 1
 
-Label = str | int | bool | None
+Label = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Release:
     private: bool = True
     request: str | None = None
     notes: tuple[str, ...] = field(default=())
+    chosen: tuple[tuple[str, Fraction], ...] = field(default=())
 
     # ---- values
 
@@ -85,10 +86,22 @@ class Release:
 
     @property
     def value(self) -> Any:
-        """The number, where the release is one; else the list of its rows."""
+        """The number, where the release is one; the numbers chosen, by name, for a search; else the list of its rows."""
+        if self.chosen:
+            return {n: _plain_number(v) for n, v in self.chosen}
         if not self.keys and len(self.outputs) == 1:
             return self.outputs[0].estimate.values()[0]
         return self.rows if self.keys else self.rows[0]
+
+    @property
+    def lower(self) -> int | float:
+        """The lower bound that a search chose; raises AttributeError for any other release."""
+        return self._chosen("lower")
+
+    @property
+    def upper(self) -> int | float:
+        """The upper bound that a search chose; raises AttributeError for any other release."""
+        return self._chosen("upper")
 
     @property
     def table(self) -> pa.Table:
@@ -152,6 +165,7 @@ class Release:
             "privacy_unit": self.privacy_unit,
             "declaration": self.declaration,
             "notes": list(self.notes),
+            "chosen": {n: shown(v) for n, v in self.chosen},
             "event": event_to_dict(self.event),
             "keys": [{"name": k.name, "labels": list(k.labels)} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
@@ -186,6 +200,7 @@ class Release:
             private=data["private"],
             request=data["request"],
             notes=tuple(data["notes"]),
+            chosen=tuple((n, exact(v, name=n)) for n, v in data.get("chosen", {}).items()),
         )
 
     # ---- views
@@ -199,7 +214,11 @@ class Release:
         )
 
     def __repr__(self) -> str:
-        shape = repr(self.value) if not self.keys else f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
+        shape = (
+            repr(self.value)
+            if self.chosen or not self.keys
+            else f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
+        )
         return f"<Release {self.question}: {shape}; {self.summary()}>"
 
     def _repr_html_(self) -> str:
@@ -228,6 +247,12 @@ class Release:
                 line += [show_number(column[i]), f"{show_number(pair[i][0])} - {show_number(pair[i][1])}"]
             lines.append(line)
         return lines
+
+    def _chosen(self, name: str) -> int | float:
+        for known, value in self.chosen:
+            if known == name:
+                return _plain_number(value)
+        raise AttributeError(f"this release chose no {name} bound: only find_bounds does")
 
     def _cap(self) -> Loss:
         left = self.remaining.amounts()
@@ -279,6 +304,10 @@ def show_number(value: float | None) -> str:
     places = max(0, 5 - max(0, math.floor(math.log10(abs(value)))))
     text = f"{value:,.{min(places, 12)}f}"
     return text.rstrip("0").rstrip(".") if places and "." in text else f"{value:,.1f}"
+
+
+def _plain_number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
 
 
 def _number(amount: Fraction) -> float | str:

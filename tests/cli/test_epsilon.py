@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import math
 import tomllib
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from sordino.accounting.zcdp import rho_for
+from sordino.cli.epsilon_out import rounded_up
 from sordino.errors import DeclarationError, UnknownName
 from sordino.project import load_project
 from sordino.project_write import budget_in, rounded_down, with_cap
@@ -26,6 +30,11 @@ ledger = "a.ledger"  # kept
 budget = "people"
 neighbors = "add_remove"
 """
+
+
+def capped(text: str, epsilon: float | Decimal, reason: str) -> str:
+    amount = epsilon if isinstance(epsilon, Decimal) else Decimal(rounded_down(epsilon))
+    return with_cap(text, budget="people", cap={"epsilon": amount}, reason=reason)
 
 
 def worlds(run, universe: str, query: str, *more: str):
@@ -230,13 +239,188 @@ def test_write_puts_cap_and_reason_and_nothing_else(run, census: Path) -> None:
     assert budget.reason == written["reason"]
     chosen = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write")
     assert chosen.code == 0, chosen.err
-    assert "rounded down" in (load_project(file).budgets["people"].reason or "")
+    assert "rounded up" in (load_project(file).budgets["people"].reason or "")
+
+
+def test_the_cap_of_a_least_epsilon_still_answers_the_question(run, census: Path) -> None:
+    """Rounded up: at the cap itself the plan's error is within what was asked."""
+    done = told(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write", "--format", "json"))
+    cap = load_project(census / "sordino.toml").budgets["people"].cap.epsilon
+    assert Fraction(repr(done["epsilon"])) < cap < Fraction(repr(done["upper"]))
+    assert cap == Fraction(done["written"]["epsilon"])
+    for epsilon, kept in ((done["written"]["epsilon"], True), (rounded_down(done["epsilon"]), False)):
+        asked = ("plan", AVERAGE[1], "--epsilon", epsilon, "--assume-rows", "32561", "--format", "json")
+        (column,) = told(run(*asked))["columns"]
+        assert (column["expected_error"] <= 0.5) is kept
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "cap"),
+    [
+        (0.03183184874, 1.0, "0.0318319"),
+        (0.3, 1.0, "0.3"),
+        (0.03183184, 0.031831849, "0.03183184"),
+        (0.123456789012, 0.123456789013, "0.123456789012"),
+        (0.1, 0.1, "0.1"),
+        (1234567.8, 1e9, "1.23457E+6"),
+    ],
+)
+def test_rounded_up_stays_in_the_interval(least: float, most: float, cap: str) -> None:
+    found = rounded_up(Decimal(repr(least)), most=Decimal(repr(most)))
+    assert str(found) == cap
+    assert Fraction(repr(least)) <= Fraction(found) <= Fraction(repr(most))
+    text = capped(FILE, found, "so")
+    stated = tomllib.loads(text, parse_float=Decimal)["budgets"]["people"]["cap"]["epsilon"]
+    assert stated == found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("worlds", "--universe", ABSENCE, "--size", "3", "--query", "mean", "--risk", "1/3"),
+        ("choose", "--table", "people", *AVERAGE, *SUSPICION),
+    ],
+)
+def test_nothing_is_written_where_anything_is_refused(run, census: Path, asked: tuple[str, ...]) -> None:
+    before = (census / "sordino.toml").read_bytes()
+    for more in (("--plot", "new.svg", "--budget", "cats"), ("--plot", "missing/new.svg")):
+        assert run("epsilon", *asked, "--write", *more).code in (2, 3)
+    (census / "sordino.toml").write_bytes(before.replace(b"cap = {epsilon", b"cap = {delta = 1e-9, epsilon"))
+    assert run("epsilon", *asked, "--write", "--plot", "new.svg").code == 2
+    assert not (census / "new.svg").exists()
+    (census / "sordino.toml").write_bytes(before)
+    assert not [path for path in census.iterdir() if path.name.startswith(".new")]
+    assert run("epsilon", *asked, "--write", "--plot", "new.svg").code == 0
+    assert (census / "new.svg").exists()
+    assert (census / "sordino.toml").read_bytes() != before
+
+
+COLUMNS = ("--universe", f"school={SCHOOL}", "--universe", f"days={ABSENCE}", "--size", "3", "--query", "mean")
+
+
+def test_several_columns_and_the_one_that_binds(run, census: Path) -> None:
+    seen = ("--epsilon", "2", "--output", "2.20131", "--plot", "columns.json")
+    made = told(run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", *seen, "--write", "--format", "json"))
+    assert [one["column"] for one in made["columns"]] == ["school", "days"]
+    alone = [told(worlds(run, u, "mean", "--epsilon", "2", "--format", "json")) for u in (SCHOOL, ABSENCE)]
+    for one, other in zip(made["columns"], alone, strict=True):
+        assert {key: one[key] for key in other if key not in ("schema", "at")} == {
+            key: value for key, value in other.items() if key not in ("schema", "at")
+        }
+    assert made["epsilon"] == made["columns"][1]["epsilon"]
+    assert made["binding"] == "days"
+    assert made["written"]["epsilon"] == "0.43172"
+    assert "Of 2 columns, days allows the least." in made["written"]["reason"]
+    drawn = json.loads((census / "columns.json").read_text())
+    assert [panel["title"]["text"] for panel in drawn["hconcat"]] == ["school", "days"]
+    assert all(len(panel["vconcat"]) == 3 for panel in drawn["hconcat"])
+    shown = run("epsilon", "worlds", *COLUMNS, "--risk", "1/3").out
+    assert "0.4317201196, by days" in shown
+    assert shown.count("report ") == 2
+
+
+def test_a_name_for_one_column(run) -> None:
+    made = told(worlds(run, f"days={ABSENCE}", "mean", "--format", "json"))
+    assert (made["column"], made["schema"]) == ("days", 1)
+
+
+@pytest.mark.parametrize(
+    ("universes", "words"),
+    [
+        ((SCHOOL, ABSENCE), "a name each"),
+        ((f"a={SCHOOL}", ABSENCE), "a name each"),
+        ((f"={SCHOOL}",), "a name each"),
+        ((f"a={SCHOOL}", f"a={ABSENCE}"), "twice"),
+        (("a=1,2,x,4",), "value 3 is none"),
+        (("a=1,2,inf,4",), "only finite numbers"),
+    ],
+)
+def test_names_of_columns(run, universes: tuple[str, ...], words: str) -> None:
+    stated = [word for text in universes for word in ("--universe", text)]
+    done = run("epsilon", "worlds", *stated, "--size", "3", "--query", "mean", "--risk", "1/3")
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+def test_the_bound_is_labelled_where_worlds_cannot_be_counted(run, tmp_path: Path) -> None:
+    many = ",".join(str(7919 * i * i % 1_000_003) for i in range(200))
+    asked = (
+        "epsilon",
+        "worlds",
+        "--universe",
+        many,
+        "--size",
+        "100",
+        "--query",
+        "var",
+        "--risk",
+        "1/3",
+        "--epsilon",
+        "2",
+    )
+    made = told(run(*asked, "--format", "json"))
+    assert (made["exact"], made["method"], made["at"]["method"]) == (False, "closed-form bound", "closed-form bound")
+    assert made["sentence"].endswith("(Lee & Clifton 2011, closed-form bound).")
+    shown = " ".join(run(*asked, "--plot", str(tmp_path / "bound.json")).out.split())
+    assert "from the closed-form bound: the worlds are too many to count" in shown
+    assert "(closed-form bound: the worlds are too many to count)" in shown
+    assert "exact" not in shown
+    drawn = (tmp_path / "bound.json").read_text()
+    assert "closed-form upper bound" in drawn
+    assert '"exact risk"' not in drawn
+    few = told(worlds(run, ABSENCE, "mean", "--epsilon", "2", "--format", "json"))
+    assert (few["exact"], few["method"], few["at"]["method"]) == (True, "exact risk", "exact risk")
+
+
+def test_gaussian_noise_in_the_currency_of_the_budget(run, census: Path) -> None:
+    power = ("--test-level", "0.05", "--max-power", "0.2", "--delta", "1e-6", "--format", "json")
+    pair = told(run("epsilon", "choose", *AVERAGE, *power))
+    assert (pair["delta"], pair["rho"]) == (1e-6, None)
+    assert "whichever errs less" in pair["noise"]
+    refused = run("epsilon", "choose", *AVERAGE, *power, "--write")
+    assert (refused.code, refused.out) == (2, "")
+    assert "is not {epsilon = ..., delta = ...}" in refused.err
+    file = census / "sordino.toml"
+    line = next(text for text in file.read_text().splitlines() if text.startswith("cap = "))
+    start = file.read_text()
+    file.write_text(start.replace(line, "cap = {epsilon = 1.0, delta = 1e-9} # ours"))
+    written = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))["written"]
+    assert f"cap = {{epsilon = {written['epsilon']}, delta = 1e-06}} # ours" in file.read_text()
+    assert written["epsilon"] == str(rounded_up(Decimal(repr(pair["lower"])), most=Decimal(1)))
+    file.write_text(start.replace(line, "cap = {rho = 0.5, delta = 1e-6} # ours"))
+    made = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))
+    assert "at rho" in made["noise"]
+    rho = made["written"]["rho"]
+    assert f"cap = {{rho = {float(rho)!r}, delta = 1e-6}} # ours" in file.read_text()
+    assert Decimal(rho) > Decimal(repr(made["rho"]))
+    asked = ("plan", AVERAGE[1], "--assume-rows", "32561", "--format", "json", "--rho")
+    for amount, kept in ((rho, True), (repr(made["rho"]), True), (repr(made["rho"] * (1 - 1e-6)), False)):
+        (column,) = told(run(*asked, amount))["columns"]
+        assert (column["expected_error"] <= 0.5) is kept
+    top = told(run("epsilon", "choose", *power, "--write"))  # no accuracy: the most that the test allows
+    assert Fraction(top["written"]["rho"]) <= rho_for(top["upper"], "1e-6")
+    done = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--delta", "1e-6")
+    assert done.code == 2
+    assert "posterior allows 0" in done.err
+
+
+def test_no_cap_below_what_was_spent(run, census: Path) -> None:
+    before = (census / "sordino.toml").read_bytes()
+    assert run("ask", "SELECT COUNT(*) AS n FROM people", "--epsilon", "0.5").code == 0
+    done = worlds(run, ABSENCE, "mean", "--write", "--plot", "risk.svg")
+    assert (done.code, done.out) == (2, "")
+    assert "has spent epsilon 0.5 already, more than a cap of 0.43172" in done.err
+    assert (census / "sordino.toml").read_bytes() == before
+    assert not (census / "risk.svg").exists()
+    assert worlds(run, SCHOOL, "mean", "--write").code == 0  # 0.525149
+    assert run("ledger", "amend", "--reason", "the board decided").code == 0
+    assert "spent of 0.525149" in run("budget").out
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_new_reason_stands_below_the_cap(end: str) -> None:
     text = FILE.replace("\n", end)
-    made = with_cap(text, budget="people", epsilon=1 / 3, reason='so "they" said')
+    made = capped(text, 1 / 3, 'so "they" said')
     assert f"# the most{end}reason = " in made
     kept = [line for line in made.split(end) if not line.startswith(("reason", "# why: "))]
     assert end.join(kept) == text.replace("2.0", "0.333333")
@@ -245,15 +429,15 @@ def test_a_new_reason_stands_below_the_cap(end: str) -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_the_reason_stands_above_the_cap_as_a_comment(end: str) -> None:
     text = FILE.replace("\n", end)
-    once = with_cap(text, budget="people", epsilon=1.5, reason='so "they" said')
+    once = capped(text, 1.5, 'so "they" said')
     assert f'# ours{end}# why: so "they" said{end}cap = {{epsilon = 1.5}}   # the most{end}' in once
-    twice = with_cap(once, budget="people", epsilon=1.25, reason="later")
+    twice = capped(once, 1.25, "later")
     assert twice == once.replace('# why: so "they" said', "# why: later").replace("1.5", "1.25").replace(
         'reason = "so \\"they\\" said"', 'reason = "later"'
     )
-    assert "# why: " not in with_cap(twice, budget="people", epsilon=1, reason="two\nlines")
+    assert "# why: " not in capped(twice, 1, "two\nlines")
     held = '[budgets]\npeople = {reason = """\n# why: in a text\n""", cap = {epsilon = 1}}\n'
-    assert tomllib.loads(with_cap(held, budget="people", epsilon=2, reason="so"))["budgets"]["people"]["reason"] == "so"
+    assert tomllib.loads(capped(held, 2, "so"))["budgets"]["people"]["reason"] == "so"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +451,7 @@ def test_the_reason_stands_above_the_cap_as_a_comment(end: str) -> None:
     ],
 )
 def test_every_way_to_write_a_budget(text: str) -> None:
-    made = tomllib.loads(with_cap(text, budget="people", epsilon=0.1234567, reason="why"))
+    made = tomllib.loads(capped(text, 0.1234567, "why"))
     assert made["budgets"]["people"]["cap"] == {"epsilon": 0.123456}
     assert made["budgets"]["people"]["reason"] == "why"
 

@@ -35,7 +35,7 @@ def test_marginals_are_the_counts_plus_small_noise_in_any_order_of_axes() -> Non
         return q.release(Marginals((PAIR, MIRRORED, ALONE)), PureDP(300))
 
     found, release = held.adapt(ask, describe="tables", epsilon=300)
-    pair, mirrored, alone = ([o for o in out.estimate.values()] for out in found.outputs)
+    pair, mirrored, alone = (list(out.estimate.values()) for out in found.outputs)
     assert np.abs(np.array(pair).reshape(3, 3) - _exact()).max() <= 2
     assert np.abs(np.array(mirrored).reshape(3, 3).T - _exact()).max() <= 2
     assert np.abs(np.array(alone) - [_exact()[:, :2].sum(), _exact()[:, 2].sum()]).max() <= 2
@@ -60,7 +60,7 @@ def test_a_session_cannot_pass_its_loss_nor_outlive_its_run() -> None:
     def greedy(q: Queryable) -> list[Any]:
         kept.append(q)
         answers = [q.release(S.agg(sd.count()), PureDP("1/2")).value]
-        with pytest.raises(QuestionRefused, match="1/2 of this session is left|0.5 of this session is left"):
+        with pytest.raises(QuestionRefused, match=r"0\.5 of this session is left"):
             q.release(S.agg(sd.count()), PureDP("2/3"))
         answers.append(q.release(S.agg(sd.count()), PureDP("1/2")).value)
         with pytest.raises(QuestionRefused, match="0 of this session is left"):

@@ -15,6 +15,7 @@ from typing import Any
 from sordino.domain import Boolean, Category, Date, Domain, Fill, Integer, Real
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.count import Count
+from sordino.queries.distinct import Distinct
 from sordino.queries.expr import (
     Absolute,
     Arithmetic,
@@ -23,13 +24,15 @@ from sordino.queries.expr import (
     Compare,
     Connective,
     Constant,
+    DatePart,
     IsIn,
     IsNull,
     Name,
     Node,
     Not,
+    When,
 )
-from sordino.queries.sums import Sum
+from sordino.queries.sums import Mean, Sum
 
 Row = Mapping[str, Any]
 OPS = {
@@ -91,11 +94,23 @@ def value(node: Node, row: Row, domain: Domain) -> Any:
     if isinstance(node, Absolute):
         of = value(node.of, row, domain)
         return None if of is None else abs(of)
+    if isinstance(node, When):
+        chosen = node.left if truth(node.of, row, domain) is True else node.right
+        return None if chosen is None else value(chosen, row, domain)
+    if isinstance(node, DatePart):
+        of = value(node.of, row, domain)
+        return None if of is None else Fraction(part_of(node.part, of))
     assert isinstance(node, Arithmetic)
     left, right = value(node.left, row, domain), value(node.right, row, domain)
     if left is None or right is None:
         return None
     return left + right if node.op == "+" else left - right if node.op == "-" else left * right
+
+
+def part_of(part: str, day: datetime.date) -> int:
+    """Return a part of a day by Python's calendar; weeks begin on Sunday, 0."""
+    parts = {"year": day.year, "quarter": 1 + (day.month - 1) // 3, "month": day.month, "day": day.day}
+    return parts.get(part, int(day.strftime("%w")))
 
 
 def truth(node: Node, row: Row, domain: Domain) -> bool | None:
@@ -127,6 +142,19 @@ def keys_of(node: Node, domain: Domain) -> list[Any]:
     if isinstance(node, Bin):
         assert node.edges is not None
         return list(range(len(node.edges) - 1))
+    if isinstance(node, DatePart):
+        assert isinstance(node.of, Name)
+        held = domain[node.of.name]
+        assert isinstance(held, Date)
+        days = [held.lower + datetime.timedelta(days=i) for i in range((held.upper - held.lower).days + 1)]
+        seen = [part_of(node.part, day) for day in days]
+        return list(range(min(seen), max(seen) + 1))
+    if isinstance(node, When):
+        chosen = [] if node.right is None else keys_of(node.right, domain)
+        assert isinstance(node.left, Constant)
+        return [node.left.value, *(v for v in chosen if v != node.left.value)]
+    if isinstance(node, Constant):
+        return [node.value]
     assert isinstance(node, Name)
     column = domain[node.name]
     if isinstance(column, Category):
@@ -154,14 +182,16 @@ def key(node: Node, row: Row, domain: Domain) -> Any:
 def exact(question: Aggregation, rows: Sequence[Row], domain: Domain) -> list[list[Fraction]]:
     """Return the exact value of each noisy part in each declared cell, in the question's own units.
 
-    A mean has two parts: its sum, not centred (the test that compares does that), and its count.
+    A mean has two parts: its sum, not centred (the test that compares does that), and its count. Spreads have none here.
     """
-    keys = [keys_of(g.of, domain) for g in question.groups]
-    cells = list(itertools.product(*keys))
     parts: list[list[Fraction]] = []
-    kept = [r for r in rows if question.where is None or truth(question.where, r, domain) is True]
-    placed = [(tuple(key(g.of, r, domain) for g in question.groups), r) for r in kept]
+    cells, placed = placed_rows(question, rows, domain)
     for aggregate in question.aggregates:
+        if isinstance(aggregate, Distinct):
+            parts.append([Fraction(len(s)) for s in _different(aggregate.of, cells, placed, domain)])
+            continue
+        if not isinstance(aggregate, (Count, Sum, Mean)):
+            continue  # a spread: `moments` tells its parts
         sums, counts = dict.fromkeys(cells, Fraction(0)), dict.fromkeys(cells, Fraction(0))
         for at, row in placed:
             of = 1 if aggregate.of is None else value(aggregate.of, row, domain)
@@ -175,6 +205,37 @@ def exact(question: Aggregation, rows: Sequence[Row], domain: Domain) -> list[li
         else:
             parts += [list(sums.values()), list(counts.values())]
     return parts
+
+
+def placed_rows(
+    question: Aggregation, rows: Sequence[Row], domain: Domain
+) -> tuple[list[tuple[Any, ...]], list[tuple[tuple[Any, ...], Row]]]:
+    """Return the declared cells in order, and each row that meets the condition with the cell it falls in."""
+    cells = list(itertools.product(*(keys_of(g.of, domain) for g in question.groups)))
+    kept = [r for r in rows if question.where is None or truth(question.where, r, domain) is True]
+    return cells, [(tuple(key(g.of, r, domain) for g in question.groups), r) for r in kept]
+
+
+def moments(
+    question: Aggregation, of: Sequence[Node], powers: Sequence[int], rows: Sequence[Row], domain: Domain, centers: Any
+) -> list[Fraction]:
+    """Return, in each cell, the sum of products of the columns less their centers, each to its power."""
+    cells, placed = placed_rows(question, rows, domain)
+    sums = dict.fromkeys(cells, Fraction(0))
+    for at, row in placed:
+        found = [value(node, row, domain) for node in of]
+        if at in sums and None not in found:
+            sums[at] += math.prod((v - c) ** p for v, c, p in zip(found, centers, powers, strict=True))
+    return list(sums.values())
+
+
+def _different(of: Node, cells: Any, placed: Any, domain: Domain) -> list[set[Any]]:
+    found: dict[Any, set[Any]] = {cell: set() for cell in cells}
+    for at, row in placed:
+        seen = value(of, row, domain)
+        if at in found and seen is not None:
+            found[at].add(seen)
+    return list(found.values())
 
 
 def _clip(of: Any, low: Any, high: Any) -> Any:

@@ -16,8 +16,8 @@ from sordino.curator.answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation, resolve
-from sordino.queries.build import Selection
-from sordino.queries.expr import Expr
+from sordino.queries.build import Selection, correlation, count_distinct, covariance, std, variance
+from sordino.queries.expr import Expr, when
 
 DOMAIN = sd.Domain(
     {
@@ -92,7 +92,13 @@ def number(rng: random.Random, depth: int) -> Expr:
             [col("i"), col("j"), col("k"), col("r"), col("s"), col("free").clip(-3, 5), col("r").clip(-0.5, 1)]
         )
     left = number(rng, depth - 1)
-    what = rng.randrange(7)
+    what = rng.randrange(9)
+    if what == 7:
+        other = rng.choice([number(rng, depth - 1), Fraction(1, 2), None])
+        return when(condition(rng, 0), left).otherwise(other)
+    if what == 8:
+        day = col("d")
+        return rng.choice([day.year(), day.quarter(), day.month(), day.day(), day.day_of_week()])
     if what == 0:
         return left + number(rng, depth - 1)
     if what == 1:
@@ -146,6 +152,12 @@ def question(rng: random.Random) -> Aggregation:
     if rng.random() < 0.6:
         asked = asked.where(condition(rng, rng.randrange(3)))
     groups = [col("c"), col("e"), col("t"), col("i"), col("k"), col("r").bin([-1, 0, 1, 2]), col("i").bin([-3, -1, 2])]
+    groups += [
+        col("d").year(),
+        col("d").day_of_week(),
+        when(condition(rng, 1), "one").when(col("t"), "two").otherwise("one"),
+        when(col("i") > 0, 7).otherwise(None),
+    ]
     for chosen in rng.sample(groups, rng.choice([0, 0, 1, 2])):
         if str(chosen) not in {str(g.of) for g in asked.groups}:
             asked = asked.group_by(chosen)
@@ -154,6 +166,9 @@ def question(rng: random.Random) -> Aggregation:
         asked = Selection(asked.condition, asked.groups[:1])
     made = []
     for place in range(rng.choice([1, 1, 2, 3])):
-        x = number(rng, rng.randrange(3))
-        made.append(rng.choice([sd.count(), sd.count(x), sd.sum(x), sd.mean(x)]).alias(f"out{place}"))
+        x, y = number(rng, rng.randrange(3)), number(rng, 1)
+        named = col(rng.choice(["c", "e", "t", "i", "k", "s"]))
+        chosen_ = [sd.count(), sd.count(x), sd.sum(x), sd.mean(x), count_distinct(x), count_distinct(named)]
+        chosen_ += [variance(x), std(x, ddof=1), covariance(x, y), correlation(x, y)]
+        made.append(rng.choice(chosen_).alias(f"out{place}"))
     return asked.agg(*made)

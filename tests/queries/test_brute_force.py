@@ -20,7 +20,16 @@ from queries.support import DOMAIN, POOL, arrow, duckdb_exact, question, rows
 from sordino import col
 from sordino.neighbors import Neighbors
 from sordino.queries.aggregation import Aggregation, resolve
-from sordino.queries.build import Selection, as_aggregation
+from sordino.queries.build import (
+    Selection,
+    as_aggregation,
+    correlation,
+    count_distinct,
+    covariance,
+    std,
+    variance,
+)
+from sordino.queries.expr import when
 
 S = Selection()
 FIXED: list[Aggregation] = [
@@ -44,6 +53,22 @@ FIXED: list[Aggregation] = [
         S.group_by("k", "t").agg(sd.count()),
         S.group_by(col("r").bin([-1, 0, 2])).agg(sd.sum(col("j") - 2)),
         S.where(col("c") == "a").group_by("t").agg(sd.mean(col("j") - 2)),
+        variance("i"),
+        variance("j", ddof=1),
+        std(col("r") * 2 + 1),
+        covariance("i", "j"),
+        correlation("i", "r"),
+        S.group_by("t").agg(variance("i"), covariance("j", "s")),
+        count_distinct("i"),
+        count_distinct("c"),
+        count_distinct("t"),
+        S.group_by("e").agg(count_distinct("i")),
+        S.group_by("c", "t").agg(count_distinct("j")),
+        sd.sum(col("d").year() - 1999),
+        sd.sum(when(col("i") > 0, col("j")).otherwise(-2)),
+        sd.mean(when(col("c") == "a", 3).otherwise(None)),
+        S.group_by(col("d").month()).agg(sd.count()),
+        S.group_by(when(col("i") > 0, "up").otherwise("down")).agg(sd.sum("i")),
     ]
 ]
 Exact = Callable[[Aggregation, Sequence[dict[str, Any]]], list[list[Fraction]]]
@@ -130,6 +155,11 @@ def test_through_duckdb(relation: str) -> None:
         (sd.sum("j"), "replace", 4),
         (S.group_by("c").agg(sd.count()), "replace", 2),
         (S.group_by("t").agg(sd.sum("i")), "replace", 6),
+        (count_distinct("i"), "add_remove", 1),
+        (count_distinct("i"), "replace", 1),
+        (S.group_by("t").agg(count_distinct("i")), "add_remove", 1),
+        (S.group_by("t").agg(count_distinct("i")), "replace", 2),
+        (sd.sum(when(col("i") > 0, 7).otherwise(-2)), "replace", 9),
     ],
 )
 def test_the_bound_is_reached_so_that_it_is_no_larger_than_needed(asked: Any, relation: str, reached: int) -> None:

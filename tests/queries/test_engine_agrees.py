@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from queries import reference
 from queries.support import DOMAIN, arrow, duckdb_exact, question, rows
 from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.spread import Correlation, Covariance, Deviation, Variance
 from sordino.queries.sums import Mean
 
 
@@ -21,10 +23,27 @@ def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[obj
             weight = several[0].terms[1][0] * several[0].unit  # minus the middle
             made += [[t + weight * n for t, n in zip(total, count, strict=True)], count]
             at += 2
+        elif isinstance(aggregate, Variance | Deviation | Covariance | Correlation):
+            made += spread(asked, aggregate, several, table)
         else:
             made.append(parts[at])
             at += 1
     return made
+
+
+def spread(asked: Aggregation, aggregate: Any, several: Any, table: list[dict[str, object]]) -> list[list[object]]:
+    """Return the oracle's parts of a spread: sums and products of values less the public middles of the package."""
+    of = [aggregate.of, aggregate.other] if hasattr(aggregate, "other") else [aggregate.of]
+    columns = len(of)
+    centers = [-several[i].terms[1][0] * several[i].unit for i in range(columns)]
+    powers = {3: [[1], [2], [0]], 4: [[1, 0], [0, 1], [1, 1], [0, 0]]}.get(
+        len(several), [[1, 0], [0, 1], [2, 0], [0, 2], [1, 1], [0, 0]]
+    )
+    found = [reference.moments(asked, of, power, table, DOMAIN, centers) for power in powers]
+    for i in range(columns, len(several) - 1):
+        lift = several[i].terms[1][0] * several[i].unit
+        found[i] = [x + lift * n for x, n in zip(found[i], found[-1], strict=True)]
+    return found  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -70,10 +70,20 @@ def test_densities_stand_above_the_bars() -> None:
     assert "so many" in json.dumps(plot(risks(remarks=["so many"])).spec())
 
 
+def test_beliefs_stand_below_the_curves_of_their_column() -> None:
+    made = plot(
+        [risks(column="age", beliefs=BELIEFS, densities=DENSITIES), risks(column="days", beliefs=BELIEFS)]
+    ).spec()
+    assert [len(panel["vconcat"]) for panel in made["hconcat"]] == [3, 2]
+    uncounted = json.dumps(plot([risks(column="age", counted=False), risks(column="days")]).spec())
+    assert "age: the worlds are too many to count: the closed-form bound alone" in uncounted
+    assert "days: the worlds" not in uncounted
+
+
 def test_a_panel_a_column(tmp_path: Path) -> None:
     picture = plot([risks(column="age"), risks(column="days", exact=None)])
     made = picture.spec()
-    assert [panel["title"] for panel in made["hconcat"]] == ["age", "days"]
+    assert [panel["title"]["text"] for panel in made["hconcat"]] == ["age", "days"]
     assert "age: closed-form upper bound: reached at epsilon 0.38" in json.dumps(made)
     picture.save(tmp_path / "columns.png")
     for several in ([risks(), risks(column="a")], [risks(column="a"), risks(column="a")]):

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.accounting.zcdp import rho_for
 from sordino.curator.plan import make_plan
 from sordino.domain import Boolean, Domain, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import PureDP
+from sordino.loss import ZCDP, ApproxDP, PureDP
+from sordino.mechanisms.gaussian import gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.rng import Rng
@@ -26,6 +28,7 @@ from sordino.risk import requirements as risk
 from sordino.risk.choice import Choice, Requirement
 from sordino.risk.precision import precision_of
 from sordino.risk.requirements import choose_epsilon
+from sordino.risk.worlds import Worlds
 
 ADULT = Domain({"age": Integer(0, 125), "income": Real(-5, 20, resolution="0.01"), "member": Boolean()})
 MEAN = "SELECT AVG(age) FROM adult"
@@ -257,6 +260,102 @@ def test_accuracy_is_the_plans_error_inverted(query: object, error: float, neigh
     assert planned(made.lower * (1 - 1e-6)) > error
 
 
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+@pytest.mark.parametrize("delta", ["1e-6", "1/20"])
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [(count(), 3), (total("income"), 12.5), (mean("income"), 0.25), (histogram("age", width=10), 20)],
+)
+def test_accuracy_with_gaussian_noise_is_the_plans_error_inverted(
+    query: object, error: float, delta: str, currency: Any
+) -> None:
+    """At the epsilon returned, with its delta or as rho, the plan errs within `error`; 1e-6 below it does not."""
+    made = asked(query, error=error, n=1000, delta=delta, currency=currency)
+    assert (made.spends, made.currency, made.delta) == (Fraction(delta), currency, None)
+    near = Neighbors("add_remove", None)
+    found = precision_of(query, domain=ADULT, neighbors=near, confidence=0.95, delta=delta, currency=currency)
+
+    def planned(epsilon: float) -> float:
+        loss = ApproxDP(epsilon, delta) if currency == "epsilon" else ZCDP(rho_for(epsilon, delta))
+        plan = make_plan(
+            found.question,
+            table_name="adult",
+            domain=ADULT,
+            neighbors=near,
+            asked=loss,
+            cap=ApproxDP(10**7, "1/2") if currency == "epsilon" else ZCDP(10**7, "1/2"),
+            declaration="",
+            assume_rows=1000,
+            assume_mean=None,
+        )
+        told_at = delta if currency == "rho" else 0  # a plan in epsilon knows its delta
+        assert risk.accuracy(error=error, confidence=0.95, query=plan, n=1000, delta=told_at) == made
+        return float(plan.error(0.95))
+
+    if made.lower == 0:  # the delta alone is enough
+        assert planned(1e-6) <= error
+        return
+    assert planned(made.lower) <= error
+    assert planned(made.lower * (1 - 1e-6)) > error
+
+
+def test_gaussian_noise_errs_within_what_was_asked() -> None:
+    """Played: 5 standard errors, a false alarm in 1.7 million."""
+    draws = 100_000
+    made = asked(histogram("age", width=10), error=20, delta="1e-6", currency="rho", privacy_unit="row")
+    noise = gaussian_for_rho(l2_squared=Fraction(1), rho=rho_for(made.lower, "1e-6")).law.sample(Rng.seeded(8), draws)
+    assert np.mean(np.abs(noise) <= 20) >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / draws)
+
+
+def test_rho_adds_up_and_epsilon_at_a_delta_too() -> None:
+    power = risk.test_power(level=0.05, most=0.5, delta="2e-6")
+    for currency in ("rho", "epsilon"):
+        gaussian: dict[str, Any] = {"delta": "1e-6", "currency": currency}
+        one, two = asked(count(), error=50, **gaussian), asked(**gaussian)
+        made = choose_epsilon(requirements=[one, two, power])
+        check(made)
+        if currency == "epsilon":
+            assert made.lower == pytest.approx(one.lower + two.lower)
+            assert (made.delta, made.rho) == (2e-6, None)
+        else:
+            both = rho_for(one.lower, "1e-6") + rho_for(two.lower, "1e-6")
+            assert made.rho is not None
+            assert both <= made.rho <= both * (1 + Fraction(1, 10**9))
+            assert made.lower < one.lower + two.lower
+            assert made.delta == 1e-6
+        assert "1e-06" in made.sentence() or "2e-06" in made.sentence()
+    tight = [
+        one,
+        asked(n=3000, delta="1e-6", currency="epsilon"),
+        risk.test_power(level=0.05, most=0.0667, delta="2e-6"),
+    ]
+    assert choose_epsilon(requirements=tight).conflict is not None
+
+
+def test_rows_reconcile_questions_in_rho() -> None:
+    gaussian: dict[str, Any] = {"delta": "1e-6", "currency": "rho"}
+    given = [asked(count(), error=200, **gaussian), asked(n=3000, **gaussian)]
+    top = risk.test_power(level=0.05, most=0.1, delta="1e-6")
+    made = choose_epsilon(requirements=[*given, top])
+    assert made.conflict is not None
+    n = made.conflict.smallest_n
+    assert n is not None
+    check(choose_epsilon(requirements=[given[0], asked(n=n, **gaussian), top]))
+    assert choose_epsilon(requirements=[given[0], asked(n=n - 1, **gaussian), top]).conflict is not None
+
+
+def test_readings_of_pure_epsilon_bound_nothing_for_gaussian_noise() -> None:
+    gaussian = asked(delta="1e-6")
+    for reading in (risk.posterior(prior=0.5, most=0.75), risk.gain(most=0.5), risk.relative(ratio=3)):
+        with pytest.raises(DeclarationError, match=r"spends delta 1e-6.*allows 0.*test_power\(..., delta=1e-6\)"):
+            choose_epsilon(requirements=[gaussian, reading])
+    with pytest.raises(DeclarationError, match="allows 1e-07"):
+        choose_epsilon(requirements=[gaussian, risk.advantage(most=0.5, delta="1e-7")])
+    for other in (asked(count(), error=50), asked(count(), error=50, delta="1e-7", currency="rho")):
+        with pytest.raises(DeclarationError, match="one currency"):
+            choose_epsilon(requirements=[asked(delta="1e-6", currency="rho"), other])
+
+
 def test_accuracy_is_kept_by_the_mechanism_itself() -> None:
     """Played: counts and means within the error asked, 95% of the time. False-alarm rate 6e-7 (5 standard errors)."""
     draws, rng = 100_000, Rng.seeded(7)
@@ -284,6 +383,11 @@ def both(**one: Mapping[str, Any]) -> list[Requirement]:
         (lambda: asked(n=0), "n must be a whole number, 1 or more"),
         (lambda: asked(error=0), "error must be above 0"),
         (lambda: asked(confidence=1), "confidence must lie in"),
+        (lambda: asked(delta=1), "delta must lie in"),
+        (lambda: asked(delta=-1), "delta must lie in"),
+        (lambda: asked(currency="rho"), "state delta=, such as 1e-6"),
+        (lambda: asked(currency="mu", delta="1e-6"), '"epsilon" or "rho"'),
+        (lambda: asked(domain=None), "state domain=, neighbors= and privacy_unit="),
         (lambda: asked(neighbors="swap"), "neighbors must be"),
         (lambda: asked(privacy_unit="user"), "privacy_unit must be"),
         (lambda: asked([count(), mean("age")]), "asked of one aggregate, not of 2"),
@@ -310,3 +414,33 @@ def test_bad_requirements_are_refused(call: Callable[[], object], says: str) -> 
 def test_what_has_no_private_answer_is_refused_as_a_question() -> None:
     with pytest.raises(QuestionRefused, match="no bounded sensitivity"):
         asked(mean("open"), domain=Domain({"open": Integer()}))
+
+
+@pytest.mark.parametrize("column", ["sum", "mean"])
+def test_how_the_docs_read_an_epsilon_of_worlds_into_a_curators(column: str) -> None:
+    """The curator's epsilon = the worlds' x declared sensitivity / Df (a mean: its centred sum at half the epsilon)."""
+    days = Domain({"days": Integer(0, 31)})
+    universe, size = [1, 2, 3, 10], 3
+    worlds = Worlds(universe, size=size, query="sum")
+    declared = 31 if column == "sum" else 2 * 16
+    epsilon = worlds.epsilon_for(risk=1 / 3) * declared / worlds.sensitivity
+
+    def worst(epsilon: float) -> float:
+        plan = make_plan(
+            as_aggregation(total("days") if column == "sum" else mean("days")),
+            table_name="school",
+            domain=days,
+            neighbors=Neighbors("add_remove", None),
+            asked=PureDP(epsilon),
+            cap=PureDP(10),
+            declaration="",
+            assume_rows=size,
+            assume_mean=None,
+        )
+        law = plan.parts[0][0].mechanism.law  # the sum; the count is the same in every world
+        exact = [sum(table) for table in worlds.worlds]
+        outputs = range(-60, 90)
+        weights = np.array([[math.exp(-abs(x - f) / float(law.scale)) for f in exact] for x in outputs])
+        return float((weights / weights.sum(axis=1, keepdims=True)).max())
+
+    assert worst(epsilon * (1 - 1e-9)) <= 1 / 3 < worst(epsilon * (1 + 1e-9))

@@ -1,87 +1,106 @@
 """What a list of events costs as a whole, and what one event adds under a cap. Nothing here stores or spends.
 
-A finished list may be told by its best valid bound. A cap is another matter: its filter is a plain sum fixed when the
-ledger is created, because picking the better certificate at each charge can give twice the delta.
+A finished list, fixed beforehand, may be told by its best valid bound. A cap is another matter: its filter is a plain
+sum fixed when the ledger is created, because picking the better certificate at each charge can give twice the delta.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.zcdp import epsilon_from_renyi, epsilon_of
+from sordino.accounting.advanced import advanced_of, kairouz_of, optimal
+from sordino.accounting.events import event_from_dict, parts
+from sordino.accounting.pld import pld_epsilon
+from sordino.accounting.records import Charge
+from sordino.accounting.renyi import renyi_epsilon
+from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, exact, shown
 
-__all__ = ["advanced", "best_epsilon", "charge_amounts", "kairouz"]
+__all__ = ["Best", "best", "charge_amounts", "currencies", "tight"]
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
-_SLACK = 1e-14  # relative: more than the float steps below can lose
+Pair = tuple[Fraction, Fraction]
 
 
-def advanced(epsilon: Number, k: int, slack: Number) -> float:
-    """Return the epsilon of `k` runs of epsilon-DP at delta = `slack` by advanced composition, rounded up.
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Tell the least epsilon known of a finished list at `delta`, the method that proved it, and what each method says.
 
-    epsilon sqrt(2 k ln(1/slack)) + k epsilon (e^epsilon - 1) (Dwork, Rothblum, Vadhan 2010, Theorem III.3). Never
-    better than `kairouz`; kept for comparison. Raises DeclarationError unless epsilon, k >= 0 and 0 < slack < 1.
-
-    >>> round(advanced(1, 500, 1e-5), 6)
-    966.439216
+    `table` has None where a method has no bound at this delta.
     """
-    each, runs, bits = _repeated(epsilon, k, slack)
-    grown = math.expm1(each) if each < 700 else math.inf
-    return (each * math.sqrt(2 * runs * bits) + (runs * each * grown if runs and each else 0.0)) * (1 + _SLACK)
+
+    epsilon: float
+    delta: Fraction
+    method: str
+    table: Mapping[str, float | None]
+
+    def describe(self) -> str:
+        """Return it in words, for a person."""
+        return f"epsilon {self.epsilon:.6g} at delta {shown(self.delta)} by {self.method}"
 
 
-def kairouz(epsilon: Number, k: int, slack: Number) -> float:
-    """Return the epsilon of `k` runs of epsilon-DP at delta = `slack`, rounded up.
+def best(events: Sequence[Event], delta: Number) -> Best:
+    """Return the least epsilon known for a finished list of events at `delta`, rounded up, and all that were compared.
 
-    k epsilon tanh(epsilon / 2) + epsilon sqrt(2 k ln(1/slack)) (Kairouz, Oh, Viswanath 2015, Theorem 3.4). Raises
-    DeclarationError unless epsilon, k >= 0 and 0 < slack < 1.
+    Plain sums; advanced composition (Dwork, Rothblum, Vadhan 2010); Kairouz, Oh, Viswanath 2015, Theorem 3.5, and 3.3
+    (optimal) where all are alike; zCDP (Bun, Steinke 2016); Renyi divergences (Mironov 2017); privacy loss
+    distributions (`pld`). Each is valid by itself for the list as it stands, so the least is. Where a method does not
+    cover an event, that event's (epsilon, delta) is added and the others take the delta that is left.
 
-    >>> round(kairouz(1, 500, 1e-5), 2)
-    338.36
-    """
-    each, runs, bits = _repeated(epsilon, k, slack)
-    return (runs * each * math.tanh(each / 2) + each * math.sqrt(2 * runs * bits)) * (1 + _SLACK)
-
-
-def best_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, str]:
-    """Return the least epsilon known for a finished list of events at `delta`, rounded up, and the method that gave it.
-
-    Tries plain sums, heterogeneous optimal composition of pure events (Kairouz, Oh, Viswanath 2015, Theorem 3.5), zCDP
-    (Bun & Steinke 2016) and Renyi divergences (Mironov 2017), each alone; where some events have only a certificate,
-    these are summed first and the others take the delta that is left. All are valid for the list as it stands, so the
-    least is. Not a filter: do not use it to decide whether one more question may be asked.
+    Valid for a list that was fixed before its first answer, at a delta fixed likewise. Not a filter: where the list
+    depends on answers (each charge of a ledger may), only the filter of the ledger's cap certifies, and choosing the
+    better certificate at each charge can give twice the delta.
 
     Raises DeclarationError unless 0 <= delta < 1, and where no bound is known at this delta.
 
     >>> from sordino.accounting.events import LaplaceEvent
-    >>> best_epsilon([LaplaceEvent(1)] * 2, 1e-5)
-    (2.0, 'sum')
+    >>> found = best([LaplaceEvent(1)] * 500, 1e-5)
+    >>> found.method, round(found.epsilon, 2)
+    ('optimal composition', 311.77)
+    >>> best([LaplaceEvent(1)] * 2, 0).describe()
+    'epsilon 2 at delta 0 by sum'
     """
     target = exact(delta, name="delta")
     if not 0 <= target < 1:
         raise DeclarationError(f"delta must be at least 0 and below 1, not {shown(target)}")
-    found: list[tuple[float, str]] = []
-    for known, bound, method in _METHODS:
-        rest = [event for event in events if not known(event)]
-        pairs = [event.approx() for event in rest]
-        certified = [pair for pair in pairs if pair is not None]
-        left = target - sum((pair[1] for pair in certified), Fraction(0))
-        if len(certified) != len(pairs) or left < 0:
-            continue
-        if any(known(event) for event in events):
-            value = bound([event for event in events if known(event)], left)
-            words = method if not certified else f"{method}, the rest by certificates"
-        else:
-            value, words = 0.0, "sum of certificates" if certified else "sum"
-        if value is not None and math.isfinite(value):
-            found.append((_up(sum((pair[0] for pair in certified), Fraction(value))), words))
+    table = {name: _finite(method(events, target)) for name, method in _METHODS}
+    found = [(value, name) for name, value in table.items() if value is not None]
     if not found:
         raise DeclarationError(f"no bound is known for these events at delta {shown(target)}; try a larger delta")
-    return min(found, key=lambda pair: pair[0])
+    value, name = min(found, key=lambda pair: pair[0])
+    return Best(value, target, name, table)
+
+
+def tight(charges: Sequence[Charge] | Sequence[Event], delta: Number) -> Best:
+    """Return `best` of a ledger's charges, those that failed or are in doubt included, or of events.
+
+    It says what the charges made so far would cost as a list fixed beforehand. The cap and what is left are unaffected.
+    """
+    events = [event_from_dict(one.event) if isinstance(one, Charge) else one for one in charges]
+    return best(events, delta)
+
+
+def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction | Pair | None]:
+    """Return what an event costs in each currency: `epsilon` (pure), `approx` (epsilon, delta) and `rho`; None if none.
+
+    With `delta`, `approx` is the least epsilon known at this delta, as for a list of this event alone.
+
+    >>> from sordino.accounting.events import LaplaceEvent
+    >>> currencies(LaplaceEvent("1/2"))["rho"]
+    Fraction(1, 8)
+    """
+    pair = event.approx()
+    if delta is not None:
+        try:
+            told = best([event], delta)
+        except DeclarationError:
+            pair = None
+        else:
+            pair = (exact(told.epsilon, name="epsilon"), told.delta)
+    return {"epsilon": event.pure(), "approx": pair, "rho": event.rho()}
 
 
 def charge_amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
@@ -111,75 +130,106 @@ def charge_amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     return {"rho": rho}
 
 
-def _repeated(epsilon: Number, k: int, slack: Number) -> tuple[float, int, float]:
-    each, spare = exact(epsilon, name="epsilon"), exact(slack, name="slack")
-    if each < 0 or k < 0:
-        raise DeclarationError("epsilon and k must not be negative")
-    if not 0 < spare < 1:
-        raise DeclarationError(f"slack, the delta spent by composition, must lie between 0 and 1, not {shown(spare)}")
-    return _up(each), k, math.log(spare.denominator) - math.log(spare.numerator)
-
-
-def _sum(events: Sequence[Event], delta: Fraction) -> float | None:
-    del delta  # a plain sum of pure events needs none
-    return _up(sum((event.pure() or Fraction(0) for event in events), Fraction(0)))
-
-
-def _optimal(events: Sequence[Event], delta: Fraction) -> float | None:
-    if delta <= 0:
-        return None
-    each = [_up(event.pure() or Fraction(0)) for event in events]
-    bits = math.log(delta.denominator) - math.log(delta.numerator)
-    drift = math.fsum(epsilon * math.tanh(epsilon / 2) for epsilon in each)
-    return (drift + math.sqrt(2 * bits * math.fsum(epsilon * epsilon for epsilon in each))) * (1 + _SLACK)
-
-
-def _concentrated(events: Sequence[Event], delta: Fraction) -> float | None:
-    if delta <= 0:
-        return None
-    return epsilon_of(sum((event.rho() or Fraction(0) for event in events), Fraction(0)), delta)
-
-
-def _renyi(events: Sequence[Event], delta: Fraction) -> float | None:
-    if delta <= 0:
-        return None
-
-    counts: dict[Event, int] = {}
+def _pairs(events: Sequence[Event]) -> list[Pair] | None:
+    """Return each event's (epsilon, 0), else its (epsilon, delta); None where one has neither."""
+    found: list[Pair] = []
     for event in events:
-        counts[event] = counts.get(event, 0) + 1
-
-    def at(log_order: float) -> float:
-        order = 1 + math.exp(log_order)
-        divergence = math.fsum(n * (event.renyi(order) or 0.0) for event, n in counts.items()) * (1 + _SLACK)
-        return epsilon_from_renyi(order, divergence, delta)
-
-    grid = [-7 + step / 4 for step in range(57)]  # orders from 1.001 to 1,000
-    best = min(range(len(grid)), key=lambda i: at(grid[i]))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    for _ in range(40):  # every order gives a valid bound: the search can only be loose, never wrong
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        low, high = (low, right) if at(left) <= at(right) else (left, high)
-    return min(at((low + high) / 2), at(grid[best]))
+        pure = event.pure()
+        pair = (pure, Fraction(0)) if pure is not None else event.approx()
+        if pair is None:
+            return None
+        found.append(pair)
+    return found
 
 
-def _is_pure(event: Event) -> bool:
-    return event.pure() is not None
+def _by_pairs(bound: Callable[[list[Fraction], Fraction], float | None]) -> Callable[..., float | None]:
+    """Return the method that composes (epsilon, delta) pairs: deltas are summed, the bound takes the delta left."""
+
+    def method(events: Sequence[Event], target: Fraction) -> float | None:
+        pairs = _pairs(events)
+        left = target - sum((delta for _, delta in pairs), Fraction(0)) if pairs is not None else Fraction(-1)
+        return None if pairs is None or left < 0 else bound([epsilon for epsilon, _ in pairs], left)
+
+    return method
 
 
-def _is_concentrated(event: Event) -> bool:
+def _partly(
+    covers: Callable[[Event], bool], bound: Callable[[list[Event], Fraction], float]
+) -> Callable[..., float | None]:
+    """Return the method that composes the events it covers, and takes the others at their (epsilon, delta)."""
+
+    def method(events: Sequence[Event], target: Fraction) -> float | None:
+        several = [part for event in events for part in parts(event)]
+        known = [event for event in several if covers(event)]
+        pairs = _pairs([event for event in several if not covers(event)])
+        if pairs is None:
+            return None
+        left = target - sum((delta for _, delta in pairs), Fraction(0))
+        if left < 0 or (known and left == 0):
+            return None
+        rest = sum((epsilon for epsilon, _ in pairs), Fraction(0))
+        value = bound(known, left) if known else 0.0
+        return _up(Fraction(value) + rest) if math.isfinite(value) else None
+
+    return method
+
+
+def _sum(epsilons: list[Fraction], left: Fraction) -> float:
+    del left  # a plain sum needs none
+    return _up(sum(epsilons, Fraction(0)))
+
+
+def _advanced(epsilons: list[Fraction], left: Fraction) -> float | None:
+    return advanced_of([_up(each) for each in epsilons], left) if left > 0 else None
+
+
+def _kairouz(epsilons: list[Fraction], left: Fraction) -> float | None:
+    return kairouz_of([_up(each) for each in epsilons], left) if left > 0 else None
+
+
+def _optimal(epsilons: list[Fraction], left: Fraction) -> float | None:
+    alike = len(set(epsilons)) == 1 and left > 0
+    return optimal(epsilons[0], len(epsilons), left) if alike else None
+
+
+def _zcdp(events: list[Event], left: Fraction) -> float:
+    return epsilon_of(sum((event.rho() or Fraction(0) for event in events), Fraction(0)), left)
+
+
+def _renyi(events: list[Event], left: Fraction) -> float:
+    return renyi_epsilon(events, left)[0]
+
+
+def _distributions(events: Sequence[Event], target: Fraction) -> float | None:
+    if target == 0:
+        return None
+    try:
+        return pld_epsilon(events, target)
+    except DeclarationError:  # an event of which nothing is known
+        return None
+
+
+def _has_rho(event: Event) -> bool:
     return event.rho() is not None
 
 
-def _is_renyi(event: Event) -> bool:
+def _has_renyi(event: Event) -> bool:
     return event.renyi(2.0) is not None
 
 
-_METHODS: list[tuple[Callable[[Event], bool], Callable[[Sequence[Event], Fraction], float | None], str]] = [
-    (_is_pure, _sum, "sum"),
-    (_is_pure, _optimal, "optimal composition"),
-    (_is_concentrated, _concentrated, "zCDP"),
-    (_is_renyi, _renyi, "Renyi"),
+_METHODS: list[tuple[str, Callable[[Sequence[Event], Fraction], float | None]]] = [
+    ("sum", _by_pairs(_sum)),
+    ("advanced composition", _by_pairs(_advanced)),
+    ("Kairouz, Oh, Viswanath", _by_pairs(_kairouz)),
+    ("optimal composition", _by_pairs(_optimal)),
+    ("zCDP", _partly(_has_rho, _zcdp)),
+    ("Renyi", _partly(_has_renyi, _renyi)),
+    ("PLD", _distributions),
 ]
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _up(value: Fraction) -> float:

@@ -1,36 +1,41 @@
 """What was run, as frozen data that states its own privacy loss. An event knows neither data nor how noise is drawn.
 
-A new event class is one file with `@event_kind("its name")` above it; composition and the ledger need no change.
+A new event class is one file with `@event_kind("its name")` above it, imported here so that ledgers can be read;
+composition and the ledger need no change.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
 
-from sordino.errors import DeclarationError, nearest
-from sordino.loss import ApproxDP, Event, Number, exact, shown
+from sordino.accounting.amplify import Sampled
+from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.kinds import event_from_dict, event_kind, event_to_dict
+from sordino.accounting.threshold_event import ThresholdEvent
+from sordino.errors import DeclarationError
+from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss, exact, shown
 
-__all__ = ["ApproxEvent", "Composed", "GaussianEvent", "LaplaceEvent", "event_from_dict", "event_kind", "event_to_dict"]
+__all__ = [
+    "ApproxEvent",
+    "BoundedRangeEvent",
+    "Composed",
+    "DiscreteGaussianEvent",
+    "DiscreteLaplaceEvent",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "Sampled",
+    "ThresholdEvent",
+    "event_from_dict",
+    "event_kind",
+    "event_to_dict",
+    "parts",
+]
 
-T = TypeVar("T")
 Certificate = tuple[Fraction, Fraction]
-
-_KINDS: dict[str, type] = {}
-_NAMES: dict[type, str] = {}
-
-
-def event_kind(name: str) -> Callable[[type[T]], type[T]]:
-    """Give an event class, a frozen dataclass, its name in ledgers; its fields hold fractions, ints, events, tuples."""
-
-    def record(cls: type[T]) -> type[T]:
-        _KINDS[name], _NAMES[cls] = cls, name
-        return cls
-
-    return record
 
 
 @event_kind("laplace")
@@ -80,6 +85,12 @@ class LaplaceEvent:
             value = most - (math.log1p(math.exp(-most)) - math.log1p(math.exp((1 - 2 * order) * most))) / (order - 1)
         return min(most, value * (1 + 1e-13))
 
+    def profile(self, grid: Grid) -> PrivacyLoss:
+        """Return the losses of randomized response, which dominate those of every pure mechanism."""
+        from sordino.accounting.discretised import approximate
+
+        return approximate(_up(self.epsilon), 0.0, grid)
+
 
 @event_kind("gaussian")
 @dataclass(frozen=True, slots=True, init=False)
@@ -122,6 +133,9 @@ class GaussianEvent:
         _check_order(order)
         return _up(Fraction(order) * self.zcdp) if math.isfinite(order) else math.inf if self.zcdp else 0.0
 
+    def profile(self, grid: Grid) -> None:
+        """Return None: rho is all that is known, and rhos are best summed before they are told as losses."""
+
 
 @event_kind("approx")
 @dataclass(frozen=True, slots=True, init=False)
@@ -155,6 +169,12 @@ class ApproxEvent:
     def renyi(self, order: float) -> None:
         """Return None."""
         _check_order(order)
+
+    def profile(self, grid: Grid) -> PrivacyLoss:
+        """Return the losses of randomized response that reveals all with probability delta."""
+        from sordino.accounting.discretised import approximate
+
+        return approximate(_up(self.epsilon), _up(self.delta), grid)
 
 
 @event_kind("composed")
@@ -190,9 +210,9 @@ class Composed:
         """Return the certificate of the whole, else the sums of the parts' epsilons and deltas."""
         if self.certificate is not None:
             return self.certificate
-        parts = [event.approx() for event in self.events]
-        epsilon = _total(None if part is None else part[0] for part in parts)
-        delta = _total(None if part is None else part[1] for part in parts)
+        pairs = [event.approx() for event in self.events]
+        epsilon = _total(None if pair is None else pair[0] for pair in pairs)
+        delta = _total(None if pair is None else pair[1] for pair in pairs)
         return None if epsilon is None or delta is None or delta >= 1 else (epsilon, delta)
 
     def rho(self) -> Fraction | None:
@@ -202,44 +222,33 @@ class Composed:
     def renyi(self, order: float) -> float | None:
         """Return the sum of the parts' divergences of `order` > 1, rounded up."""
         _check_order(order)
-        parts = [event.renyi(order) for event in self.events]
-        known = [part for part in parts if part is not None]
-        return math.nextafter(math.fsum(known), math.inf) if len(known) == len(parts) else None
+        several = [event.renyi(order) for event in self.events]
+        known = [part for part in several if part is not None]
+        return math.nextafter(math.fsum(known), math.inf) if len(known) == len(several) else None
+
+    def profile(self, grid: Grid) -> PrivacyLoss | None:
+        """Return the sum of the parts' losses, all independent (adaptive choice within dominating pairs included)."""
+        from sordino.accounting.discretised import both
+
+        total = LaplaceEvent(0).profile(grid)
+        for event in self.events:
+            part = event.profile(grid)
+            if part is None:
+                return None
+            total = both(total, part)
+        return total
 
 
-def event_to_dict(event: Event) -> dict[str, Any]:
-    """Return an event as plain data for JSON: fractions as text "p/q", exactly.
+def parts(event: Event) -> tuple[Event, ...]:
+    """Return the events that were run: those of a Composed, and of theirs, else the event itself.
 
-    Raises DeclarationError for an event whose class has no `@event_kind`.
-
-    >>> event_to_dict(LaplaceEvent("1/3"))
-    {'event': 'laplace', 'epsilon': '1/3'}
+    A Composed that some part of it says less than (no loss distribution, no rho) stays whole, with its certificate.
     """
-    name = _NAMES.get(type(event))
-    if name is None:
-        raise DeclarationError(f"{type(event).__name__} has no name in ledgers: put @event_kind above the class")
-    plain = {f.name: _plain(getattr(event, f.name)) for f in fields(event)}  # type: ignore[arg-type]  # a dataclass
-    return {"event": name, **plain}
-
-
-def event_from_dict(plain: Mapping[str, Any]) -> Event:
-    """Return the event that `event_to_dict` wrote.
-
-    Raises DeclarationError where the kind is not known or a field is missing or wrong.
-
-    >>> event_from_dict({"event": "laplace", "epsilon": "1/3"})
-    LaplaceEvent(epsilon=Fraction(1, 3))
-    """
-    name = str(plain.get("event"))
-    if name not in _KINDS:
-        raise DeclarationError(f"{name!r} is no kind of event; {nearest(name, _KINDS)}")
-    cls = _KINDS[name]
-    wanted = [f.name for f in fields(cls)]
-    if set(plain) != {"event", *wanted}:
-        raise DeclarationError(f"an event of kind {name!r} has exactly the fields {', '.join(wanted)}")
-    event = cls(*(_parsed(plain[field], name=field) for field in wanted))
-    assert isinstance(event, Event)
-    return event
+    if not isinstance(event, Composed):
+        return (event,)
+    found = tuple(deeper for part in event.events for deeper in parts(part))
+    whole = event.certificate is None or all(part.approx() is not None or part.rho() is not None for part in found)
+    return found if whole else (event,)
 
 
 def _amount(value: Number, *, name: str) -> Fraction:
@@ -279,26 +288,3 @@ def _up(value: Fraction) -> float:
     except OverflowError:
         return math.inf
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    if value is None or type(value) is int:
-        return value
-    return event_to_dict(value)
-
-
-def _parsed(value: Any, *, name: str) -> Any:
-    if isinstance(value, str):
-        try:
-            return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            raise DeclarationError(f'{name} of an event must be text such as "1/3"') from None
-    if isinstance(value, list):
-        return tuple(_parsed(part, name=name) for part in value)
-    if isinstance(value, Mapping):
-        return event_from_dict(value)
-    return value

@@ -12,6 +12,7 @@ import typer
 
 from sordino import __version__
 from sordino.cli.ask import ask
+from sordino.cli.bounds import bounds
 from sordino.cli.budget import budget
 from sordino.cli.check import check
 from sordino.cli.demo import demo
@@ -74,6 +75,7 @@ _COMMANDS: tuple[tuple[str, str, Callable[..., None], str], ...] = (  # panel, n
     ("Declare", "import", import_csv, "sordino import --header raw.csv people.parquet"),
     ("Ask", "plan", plan, f'sordino plan "{_COUNT}" --epsilon 0.5'),
     ("Ask", "ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
+    ("Ask", "bounds", bounds, "sordino bounds capital_gain --epsilon 1 --plot bounds.svg"),
     ("Look back", "budget", budget, "sordino budget --format json"),
     ("Look back", "releases", releases, "sordino releases"),
     ("Look back", "show", show, "sordino show c-0001 --format csv"),

@@ -13,10 +13,11 @@ from sordino.errors import DeclarationError, UnknownName, nearest
 
 if TYPE_CHECKING:
     from sordino.accounting.ledger import Ledger
+    from sordino.curator.curator import Curator
     from sordino.project import Budget, Project
     from sordino.release import Release
 
-__all__ = ["budgets_of", "declarations", "differences", "ledger_of", "project_at", "project_path", "stored"]
+__all__ = ["budgets_of", "declarations", "differences", "ledger_of", "project_at", "project_path", "stored", "table_at"]
 
 
 def project_path(given: Path | None) -> Path:
@@ -49,6 +50,20 @@ def budgets_of(project: Project, name: str | None) -> list[Budget]:
     if name not in project.budgets:
         raise UnknownName(f"budget {name!r} is not declared in {project.path}; {nearest(name, project.budgets)}")
     return [project.budgets[name]]
+
+
+def table_at(given: Path | None, name: str | None) -> Curator:
+    """Return the curator of the table of this name, or of the only one that is declared.
+
+    Raises DeclarationError where several are and none is named.
+    """
+    import sordino as sd
+
+    connection = sd.connect(project_path(given))
+    tables = list(connection.project.tables)
+    if name is None and len(tables) != 1:
+        raise DeclarationError(f"several tables are declared: say which with --table ({', '.join(tables)})")
+    return connection.table(tables[0] if name is None else name)
 
 
 @contextmanager

@@ -5,12 +5,13 @@ It may not know queries. No error here holds a cell of a file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sordino.errors import DeclarationError
 
-__all__ = ["Values", "span_from", "table_from", "values_from"]
+__all__ = ["Values", "named_values_from", "span_from", "table_from", "values_from"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,26 @@ def values_from(text: str | None, column: tuple[str, Path] | None) -> Values:
         values, missing = load_column(*column)
         return Values(values, f"column {column[0]} of {column[1].name}", missing)
     return Values(_numbers(text or "", "--universe"))
+
+
+def named_values_from(texts: Sequence[str]) -> list[tuple[str | None, tuple[float, ...]]]:
+    """Return the universe that each --universe states, with its name: NAME=V,V,.. or, where there is one, V,V,..
+
+    >>> named_values_from(["age=1,2", "days=3"])
+    [('age', (1, 2)), ('days', (3,))]
+    """
+    found: list[tuple[str | None, tuple[float, ...]]] = []
+    for text in texts:
+        head, equals, values = text.rpartition("=")
+        name = head.strip() if equals else None
+        if name == "" or (name is None and len(texts) > 1):
+            raise DeclarationError("several universes need a name each: --universe age=1,2,3 --universe days=1,2,10")
+        if name in [other for other, _ in found]:
+            raise DeclarationError(f"--universe names the column {name!r} twice: name each column once")
+        if name is not None and not name.isprintable():
+            raise DeclarationError("--universe NAME=V,V,..: the name holds control characters; write it without")
+        found.append((name, _numbers(values, "--universe" if name is None else f"--universe {name}=")))
+    return found
 
 
 def table_from(text: str, universe: Values) -> tuple[float, ...]:

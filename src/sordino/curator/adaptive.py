@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sordino.accounting.composition import charge_amounts
@@ -36,7 +37,7 @@ class AdaptivePlan:
         """Return canonical text of the table and the algorithm."""
         return json.dumps([self.table_name, "adaptive", self.words])
 
-    def check(self, words: Primitives) -> None:
+    def check(self, words: Callable[[], Primitives]) -> None:
         """Do nothing: each question is checked as it comes."""
         del words
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.curator.parts import PlannedPart
+from sordino.curator.parts import Parts, PlannedPart
 from sordino.curator.rows import Answer
 from sordino.domain import Domain
 from sordino.estimate import Noisy
@@ -22,29 +22,31 @@ if TYPE_CHECKING:
 __all__ = ["exact_vectors", "noisy_columns"]
 
 
-def noisy_columns(
-    question: Aggregation,
-    resolved: Resolved,
-    parts: Sequence[Sequence[PlannedPart]],
-    domain: Domain,
-    *,
-    table: pa.Table,
-    rng: Rng,
-) -> Answer:
-    """Return the keys and the noisy outputs of a release; every exact value is given its noise here."""
-    exact_parts = exact_vectors(table, resolved)
-    flat = [p for several in parts for p in several]
+def noisy_columns(question: Aggregation, parts: Parts, domain: Domain, *, table: pa.Table | None, rng: Rng) -> Answer:
+    """Return the keys and the noisy outputs of a release, but for selections; every exact value gets its noise here.
+
+    `table` is the engine's answer, None where no aggregate needs one. With private keys only those at the threshold
+    show, in the order of the keys; their values get noise of their own, so that their intervals hold.
+    """
+    resolved = parts.resolved
+    if parts.threshold is not None:
+        assert table is not None
+        rows, exact_parts = _shown(table, parts, rng)
+    else:
+        rows = list(itertools.product(*(k.labels for k in resolved.keys)))
+        exact_parts = [] if table is None else exact_vectors(table, resolved)
+    flat = [p for several in parts.vectors for p in several]
     noisy = iter(
         [
-            Noisy(tuple(p.mechanism.release(v, rng)), p.part.unit, p.mechanism.law)
+            Noisy(tuple(p.mechanism.release(v, rng)) if v else (), p.part.unit, p.mechanism.law)
             for p, v in zip(flat, exact_parts, strict=True)
         ]
     )
     outputs = tuple(
         Output(a.alias, a.estimate(domain, [next(noisy) for _ in several]), _mechanisms(several))
-        for a, several in zip(question.aggregates, parts, strict=True)
+        for a, several, selected in zip(question.aggregates, parts.vectors, parts.selections, strict=True)
+        if selected is None
     )
-    rows = list(itertools.product(*(k.labels for k in resolved.keys)))
     keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
     return keys, outputs
 
@@ -64,13 +66,40 @@ def exact_vectors(table: pa.Table, resolved: Resolved) -> list[list[int]]:
             if place is not None and value is not None:
                 exact_cells[place] = int(value)
         found.append(exact_cells)
+    return _weighted(resolved, found, math.prod(sizes))
+
+
+def _shown(table: pa.Table, parts: Parts, rng: Rng) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
+    """Return the keys that reach the threshold, in their own order, and the exact value of each part for them."""
+    resolved, threshold = parts.resolved, parts.threshold
+    assert threshold is not None
+    cells = [table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))]
+    exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
+    places: dict[tuple[Any, ...], int] = {}
+    for place, row in enumerate(zip(*cells, strict=True)):
+        if None not in row:
+            places[_labels(row, resolved)] = place
+    kept = list(threshold.release({key: int(exact_units[place]) for key, place in places.items()}, rng))
+    found = []
+    for i in range(len(resolved.terms)):
+        column = table.column(f"t{i}").to_pylist()
+        found.append([int(column[places[key]] or 0) for key in kept])
+    return kept, _weighted(resolved, found, len(kept))
+
+
+def _labels(row: tuple[Any, ...], resolved: Resolved) -> tuple[Any, ...]:
+    return tuple(c if k.private else k.labels[int(c)] for c, k in zip(row, resolved.keys, strict=True))
+
+
+def _weighted(resolved: Resolved, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
+    """Return each part as the weighted sum of its terms, cell by cell."""
     index = {id(t): i for i, t in enumerate(resolved.terms)}
     at = {t: index[id(t)] for t in resolved.terms}
     vectors: list[list[int]] = []
     for several in resolved.parts:
         for part in several:
             weighted = [(weight, found[at[term]]) for weight, term in part.terms]
-            vectors.append([sum(w * v[c] for w, v in weighted) for c in range(math.prod(sizes))])
+            vectors.append([sum(w * v[c] for w, v in weighted) for c in range(cells)])
     return vectors
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
+from sordino.clipping.search import Method, find_bounds
 from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
@@ -26,7 +27,7 @@ from sordino.loss import Event, Loss, Number
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import Asked, Selection, as_aggregation
+from sordino.queries.build import Asked, Column, Selection, as_aggregation
 from sordino.queries.expr import Expr
 from sordino.queries.queryable import Queryable, Told
 from sordino.queries.robust import Robust
@@ -153,7 +154,7 @@ class Curator:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
                 return _recalled(stored, plan)
-        plan.check(self._engine.primitives)  # before the charge: what cannot be said is refused
+        plan.check(lambda: self._engine.primitives)  # before the charge: what cannot be said is refused
         charged = self._ledger.charge(plan.event, note=self._note(plan), question=identity, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
             return _recalled(charged, plan)
@@ -197,6 +198,19 @@ class Curator:
         result, release, text = ran
         self._closed(charged, lambda: self._ledger.commit(charged, text))
         return result, release
+
+    def find_bounds(
+        self,
+        of: Column,
+        *,
+        method: Method = "histogram",
+        ladder: Sequence[Number] | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> Release:
+        """Return a release with `.lower` and `.upper`, clipping bounds found privately; see `clipping.search`."""
+        return find_bounds(self, of, method=method, ladder=ladder, epsilon=epsilon, delta=delta, rho=rho)
 
     # ---- the budget and what was released
 
@@ -298,7 +312,7 @@ class Curator:
         finally:
             session.close()
         told = Told() if tell is None else tell(result)
-        release = replace(self._made(plan, charge, (told.keys, told.outputs)), notes=told.notes)
+        release = replace(self._made(plan, charge, (told.keys, told.outputs)), notes=told.notes, chosen=told.chosen)
         return result, release, release.to_json()
 
     def _fail(self, charge: Charge) -> NoReturn:

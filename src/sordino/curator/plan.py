@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.answer import noisy_columns
-from sordino.curator.parts import PlannedPart, plan_parts
+from sordino.curator.parts import Parts, PlannedPart, plan_parts
 from sordino.curator.rows import Answer, Rows
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
@@ -19,7 +19,8 @@ from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
-from sordino.release import loss_to_dict, show_number
+from sordino.queries.sums import Mean
+from sordino.release import Output, loss_to_dict, show_number
 
 __all__ = ["Plan", "asked_loss", "make_plan"]
 
@@ -37,8 +38,7 @@ class Plan:
     table_name: str
     domain: Domain
     neighbors: Neighbors
-    resolved: Resolved
-    parts: tuple[tuple[PlannedPart, ...], ...]
+    answered: Parts
     asked: Loss
     event: Event
     cost: Loss
@@ -47,13 +47,29 @@ class Plan:
     assume_mean: float | None
     earlier: tuple[str, ...] = ()
 
+    @property
+    def resolved(self) -> Resolved:
+        """The question's meaning over the domain."""
+        return self.answered.resolved
+
+    @property
+    def parts(self) -> tuple[tuple[PlannedPart, ...], ...]:
+        """The noisy vectors of each aggregate; none for one that is a selection."""
+        return self.answered.vectors
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the answer's columns, keys first."""
+        return [*(g.alias for g in self.question.groups), *(n for c in self._columns(None) for n in c.names)]
+
     def error(self, confidence: float) -> Any:
         """Return the expected error, not exceeded with probability `confidence`, of each value by itself.
 
-        A number for a single column, a dict by column name for several. A mean's is None unless `assume_rows` was
-        given; it is an upper bound (the mean at its worst) unless `assume_mean` was given too.
+        A number for a single column, a dict by column name for several. A mean's, and that of any statistic made of
+        several sums, is None unless `assume_rows` was given; it is an upper bound (the mean at its worst) unless
+        `assume_mean` was given too. A quantile's is in ranks.
         """
-        found = {a.alias: e for a, e in zip(self.question.aggregates, self._errors(confidence), strict=True)}
+        found = {n: e for c in self._columns(confidence) for n, e in zip(c.names, c.errors, strict=True)}
         return next(iter(found.values())) if len(found) == 1 else found
 
     def error_times_rows(self, confidence: float) -> dict[str, float]:
@@ -61,7 +77,7 @@ class Plan:
         return {
             a.alias: a.expected(self.domain, self._laws(i), confidence, None, self.assume_mean)
             for i, a in enumerate(self.question.aggregates)
-            if len(self.parts[i]) > 1
+            if isinstance(a, Mean)
         }
 
     def identity(self) -> str:
@@ -76,32 +92,53 @@ class Plan:
         """Return the question in words."""
         return self.question.describe()
 
-    def check(self, words: Primitives) -> None:
-        """Build the tree of the exact answer, before the charge."""
-        self.resolved.select(words)
+    def check(self, words: Callable[[], Primitives]) -> None:
+        """Build the trees of the exact answer, before the charge."""
+        if self.resolved.terms:
+            self.resolved.select(words())
+        for selection in self.answered.selections:
+            if selection is not None:
+                selection.select(words())
 
     def released(self, rows: Rows, rng: Rng) -> Answer:
-        """Return the keys and the noisy outputs: one scan, then noise."""
-        table = rows.run(self.resolved.select(rows.words()))
-        return noisy_columns(self.question, self.resolved, self.parts, self.domain, table=table, rng=rng)
+        """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
+        table = rows.run(self.resolved.select(rows.words())) if self.resolved.terms else None
+        keys, outputs = noisy_columns(self.question, self.answered, self.domain, table=table, rng=rng)
+        summed = iter(outputs)
+        told: list[Output] = []
+        for selection in self.answered.selections:
+            told += [next(summed)] if selection is None else selection.released(rows, rng)
+        return keys, tuple(told)
 
     def describe(self) -> str:
         """Return the plan in a few lines."""
         lines = [f"question   {self.question.describe()}", f"cost       {self.cost.describe()}"]
         lines.append(f"protects   {self.neighbors.describe()}")
         if self.resolved.keys:
-            lines.append(f"rows       {self.resolved.cells} (every declared key)")
-        for i, several in enumerate(self.parts):
-            name = self.question.aggregates[i].alias
-            lines.append(f"{name:<10} {self._expected(i)}")
-            lines += [f"           {p.describe()}" for p in several]
+            lines.append(f"rows       {self.rows_told()}")
+        for column in self._columns(0.95):
+            for name, error in zip(column.names, column.errors, strict=True):
+                lines.append(f"{name:<10} {self._expected(column, error)}")
+            lines += [f"           {line}" for line in column.lines]
         if self.earlier:
             lines.append(f"earlier    answered before as {', '.join(self.earlier)}: `sordino show` it at no cost")
         return "\n".join(lines)
 
+    def rows_told(self) -> str:
+        """Return which rows the answer will have, in words."""
+        threshold = self.answered.threshold
+        if threshold is None:
+            return f"{self.resolved.cells:,}: every declared key"
+        half, sure = (next(n for n in range(1, 2**40) if threshold.appears(n) >= p) for p in (0.5, 0.95))
+        alone = threshold.appears(1)
+        return (
+            f"keys that {half} units or more have (half of such keys show; {sure} units: 95%; 1 unit: {alone:.2g}); "
+            f"{threshold.describe()}"
+        )
+
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return the plan as JSON data."""
-        errors = self._errors(confidence)
+        threshold = self.answered.threshold
         return {
             "schema": 1,
             "question": self.question.describe(),
@@ -109,27 +146,19 @@ class Plan:
             "cost": loss_to_dict(self.cost),
             "neighbors": self.neighbors.relation,
             "privacy_unit": self.neighbors.to_dict()["privacy_unit"],
-            "rows": self.resolved.cells,
+            "rows": self.resolved.cells if threshold is None else None,
+            "private_keys": None if threshold is None else self.rows_told(),
             "confidence": confidence,
             "columns": [
                 {
-                    "name": a.alias,
-                    "question": a.describe(),
-                    "expected_error": errors[i],
-                    "parts": [
-                        {
-                            "role": p.part.role,
-                            "mechanism": p.mechanism.describe(),
-                            "unit": shown(p.part.unit),
-                            "l1": shown(p.sensitivity.l1),
-                            "l2": p.sensitivity.l2,
-                            "linf": shown(p.sensitivity.linf),
-                            "because": p.sensitivity.because,
-                        }
-                        for p in self.parts[i]
-                    ],
+                    "name": name,
+                    "question": column.question,
+                    "expected_error": error,
+                    "error_unit": column.unit,
+                    "parts": list(column.parts),
                 }
-                for i, a in enumerate(self.question.aggregates)
+                for column in self._columns(confidence)
+                for name, error in zip(column.names, column.errors, strict=True)
             ],
             "error_times_rows": self.error_times_rows(confidence),
             "earlier": list(self.earlier),
@@ -150,22 +179,66 @@ class Plan:
     def _laws(self, i: int) -> Sequence[Any]:
         return [p.mechanism.law for p in self.parts[i]]
 
-    def _errors(self, confidence: float) -> list[float | None]:
-        return [
-            a.expected(self.domain, self._laws(i), confidence, self.assume_rows, self.assume_mean)
-            if len(self.parts[i]) == 1 or self.assume_rows is not None
-            else None
-            for i, a in enumerate(self.question.aggregates)
-        ]
+    def _columns(self, confidence: float | None) -> list[_Told]:
+        """Return what the plan says of each aggregate's columns; without a confidence, no errors."""
+        found: list[_Told] = []
+        for i, (asked, selection) in enumerate(zip(self.question.aggregates, self.answered.selections, strict=True)):
+            if selection is not None:
+                names = selection.asked.columns()
+                errors: list[float | None] = [None] * len(names)
+                if confidence is not None and self.assume_rows is not None:
+                    errors = list(selection.errors(confidence, assume_rows=self.assume_rows))
+                elif confidence is not None:
+                    errors = list(selection.errors(confidence, assume_rows=None))
+                words = {"role": "selection", "mechanism": selection.describe()}
+                found.append(_Told(names, asked.describe(), tuple(errors), "ranks", (words,), (words["mechanism"],), 1))
+                continue
+            error = None
+            if confidence is not None and (len(self.parts[i]) == 1 or self.assume_rows is not None):
+                laws = self._laws(i)
+                error = asked.expected(self.domain, laws, confidence, self.assume_rows, self.assume_mean)
+            parts = tuple(_part_told(p) for p in self.parts[i])
+            lines = tuple(p.describe() for p in self.parts[i])
+            several = len(self.parts[i])
+            found.append(_Told((asked.alias,), asked.describe(), (error,), "value", parts, lines, several))
+        return found
 
-    def _expected(self, i: int) -> str:
-        error = self._errors(0.95)[i]
+    def _expected(self, column: _Told, error: float | None) -> str:
+        if column.unit == "ranks":
+            return f"within {show_number(error)} ranks at 95%"
         if error is not None:
-            most = "" if len(self.parts[i]) == 1 or self.assume_mean is not None else "at most "
-            rows = "" if len(self.parts[i]) == 1 else f" if it has {self.assume_rows:,} rows"
+            most = "" if column.sums == 1 or self.assume_mean is not None else "at most "
+            rows = "" if column.sums == 1 else f" if it has {self.assume_rows:,} rows"
             return f"{most}+-{show_number(error)} at 95%{rows}"
-        scaled = self.error_times_rows(0.95)[self.question.aggregates[i].alias]
+        scaled = self.error_times_rows(0.95).get(column.names[0])
+        if scaled is None:
+            return "its error depends on the rows (give assume_rows, a public guess)"
         return f"at most +-{show_number(scaled)} / rows at 95% (give assume_rows, a public guess)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a plan says of one aggregate: its columns, their errors and unit, its parts as data and in words."""
+
+    names: tuple[str, ...]
+    question: str
+    errors: tuple[float | None, ...]
+    unit: str
+    parts: tuple[dict[str, Any], ...]
+    lines: tuple[str, ...]
+    sums: int
+
+
+def _part_told(part: PlannedPart) -> dict[str, Any]:
+    return {
+        "role": part.part.role,
+        "mechanism": part.mechanism.describe(),
+        "unit": shown(part.part.unit),
+        "l1": shown(part.sensitivity.l1),
+        "l2": part.sensitivity.l2,
+        "linf": shown(part.sensitivity.linf),
+        "because": part.sensitivity.because,
+    }
 
 
 def asked_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | None) -> Loss:
@@ -206,22 +279,25 @@ def make_plan(
     ):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
     resolved = resolve(question, domain)
-    if resolved.cells > _MOST_MEANS and any(len(several) > 1 for several in resolved.parts):
+    if (
+        not resolved.private_keys
+        and resolved.cells > _MOST_MEANS
+        and any(len(several) > 1 for several in resolved.parts)
+    ):
         raise QuestionRefused(
             f"means of {resolved.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
         )
-    planned, event = plan_parts(resolved, [a.alias for a in question.aggregates], neighbors, asked)
-    amounts = charge_amounts(event, cap)
+    answered = plan_parts(question, resolved, domain, neighbors, asked)
+    amounts = charge_amounts(answered.event, cap)
     cost = loss_from(amounts, delta=cap.delta if isinstance(cap, ZCDP) else None)
     return Plan(
         question,
         table_name,
         domain,
         neighbors,
-        resolved,
-        planned,
+        answered,
         asked,
-        event,
+        answered.event,
         cost,
         declaration,
         assume_rows,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -65,9 +66,9 @@ class RobustPlan:
         """Return the question in words."""
         return self.question.describe()
 
-    def check(self, words: Primitives) -> None:
+    def check(self, words: Callable[[], Primitives]) -> None:
         """Build the tree of the exact values, before the charge."""
-        self.question.select(words, self.domain)
+        self.question.select(words(), self.domain)
 
     def describe(self) -> str:
         """Return the plan in a few lines."""

@@ -5,6 +5,7 @@ It is the only way from a plan to the exact answers; what comes out of it never 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.loss import Event, Loss
@@ -63,7 +64,7 @@ class Planned(Protocol):
     def identity(self) -> str:
         """Return canonical text of the table and the question, whatever the loss."""
 
-    def check(self, words: Primitives) -> None:
+    def check(self, words: Callable[[], Primitives]) -> None:
         """Build what will be run, before the charge: raises QuestionRefused for what the engine cannot say."""
 
     def released(self, rows: Rows, rng: Rng) -> Answer:

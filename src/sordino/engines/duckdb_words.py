@@ -189,9 +189,7 @@ class DuckDBWords:
         if even and width > 0 and last - edges[-2] <= width:
             place = f"LEAST(({cell} - {_whole(first)}) // {_whole(width)}, {count - 1})"
             return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
-        cuts = " ".join(f"WHEN {cell} < {_whole(e)} THEN {i}" for i, e in enumerate(edges[1:-1]))
-        inner = f"CASE {cuts} ELSE {count - 1} END" if cuts else "0"
-        return self._column(f"CASE WHEN {inside} THEN CAST({inner} AS BIGINT) END")
+        return self._column(f"CASE WHEN {inside} THEN CAST({_halved(cell, edges, 0, count)} AS BIGINT) END")
 
     # ---- steps
 
@@ -237,6 +235,19 @@ class DuckDBWords:
         self._conditions.append((len(self._stages), condition.sql(dialect="duckdb")))
         self._floor = len(self._stages)
 
+    def keep_groups(self, keys: Sequence[exp.Expression], most: int) -> None:
+        """Keep only the rows of each unit's first groups, in the order of a public hash of their keys."""
+        assert self._held.unit is not None
+        cells = [self._let(k.sql(dialect="duckdb")) for k in keys]
+        owner = self._let(self._text(self._held.unit.column))
+        listed = ", ".join(cells)
+        order = f"hash({listed}, '{_CHOICE} groups'), {listed}"
+        rank = f"dense_rank() OVER (PARTITION BY {owner} ORDER BY {order}) <= {most}"
+        whole = " AND ".join(f"{c} IS NOT NULL" for c in cells)  # rows that are dropped take no group
+        self._conditions.append((len(self._stages), whole))
+        self._conditions.append((len(self._stages), f"true QUALIFY {rank}"))
+        self._floor = len(self._stages)
+
     def _whole_of(self, real: str, missing: str, lower: int, upper: int) -> exp.Expression:
         """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail."""
         found = (
@@ -265,6 +276,15 @@ class DuckDBWords:
         trimmed = self._let(f"trim({cell}, chr(32) || chr(9) || chr(10) || chr(13))")
         tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
+
+
+def _halved(cell: str, edges: Sequence[int], first: int, last: int) -> str:
+    """Return the bin among first..last - 1 by halving: about log2 comparisons a row, however many bins."""
+    if last - first == 1:
+        return str(first)
+    middle = (first + last) // 2
+    low, high = _halved(cell, edges, first, middle), _halved(cell, edges, middle, last)
+    return f"CASE WHEN {cell} < {_whole(edges[middle])} THEN {low} ELSE {high} END"
 
 
 def _bounds(cell: str, lower: int | None, upper: int | None) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
+from sordino.loss import shown
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
+from sordino.queries.after import After
 from sordino.queries.condition import Predicate, predicate
-from sordino.queries.expr import Node, describe, plain
+from sordino.queries.expr import Arithmetic, Connective, Constant, Expr, Name, Node, describe, plain
 from sordino.queries.keys import Keys, keys
 from sordino.queries.query import Aggregate, Part, Term
 from sordino.queries.rules import stacked
@@ -21,10 +24,11 @@ from sordino.queries.rules import stacked
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Aggregation", "Grouping", "Resolved", "resolve"]
+__all__ = ["MOST_PRIVATE_KEYS", "Aggregation", "Grouping", "Resolved", "resolve"]
 
 _MOST_CELLS = 1_000_000
 _MOST_AGGREGATES = 256
+MOST_PRIVATE_KEYS = 2**62  # more than any table has: no unit's groups are all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,34 @@ class Grouping:
 class Aggregation:
     """Ask for `aggregates` over the rows where `where` is true, one row for each combination of declared keys.
 
-    Every declared key appears, also where no row has it, so the shape of the answer is public.
+    Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
+    noisy answer. `sample` is the share of units, each by a secret coin, that are used at all.
     """
 
     where: Node | None
     groups: tuple[Grouping, ...]
     aggregates: tuple[Aggregate, ...]
+    after: After | None = None
+    sample: Fraction | None = None
+
+    def having(self, condition: Expr) -> Aggregation:
+        """Return the question whose answer shows only rows that meet `condition` on its own noisy columns, at no cost."""
+        if not isinstance(condition, Expr):
+            raise QuestionRefused('having takes a condition on the answer, such as col("count") > 30')
+        now = self.after or After()
+        both = condition.node if now.having is None else Connective("and", now.having, condition.node)
+        return replace(self, after=replace(now, having=both))
+
+    def order_by(self, *columns: str | Expr) -> Aggregation:
+        """Return the question whose answer is ordered by these of its columns; `-col("count")` for the largest first."""
+        made = tuple(_ordered(c) for c in columns)
+        return replace(self, after=replace(self.after or After(), order=made))
+
+    def limit(self, rows: int) -> Aggregation:
+        """Return the question whose answer shows the first `rows` rows only, after `having` and `order_by`."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+            raise QuestionRefused("limit takes a number of rows, such as limit(10)")
+        return replace(self, after=replace(self.after or After(), limit=rows))
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact answer: columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
@@ -60,7 +86,9 @@ class Aggregation:
         what = _listed([a.describe() for a in self.aggregates])
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_listed([describe(g.of) for g in self.groups])}"
-        return f"{what}{per}{where}"
+        share = "" if self.sample is None else f", of a sample of {shown(self.sample * 100)}%"
+        after = "" if self.after is None else f"; {self.after.describe()}"
+        return f"{what}{per}{where}{share}{after}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions, whatever their spelling in Python or SQL."""
@@ -69,6 +97,10 @@ class Aggregation:
             "groups": [[g.alias, plain(g.of)] for g in self.groups],
             "aggregates": [[a.alias, a.plain()] for a in self.aggregates],
         }
+        if self.after is not None:
+            data["after"] = self.after.plain()
+        if self.sample is not None:
+            data["sample"] = shown(self.sample)
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -81,11 +113,19 @@ class Resolved:
     parts: tuple[tuple[Part, ...], ...]
     terms: tuple[Term, ...]
     unreadable_rows: bool
+    most_groups: int | None = None  # groups of one unit that are kept, where they are capped
 
     @property
     def cells(self) -> int:
-        """The number of groups: the product of the numbers of declared keys."""
+        """The number of groups: the product of the numbers of declared keys; with private keys, as many as may be."""
+        if self.private_keys:
+            return MOST_PRIVATE_KEYS
         return math.prod(len(k.labels) for k in self.keys)
+
+    @property
+    def private_keys(self) -> bool:
+        """Whether a group-by column has keys that are not public."""
+        return any(k.private for k in self.keys)
 
     def sensitivity(self, part: Part, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves one part."""
@@ -98,12 +138,17 @@ class Resolved:
 
         if self.condition is not None:
             on.keep(self.condition.build(on))  # first: what follows is computed for the rows kept alone
-        chosen = [exp.alias_(k.build(on), f"k{i}") for i, k in enumerate(self.keys)]
+        # different values of several raw cells with one code do not add up
+        direct = self.most_groups is not None or any(t.kind == "distinct" for t in self.terms)
+        codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
+        if self.most_groups is not None:
+            on.keep_groups(codes, self.most_groups)
+        chosen = [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
         chosen += [exp.alias_(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
         made = exp.Select(expressions=chosen).from_(on.source())  # last: by now every step has its name
         if self.keys:
             made = made.group_by(*_ordinals(len(self.keys)))
-        return self._by_code(made, on) if any(k.code for k in self.keys) else made
+        return self._by_code(made, on) if any(k.code for k in self.keys) and not direct else made
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
         """Return the SQL tree that makes codes of the raw cells that rows were grouped by, and adds those groups up."""
@@ -131,8 +176,10 @@ def resolve(question: Aggregation, domain: Domain) -> Resolved:
     if len(question.aggregates) > _MOST_AGGREGATES:
         raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
     _distinct([*(g.alias for g in question.groups), *(a.alias for a in question.aggregates)])
+    if question.after is not None:
+        question.after.check([*(g.alias for g in question.groups), *(a.alias for a in question.aggregates)])
     found = tuple(keys(g.of, domain) for g in question.groups)
-    cells = math.prod(len(k.labels) for k in found)
+    cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
     condition = None if question.where is None else predicate(question.where, domain)
@@ -140,6 +187,14 @@ def resolve(question: Aggregation, domain: Domain) -> Resolved:
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
     return Resolved(found, condition, parts, terms, domain.unreadable_rows)
+
+
+def _ordered(column: str | Expr) -> tuple[Node, bool]:
+    """Return what the answer is ordered by, and whether the largest comes first: -x means x descending."""
+    node = Name(column) if isinstance(column, str) else column.node
+    if isinstance(node, Arithmetic) and node.op == "*" and node.left == Constant(Fraction(-1)):
+        return node.right, True
+    return node, False
 
 
 def _writable(question: Aggregation) -> None:

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.count import Count
+from sordino.queries.distinct import Distinct
 from sordino.queries.expr import Bin, Connective, Constant, Expr, Name, Node, col, depth, describe
+from sordino.queries.query import Aggregate
+from sordino.queries.spread import Correlation, Covariance, Deviation, Variance
 from sordino.queries.sums import Mean, Sum
 
-__all__ = ["Asked", "Column", "Selection", "as_aggregation", "count", "histogram", "label", "mean", "sum"]
+__all__ = [
+    "Asked",
+    "Column",
+    "Selection",
+    "as_aggregation",
+    "correlation",
+    "count",
+    "count_distinct",
+    "covariance",
+    "histogram",
+    "label",
+    "mean",
+    "std",
+    "sum",
+    "variance",
+]
 
 Column = str | Expr
 
@@ -21,13 +40,13 @@ Column = str | Expr
 class Asked:
     """An aggregate as a person writes it; `.alias(name)` names its column."""
 
-    made: Count | Sum | Mean
+    made: Aggregate
 
     def alias(self, name: str) -> Asked:
         """Return the same aggregate under another name."""
         if not isinstance(name, str) or not name.strip():
             raise QuestionRefused("alias takes a name that is not empty")
-        return Asked(replace(self.made, alias=name))
+        return Asked(replace(cast("Any", self.made), alias=name))
 
     def __repr__(self) -> str:
         return f"<{self.made.describe()}, as {self.made.alias}>"
@@ -89,6 +108,55 @@ def mean(of: Column) -> Asked:
     return Asked(Mean(_node(of), f"mean_{label(_node(of))}"))
 
 
+def variance(of: Column, *, ddof: int = 0) -> Asked:
+    """Ask for the variance of a bounded number: noisy sum, sum of squares and count, a third of the cost each.
+
+    The count less `ddof` divides, as in numpy: 0 for the rows themselves (SQL's VAR_POP), 1 for a sample (VAR_SAMP).
+
+    >>> variance("age")
+    <the population variance of age, as variance_age>
+    """
+    return Asked(Variance(_node(of), _ddof(ddof), f"variance_{label(_node(of))}"))
+
+
+def std(of: Column, *, ddof: int = 0) -> Asked:
+    """Ask for the standard deviation of a bounded number: the root of its variance, at the same cost.
+
+    >>> std("age", ddof=1)
+    <the sample standard deviation of age, as std_age>
+    """
+    return Asked(Deviation(_node(of), _ddof(ddof), f"std_{label(_node(of))}"))
+
+
+def covariance(x: Column, y: Column, *, ddof: int = 0) -> Asked:
+    """Ask for the covariance of two bounded numbers over the rows that have both, by four noisy sums.
+
+    >>> covariance("age", "hours")
+    <the population covariance of age and hours, as covariance_age_hours>
+    """
+    one, other = _node(x), _node(y)
+    return Asked(Covariance(one, other, _ddof(ddof), f"covariance_{label(one)}_{label(other)}"))
+
+
+def correlation(x: Column, y: Column) -> Asked:
+    """Ask for Pearson's correlation of two bounded numbers over the rows that have both, by six noisy sums.
+
+    >>> correlation("age", "hours")
+    <the correlation of age and hours, as correlation_age_hours>
+    """
+    one, other = _node(x), _node(y)
+    return Asked(Correlation(one, other, f"correlation_{label(one)}_{label(other)}"))
+
+
+def count_distinct(of: Column) -> Asked:
+    """Count the different values of a column that rows have; of the privacy unit's own column, the number of units.
+
+    >>> count_distinct("occupation")
+    <the number of different values of occupation, as distinct_occupation>
+    """
+    return Asked(Distinct(_node(of), f"distinct_{label(_node(of))}"))
+
+
 def histogram(of: Column, *, edges: Sequence[Number] | None = None, width: Number | None = None) -> Aggregation:
     """Ask for the number of rows in each declared value of a column, or in each bin of a number.
 
@@ -119,6 +187,12 @@ def as_aggregation(question: object) -> Aggregation:
         "a question is an aggregate such as sd.count(), a list of aggregates, .where(...).group_by(...).agg(...), "
         f'or sd.sql("SELECT ..."), not a {type(question).__name__}'
     )
+
+
+def _ddof(ddof: int) -> int:
+    if isinstance(ddof, bool) or ddof not in (0, 1):
+        raise QuestionRefused("ddof is 0 (the rows themselves) or 1 (a sample)")
+    return int(ddof)
 
 
 def _node(of: Column) -> Node:

@@ -1,4 +1,4 @@
-"""Cells that are not numbers, in an engine's words: categories as codes, truths, identifiers; and what is missing."""
+"""Cells that are not numbers, in an engine's words: categories as codes, truths, identifiers."""
 
 from __future__ import annotations
 
@@ -6,50 +6,39 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Boolean, Category, Domain, Fill, Identifier
+from sordino.domain import Boolean, Category, Fill, Identifier
 from sordino.errors import UnknownName, nearest
 from sordino.primitives import Primitives
-from sordino.queries.expr import Name, Node, Value, depth
-from sordino.queries.intervals import Interval
-from sordino.queries.measure import Measure, number
+from sordino.queries.nodes import Value
 from sordino.queries.words import Build, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["any_cell", "category_code", "category_place", "place", "presence", "truth_code", "whole_values"]
+__all__ = ["category_code", "category_place", "coded", "place", "truth", "truth_code", "whole_values"]
 
 
-def presence(node: Node, domain: Domain) -> Measure:
-    """Return a measure that is missing where `node` is, for counting the rows that have a value."""
-    depth(node)
-    column = domain[node.name] if isinstance(node, Name) else None
-    if isinstance(column, (Category, Boolean, Identifier)):
-        missable = not isinstance(getattr(column, "missing", "drop"), Fill)
-        one = Interval.point(Fraction(1))
-        return Measure(Fraction(1), one, one, missable, any_cell(node, domain))
-    return number(node, domain)
+def coded(name: str, column: Category | Boolean | Identifier) -> Build:
+    """Return the cell of a column that holds no number: a code, a truth or text."""
+    if isinstance(column, Category):
+        return category_code(name, column)
+    if isinstance(column, Boolean):
+        return truth(name, column)
+    return lambda on: on.text(name)
 
 
-def any_cell(node: Node, domain: Domain) -> Build:
-    column = domain[node.name] if isinstance(node, Name) else None
-    if isinstance(node, Name) and isinstance(column, Category):
-        return category_code(node.name, column)
-    if isinstance(node, Name) and isinstance(column, Boolean):
-        name, missing = node.name, column.missing
+def truth(name: str, column: Boolean) -> Build:
+    """Return the truth of a cell, missing ones filled where that is declared."""
+    missing = column.missing
 
-        def truth(on: Primitives) -> exp.Expression:
-            from sqlglot import exp
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
 
-            if not isinstance(missing, Fill):
-                return on.truth(name)
-            return exp.Coalesce(this=on.truth(name), expressions=[exp.true() if missing.value else exp.false()])
+        if not isinstance(missing, Fill):
+            return on.truth(name)
+        return exp.Coalesce(this=on.truth(name), expressions=[exp.true() if missing.value else exp.false()])
 
-        return truth
-    if isinstance(node, Name) and isinstance(column, Identifier):
-        cell_name = node.name
-        return lambda on: on.text(cell_name)
-    return number(node, domain).build
+    return build
 
 
 def place(name: str, column: Category, value: Value) -> int:
@@ -88,7 +77,7 @@ def whole_values(column: Category) -> bool:
 
 
 def truth_code(name: str, column: Boolean) -> Build:
-    cell = any_cell(Name(name), Domain({name: column}))
+    cell = truth(name, column)
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp

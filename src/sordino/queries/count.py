@@ -9,9 +9,8 @@ from typing import Any
 
 from sordino.domain import Domain
 from sordino.estimate import Estimate, Law, Noisy
-from sordino.queries.cells import presence
 from sordino.queries.expr import Node, describe, plain
-from sordino.queries.measure import Measure
+from sordino.queries.measure import Measure, presence
 from sordino.queries.query import Part, Term
 
 __all__ = ["Count", "count_part"]

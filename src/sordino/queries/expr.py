@@ -1,4 +1,4 @@
-"""Expressions over the columns of a row: the tree as plain data, and `col(...)` to write it. Knows no data."""
+"""Expressions over the columns of a row: `col(...)` and `when(...)`, to write the trees of nodes.py. Knows no data."""
 
 from __future__ import annotations
 
@@ -8,20 +8,43 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, exact, shown
+from sordino.queries.nodes import (
+    MIRROR,
+    Absolute,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    DatePart,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    Value,
+    When,
+    depth,
+    describe,
+    plain,
+)
 
 __all__ = [
     "MIRROR",
     "Absolute",
     "Arithmetic",
     "Bin",
+    "Cases",
     "Clip",
     "Compare",
     "Connective",
     "Constant",
+    "DatePart",
     "Expr",
     "IsIn",
     "IsNull",
@@ -29,111 +52,15 @@ __all__ = [
     "Node",
     "Not",
     "Value",
+    "When",
     "as_node",
     "as_value",
     "col",
     "depth",
     "describe",
     "plain",
+    "when",
 ]
-
-Value = Fraction | str | bool | datetime.date
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A declared column."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A value that the question states."""
-
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """left op right; op is +, - or *."""
-
-    op: str
-    left: Node
-    right: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Absolute:
-    """abs(of)."""
-
-    of: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """`of` clipped to [lower, upper]; None leaves a side open."""
-
-    of: Node
-    lower: Fraction | None
-    upper: Fraction | None
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """The bin of `of` among [e0, e1), ..., [e(n-1), en]; outside is missing. `width` cuts the declared bounds."""
-
-    of: Node
-    edges: tuple[Fraction, ...] | None
-    width: Fraction | None
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """left op right; op is one of = != < <= > >=."""
-
-    op: str
-    left: Node
-    right: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Connective:
-    """left and/or right."""
-
-    op: str
-    left: Node
-    right: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """not of."""
-
-    of: Node
-
-
-@dataclass(frozen=True, slots=True)
-class IsIn:
-    """`of` is one of the values."""
-
-    of: Node
-    values: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IsNull:
-    """`of` is missing."""
-
-    of: Node
-
-
-Node = Name | Constant | Arithmetic | Absolute | Clip | Bin | Compare | Connective | Not | IsIn | IsNull
-
-MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
-_WEIGHTS = {"Connective": 5, "Not": 4, "Compare": 2, "IsIn": 2, "IsNull": 2, "Clip": 2}
-_MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +118,26 @@ class Expr:
     def is_null(self) -> Expr:
         """Return whether the value is missing."""
         return Expr(IsNull(self.node))
+
+    def year(self) -> Expr:
+        """Return the year of a day."""
+        return Expr(DatePart("year", self.node))
+
+    def quarter(self) -> Expr:
+        """Return the quarter of a day, 1 to 4."""
+        return Expr(DatePart("quarter", self.node))
+
+    def month(self) -> Expr:
+        """Return the month of a day, 1 to 12."""
+        return Expr(DatePart("month", self.node))
+
+    def day(self) -> Expr:
+        """Return the day of the month, 1 to 31."""
+        return Expr(DatePart("day", self.node))
+
+    def day_of_week(self) -> Expr:
+        """Return the day of the week, 0 (Sunday) to 6, as SQL's DOW does."""
+        return Expr(DatePart("dow", self.node))
 
     def __add__(self, other: Any) -> Expr:
         return Expr(Arithmetic("+", self.node, as_node(other)))
@@ -289,6 +236,39 @@ def col(name: str) -> Expr:
     return Expr(Name(name))
 
 
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Conditions with their values so far; `.when(...)` adds one, `.otherwise(value)` ends them."""
+
+    pairs: tuple[tuple[Node, Node], ...]
+
+    def when(self, condition: Expr, value: Any) -> Cases:
+        """Return the cases with one more: `value` where `condition` is true and none before it is."""
+        return Cases((*self.pairs, _case(condition, value)))
+
+    def otherwise(self, value: Any) -> Expr:
+        """Return the expression: `value` where no condition is true; None means missing."""
+        made = None if value is None else as_node(value)
+        for condition, chosen in reversed(self.pairs):
+            made = When(condition, chosen, made)
+        return Expr(cast("Node", made))
+
+
+def when(condition: Expr, value: Any) -> Cases:
+    """Begin a choice: `value` where `condition` is true. Values are numbers; or all text, as keys to group by.
+
+    >>> when(col("age") < 18, "minor").when(col("age") < 65, "adult").otherwise("senior")
+    <Expr (if age < 18 then 'minor' else (if age < 65 then 'adult' else 'senior'))>
+    """
+    return Cases((_case(condition, value),))
+
+
+def _case(condition: Expr, value: Any) -> tuple[Node, Node]:
+    if not isinstance(condition, Expr):
+        raise QuestionRefused('when takes a condition, such as when(col("age") > 30, 1).otherwise(0)')
+    return condition.node, as_node(value)
+
+
 def as_value(value: Any) -> Value:
     """Return a constant in the form that trees hold: numbers as fractions."""
     if isinstance(value, (str, bool)):
@@ -303,96 +283,3 @@ def as_value(value: Any) -> Value:
 def as_node(value: Any) -> Node:
     """Return the tree of an Expr, or of a constant."""
     return value.node if isinstance(value, Expr) else Constant(as_value(value))
-
-
-def describe(node: Node) -> str:
-    """Return the expression as a person would write it; equal trees and only they give equal text."""
-    return _words(node, 0)
-
-
-def plain(node: Node | None) -> Any:
-    """Return the tree as JSON data, canonical: the identity of a question is made of it."""
-    if node is None:
-        return None
-    if isinstance(node, Constant):
-        return ["Constant", type(node.value).__name__, _value(node.value)]
-    if isinstance(node, IsIn):
-        return ["IsIn", plain(node.of), sorted([type(v).__name__, _value(v)] for v in node.values)]
-    parts: list[Any] = [type(node).__name__]
-    for field in node.__dataclass_fields__:
-        item = getattr(node, field)
-        if isinstance(item, Fraction):
-            parts.append(shown(item))
-        elif isinstance(item, tuple):
-            parts.append([shown(i) for i in item])
-        elif item is None or isinstance(item, str):
-            parts.append(item)
-        else:
-            parts.append(plain(item))
-    return parts
-
-
-def depth(node: Node) -> None:
-    """Raise QuestionRefused for a tree that is too deep or too large; no recursion, so that none is too deep for this.
-
-    What is let through can be rendered: SQL is read and written by recursion, at a cost that differs by kind of node.
-    """
-    count, nodes = 0, [(node, 0.0)]
-    while nodes:
-        at, above = nodes.pop()
-        count += 1
-        level = above + _WEIGHTS.get(type(at).__name__, 1)
-        if level > _MOST_DEPTH:
-            raise QuestionRefused("the expression is nested too deep: use is_in, or simplify it")
-        if count > _MOST_NODES:
-            raise QuestionRefused(f"the expression has more than {_MOST_NODES} parts: simplify it")
-        for field in ("of", "left", "right"):
-            child = getattr(at, field, None)
-            if child is not None:
-                chained = isinstance(at, Connective) and isinstance(child, Connective) and child.op == at.op
-                nodes.append((child, above + _CHAINED if chained else level))
-
-
-def _value(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Fraction):
-        return shown(value)
-    return value.isoformat() if isinstance(value, datetime.date) else value
-
-
-_BINDING = {"or": 1, "and": 2, "+": 5, "-": 5, "*": 6}
-
-
-def _words(node: Node, outer: int) -> str:
-    """Return the words of a node, in parentheses where it binds more loosely than what is around it."""
-    if isinstance(node, Name):
-        return node.name
-    if isinstance(node, Constant):
-        return _quoted(node.value)
-    if isinstance(node, Absolute):
-        return f"abs({_words(node.of, 0)})"
-    if isinstance(node, Clip):
-        sides = ["none" if b is None else shown(b) for b in (node.lower, node.upper)]
-        return f"clip({_words(node.of, 0)}, {sides[0]}, {sides[1]})"
-    if isinstance(node, Bin):
-        if node.edges is None:
-            return f"bin({_words(node.of, 0)}, width {shown(node.width or Fraction(0))})"
-        return f"bin({_words(node.of, 0)}, [{', '.join(shown(e) for e in node.edges)}])"
-    if isinstance(node, IsIn):
-        words, bind = f"{_words(node.of, 5)} in ({', '.join(_quoted(v) for v in node.values)})", 4
-    elif isinstance(node, IsNull):
-        words, bind = f"{_words(node.of, 5)} is missing", 4
-    elif isinstance(node, Not):
-        words, bind = f"not {_words(node.of, 4)}", 3
-    elif isinstance(node, Compare):
-        words, bind = f"{_words(node.left, 5)} {node.op} {_words(node.right, 5)}", 4
-    else:
-        bind = _BINDING[node.op]
-        right = bind + 1 if node.op in ("-", "*", "+") else bind
-        words = f"{_words(node.left, bind)} {node.op} {_words(node.right, right)}"
-    return f"({words})" if bind < outer else words
-
-
-def _quoted(value: Value) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else _value(value)

@@ -45,6 +45,12 @@ class Interval:
         high = None if self.upper is None or other.upper is None else self.upper + other.upper
         return Interval(low, high)
 
+    def hull(self, other: Interval) -> Interval:
+        """Return the least interval that holds both."""
+        low = None if self.lower is None or other.lower is None else min(self.lower, other.lower)
+        high = None if self.upper is None or other.upper is None else max(self.upper, other.upper)
+        return Interval(low, high)
+
     def negated(self) -> Interval:
         """Return where -x lies."""
         return Interval(None if self.upper is None else -self.upper, None if self.lower is None else -self.lower)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Boolean, Category, Domain, Integer, Real
+from sordino.domain import Boolean, Category, Date, Domain, Identifier, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.loss import shown
 from sordino.primitives import Primitives
 from sordino.queries.cells import category_place, truth_code, whole_values
-from sordino.queries.expr import Bin, Name, Node, depth, describe
-from sordino.queries.measure import integer_cell, plain_number
-from sordino.queries.words import Build, plus, sql
+from sordino.queries.measure import condition, integer_cell, measure, plain_number
+from sordino.queries.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe
+from sordino.queries.words import Build, plus, sql, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -33,22 +33,28 @@ class Keys:
     Where there is `code`, `build` gives a raw cell and `code` makes the code of it: rows are grouped by the cell first,
     which is the faster for text, and the few groups by their codes after.
 
-    Where missing is a key of its own its label is None and its code the last; the SQL already says so.
+    Where missing is a key of its own its label is None and its code the last; the SQL already says so. Where the keys are
+    `private`, there are no labels and `build` gives the cell itself.
     """
 
     labels: tuple[Any, ...]
     build: Build
     code: Callable[[Primitives, exp.Expression], exp.Expression] | None = None
+    private: bool = False
 
 
 def keys(node: Node, domain: Domain) -> Keys:
-    """Return the declared keys of a group-by expression: a category, a boolean, a bounded whole number, or bins.
+    """Return the declared keys of a group-by expression: a category, a boolean, a bounded whole number, bins, a choice.
 
     Raises QuestionRefused where the keys are not public, or too many.
     """
     depth(node)
     if isinstance(node, Bin):
         return _bins(node, domain)
+    if isinstance(node, When):
+        return _choice(node, domain)
+    if isinstance(node, DatePart):
+        return _parts(node, domain)
     if not isinstance(node, Name):
         raise QuestionRefused(f"cannot group by {describe(node)}: group by a column, or by bins of a number")
     column = domain[node.name]
@@ -67,6 +73,8 @@ def keys(node: Node, domain: Domain) -> Keys:
         cell, low = integer_cell(node.name, column), column.lower
         labels = tuple(range(column.lower, column.upper + 1))
         return _kept(labels, lambda on: plus(cell.build(on), -low), column.missing)
+    if isinstance(column, Identifier):
+        return Keys((), lambda on: on.text(node.name), private=True)
     raise QuestionRefused(
         f"cannot group by {node.name!r}: its keys are not public. Declare it as a category with its values, "
         "or give a number bounds and group by its bins"
@@ -107,6 +115,49 @@ def _bins(node: Bin, domain: Domain) -> Keys:
     )
     missing = "drop" if column is None or not isinstance(column, (Integer, Real)) else column.missing
     return _kept(labels, lambda on: on.bin(of.build(on), steps), missing if missing == "keep" else "drop")
+
+
+def _parts(node: DatePart, domain: Domain) -> Keys:
+    """Return the parts of days, such as years, that the declared days allow."""
+    found = measure(node, domain)
+    low, high = (int(b or 0) for b in (found.interval.lower, found.interval.upper))
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    missing = column.missing if isinstance(column, Date) and column.missing == "keep" else "drop"
+    return _kept(tuple(range(low, high + 1)), lambda on: plus(found.build(on), -low), missing)
+
+
+def _choice(node: When, domain: Domain) -> Keys:
+    """Return the constants that a choice is between, in the order in which they are written."""
+    cases: list[tuple[Build, Any]] = []
+    at: Node | None = node
+    while isinstance(at, When):
+        cases.append((condition(at.of, domain), _label(at.left, node)))
+        at = at.right
+    last = None if at is None else _label(at, node)
+    labels = tuple(dict.fromkeys([*(v for _, v in cases), *([] if at is None else [last])]))
+    if len({type(v) for v in labels}) > 1:
+        raise QuestionRefused(f"cannot group by {describe(node)}: its values must be all text or all whole numbers")
+    places = {v: i for i, v in enumerate(labels)}
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        ifs = [exp.If(this=exp.paren(chosen(on)), true=whole(places[v])) for chosen, v in cases]
+        return exp.Case(ifs=ifs, default=exp.Null() if last is None else whole(places[last]))
+
+    return Keys(labels, build)
+
+
+def _label(node: Node, choice: When) -> str | int:
+    """Return the label that a case stands for."""
+    value = node.value if isinstance(node, Constant) else None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
+        return int(value)
+    raise QuestionRefused(
+        f"cannot group by {describe(choice)}: its values must be constants, text or whole numbers, so that they are public"
+    )
 
 
 def _kept(labels: tuple[Any, ...], build: Build, missing: object) -> Keys:

@@ -1,25 +1,59 @@
-"""What a number of a row means over a domain: its grid, its exact interval, and its SQL in an engine's words.
+"""What an expression means over a domain: a number of a row, or a condition on it, and its SQL in an engine's words.
 
-Numbers live on a public lattice: a value is a whole number of steps of `unit`, an exact fraction. Reals move to the
-nearest step of a power of two at most their resolution; sums and products of lattice numbers are lattice numbers, so no
-float is ever added to another (the trap of Casacuberta, Shoemate, Vadhan, Wagaman 2022).
+Conditions are in SQL's three-valued logic: what is missing meets none. The two call each other: a condition compares
+numbers, and a number may be chosen by a condition.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sordino.domain import STORED, Column, Date, Domain, Fill, Integer, Real
+from sordino.domain import Boolean, Category, Domain, Fill, Identifier
 from sordino.errors import QuestionRefused
-from sordino.noise.lattice import grid, outward
 from sordino.primitives import Primitives
-from sordino.queries.expr import Absolute, Arithmetic, Bin, Clip, Constant, Name, Node, Value, depth, describe
+from sordino.queries.cells import category_code, coded, place, truth
+from sordino.queries.days import day_part
 from sordino.queries.intervals import Interval
-from sordino.queries.words import Build, sql, whole
+from sordino.queries.nodes import (
+    MIRROR,
+    Absolute,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    DatePart,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    Value,
+    When,
+    depth,
+    describe,
+)
+from sordino.queries.steps import (
+    EPOCH,
+    WIDEST,
+    Measure,
+    absolute,
+    binary,
+    cell,
+    clipped,
+    common,
+    constant,
+    fixed,
+    integer_cell,
+    negated,
+    reach,
+    rescaled,
+)
+from sordino.queries.words import Build, compared, one_of, sql, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -29,37 +63,15 @@ __all__ = [
     "WIDEST",
     "Measure",
     "common",
+    "condition",
     "fixed",
     "integer_cell",
     "measure",
     "number",
     "plain_number",
+    "presence",
     "rescaled",
 ]
-
-WIDEST = 10**37  # every whole number that a query computes stays below this, so 38 decimal digits never overflow
-EPOCH = datetime.date(1970, 1, 1)
-_NARROW = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A number a row: whole steps of `unit`; `interval` as declared and `stored` as held, both in steps.
-
-    `kind` is "number" or "date" (days); `missable` says whether a row may lack the value.
-    """
-
-    unit: Fraction
-    interval: Interval
-    stored: Interval
-    missable: bool
-    build: Build
-    kind: str = "number"
-
-    @property
-    def values(self) -> Interval:
-        """The interval in the question's own units."""
-        return self.interval.scaled(self.unit)
 
 
 def measure(node: Node, domain: Domain) -> Measure:
@@ -68,17 +80,48 @@ def measure(node: Node, domain: Domain) -> Measure:
     return number(node, domain)
 
 
+def condition(node: Node, domain: Domain) -> Build:
+    """Return what a condition means; raises QuestionRefused for what is none."""
+    depth(node)
+    return _condition(node, domain)
+
+
+def presence(node: Node, domain: Domain) -> Measure:
+    """Return a measure that is missing where `node` is, for counting the rows that have a value."""
+    depth(node)
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(column, (Category, Boolean, Identifier)):
+        missable = not isinstance(getattr(column, "missing", "drop"), Fill)
+        one = Interval.point(Fraction(1))
+        return Measure(Fraction(1), one, one, missable, _any_cell(node, domain))
+    return number(node, domain)
+
+
+def _any_cell(node: Node, domain: Domain) -> Build:
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, (Category, Boolean, Identifier)):
+        return coded(node.name, column)
+    return number(node, domain).build
+
+
+# ---- numbers
+
+
 def number(node: Node, domain: Domain) -> Measure:
     if isinstance(node, Name):
-        return _cell(node.name, domain[node.name])
+        return cell(node.name, domain[node.name])
     if isinstance(node, Constant):
-        return _constant(node.value)
+        return constant(node.value)
     if isinstance(node, Arithmetic):
         return _arithmetic(node, domain)
     if isinstance(node, Absolute):
-        return _absolute(plain_number(node.of, domain))
+        return absolute(plain_number(node.of, domain))
     if isinstance(node, Clip):
-        return _clipped(plain_number(node.of, domain), node.lower, node.upper)
+        return clipped(plain_number(node.of, domain), node.lower, node.upper)
+    if isinstance(node, DatePart):
+        return _day_part(node, domain)
+    if isinstance(node, When):
+        return _chosen(node, domain)
     if isinstance(node, Bin):
         raise QuestionRefused("bins are keys for group_by; they cannot be summed or compared")
     raise QuestionRefused(f"a number is needed, and {describe(node)} is a condition")
@@ -87,61 +130,10 @@ def number(node: Node, domain: Domain) -> Measure:
 def plain_number(node: Node, domain: Domain) -> Measure:
     found = number(node, domain)
     if found.kind != "number":
-        raise QuestionRefused(f"{describe(node)} is a date: dates can be compared with days, not computed with")
-    return found
-
-
-def _cell(name: str, column: Column) -> Measure:
-    if isinstance(column, Integer):
-        return integer_cell(name, column)
-    if isinstance(column, Real):
-        return _real(name, column)
-    if isinstance(column, Date):
-        return _date(name, column)
-    kind = type(column).__name__.lower()
-    raise QuestionRefused(f"column {name!r} is declared as {kind}: it has no number to compute or compare with")
-
-
-def integer_cell(name: str, column: Integer) -> Measure:
-    low, high = column.lower, column.upper
-    held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _filled(lambda on: on.integer(name, *held), column.missing, 1)
-    interval = Interval(_maybe(low), _maybe(high))
-    return Measure(Fraction(1), interval, _steps(*held), column.missing in ("drop", "keep"), build)
-
-
-def _real(name: str, column: Real) -> Measure:
-    if column.resolution is None:
         raise QuestionRefused(
-            f"column {name!r} has no declared resolution: declare the smallest difference that counts, "
-            f"such as resolution = 0.01"
+            f"{describe(node)} is a date: dates can be compared with days, or taken apart, as in year, not computed with"
         )
-    unit = grid(column.resolution)
-    low = None if column.lower is None else outward(column.lower, column.lower, unit)[0]
-    high = None if column.upper is None else outward(column.upper, column.upper, unit)[1]
-    held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _filled(lambda on: on.lattice(name, unit, *held), column.missing, unit)
-    interval = Interval(_maybe(low), _maybe(high))
-    return Measure(unit, interval, _steps(*held), column.missing in ("drop", "keep"), build)
-
-
-def _date(name: str, column: Date) -> Measure:
-    low, high = ((d - EPOCH).days for d in (column.lower, column.upper))
-    build = _filled(lambda on: on.days(name, column.lower, column.upper), column.missing, 1)
-    return Measure(Fraction(1), _steps(low, high), _steps(low, high), column.missing in ("drop", "keep"), build, "date")
-
-
-def _constant(value: Value) -> Measure:
-    if isinstance(value, datetime.date):
-        return fixed(Fraction((value - EPOCH).days), Fraction(1), "date")
-    if isinstance(value, (str, bool)):
-        raise QuestionRefused(f"a number is needed, not {value!r}")
-    return fixed(value, abs(value) or Fraction(1), "number")
-
-
-def fixed(value: Fraction, unit: Fraction, kind: str) -> Measure:
-    steps = value / unit
-    return Measure(unit, Interval.point(steps), Interval.point(steps), False, lambda _: whole(int(steps)), kind)
+    return found
 
 
 def _arithmetic(node: Arithmetic, domain: Domain) -> Measure:
@@ -153,99 +145,185 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> Measure:
         interval = pair[0][0].squared() if same else pair[0][0].times(pair[1][0])
         stored = pair[0][1].squared() if same else pair[0][1].times(pair[1][1])
         unit = left.unit * right.unit
-        return _checked(node, Measure(unit, interval, stored, missable, _binary("*", left, right, stored)))
+        return _checked(node, Measure(unit, interval, stored, missable, binary("*", left, right, stored)))
     unit = common(left.unit, right.unit)
     left, right = rescaled(left, unit), rescaled(right, unit)
-    sign = right if node.op == "+" else _negated(right)
+    sign = right if node.op == "+" else negated(right)
     interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
-    return _checked(node, Measure(unit, interval, stored, missable, _binary(node.op, left, right, stored)))
+    return _checked(node, Measure(unit, interval, stored, missable, binary(node.op, left, right, stored)))
 
 
-def _absolute(of: Measure) -> Measure:
+def _chosen(node: When, domain: Domain) -> Measure:
+    """Return a choice between numbers: the range that holds both, on the grid that holds both."""
+    chosen = _condition(node.of, domain)
+    one = number(node.left, domain)
+    if node.right is None:
+        return Measure(one.unit, one.interval, one.stored, True, _either(chosen, one.build, None), one.kind)
+    other = number(node.right, domain)
+    if one.kind != other.kind:
+        raise QuestionRefused(f"{describe(node)} is a date in one case and a number in another")
+    unit = common(one.unit, other.unit)
+    one, other = rescaled(one, unit), rescaled(other, unit)
+    interval, stored = one.interval.hull(other.interval), one.stored.hull(other.stored)
+    build = _either(chosen, one.build, other.build)
+    return _checked(node, Measure(unit, interval, stored, one.missable or other.missable, build, one.kind))
+
+
+def _either(chosen: Build, one: Build, other: Build | None) -> Build:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        return exp.Abs(this=of.build(on))
-
-    return Measure(of.unit, of.interval.absolute(), of.stored.absolute(), of.missable, build)
-
-
-def _clipped(of: Measure, lower: Fraction | None, upper: Fraction | None) -> Measure:
-    """Clip on the lattice, the bounds rounded outward to whole steps."""
-    low = None if lower is None else math.floor(lower / of.unit)
-    high = None if upper is None else math.ceil(upper / of.unit)
-    bounds = (_maybe(low), _maybe(high))
-    stored = of.stored.clipped(*bounds)
-    if stored == of.stored:  # the clip can change no value: only the declared interval narrows
-        return Measure(of.unit, of.interval.clipped(*bounds), stored, of.missable, of.build)
-    return Measure(
-        of.unit, of.interval.clipped(*bounds), stored, of.missable, lambda on: on.clip(of.build(on), low, high)
-    )
-
-
-def rescaled(of: Measure, unit: Fraction) -> Measure:
-    factor = of.unit / unit
-    if factor == 1:
-        return of
-    scale = fixed(factor, Fraction(1), "number")
-    stored = of.stored.scaled(factor)
-    return Measure(unit, of.interval.scaled(factor), stored, of.missable, _binary("*", of, scale, stored))
-
-
-def _negated(of: Measure) -> Measure:
-    return Measure(of.unit, of.interval.negated(), of.stored.negated(), of.missable, of.build)
-
-
-def _binary(op: str, left: Measure, right: Measure, stored: Interval) -> Build:
-    """Return the SQL of left op right, in wide numbers where 64 bits might not hold it."""
-    largest = max(_reach(left.stored), _reach(right.stored), _reach(stored))
-
-    def build(on: Primitives) -> exp.Expression:
-        from sqlglot import exp
-
-        kinds: dict[str, Any] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
-        a, b = left.build(on), right.build(on)
-        if largest >= _NARROW:
-            a, b = on.wide(a), on.wide(b)
-        made: exp.Expression = kinds[op](this=exp.paren(a), expression=exp.paren(b))
-        return exp.paren(made)
+        rest = exp.Null() if other is None else other(on)
+        return exp.paren(exp.Case(ifs=[exp.If(this=exp.paren(chosen(on)), true=one(on))], default=rest))
 
     return build
 
 
+def _day_part(node: DatePart, domain: Domain) -> Measure:
+    of = number(node.of, domain)
+    if of.kind != "date" or of.interval.lower is None or of.interval.upper is None:
+        raise QuestionRefused(f"{describe(node)} needs a day: {describe(node.of)} is a number")
+    return day_part(node.part, of)
+
+
 def _checked(node: Node, made: Measure) -> Measure:
-    if _reach(made.stored) >= WIDEST:
+    if reach(made.stored) >= WIDEST:
         raise QuestionRefused(
             f"{describe(node)} may grow past 37 digits: clip its columns first, or declare their bounds"
         )
     return made
 
 
-def common(a: Fraction, b: Fraction) -> Fraction:
-    """Return the largest unit of which both are whole multiples."""
-    top = math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)
-    return Fraction(top, a.denominator * b.denominator)
+# ---- conditions
 
 
-def _filled(build: Build, missing: object, unit: int | Fraction) -> Build:
-    if not isinstance(missing, Fill):
-        return build
-    value = missing.value
-    steps = (
-        (value - EPOCH).days
-        if isinstance(value, datetime.date)
-        else math.floor(Fraction(value) / unit + Fraction(1, 2))
-    )
-    return lambda on: sql().Coalesce(this=build(on), expressions=[whole(steps)])
+def _condition(node: Node, domain: Domain) -> Build:
+    if isinstance(node, Connective):
+        return _connective(node, domain)
+    if isinstance(node, Not):
+        inner = _condition(node.of, domain)
+        return lambda on: sql().Not(this=sql().paren(inner(on)))
+    if isinstance(node, Compare):
+        return _compared(node, domain)
+    if isinstance(node, IsIn):
+        return _is_in(node, domain)
+    if isinstance(node, IsNull):
+        value = _any_cell(node.of, domain)
+        return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, Boolean):
+        return truth(node.name, column)
+    if isinstance(node, Constant) and isinstance(node.value, bool):
+        said = node.value
+        return lambda _: sql().true() if said else sql().false()
+    raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
 
 
-def _maybe(value: int | None) -> Fraction | None:
-    return None if value is None else Fraction(value)
+def _connective(node: Connective, domain: Domain) -> Build:
+    """Join conditions; a chain of one kind stays a chain, so that a long one does not nest."""
+    parts = [_condition(part, domain) for part in _chain(node)]
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        join = exp.and_ if node.op == "and" else exp.or_
+        return exp.paren(join(*(exp.paren(part(on)) for part in parts), wrap=False, copy=False))
+
+    return build
 
 
-def _steps(lower: int, upper: int) -> Interval:
-    return Interval(Fraction(lower), Fraction(upper))
+def _chain(node: Connective) -> list[Node]:
+    """Return the conditions that a chain of one connective joins, in order, without recursion."""
+    found: list[Node] = []
+    nodes: list[Node] = [node]
+    while nodes:
+        at = nodes.pop()
+        if isinstance(at, Connective) and at.op == node.op:
+            nodes += [at.right, at.left]
+        else:
+            found.append(at)
+    return found
 
 
-def _reach(interval: Interval) -> Fraction:
-    return Fraction(WIDEST) if interval.largest is None else interval.largest
+def _compared(node: Compare, domain: Domain) -> Build:
+    left, right, op = node.left, node.right, node.op
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, MIRROR[op]
+    column = domain[left.name] if isinstance(left, Name) else None
+    if isinstance(column, (Category, Boolean, Identifier)):
+        return _compared_cell(left, op, right, domain)
+    a = number(left, domain)
+    if a.kind == "date" and isinstance(right, Constant) and isinstance(right.value, str):
+        right = Constant(_day(right.value))
+    b = number(right, domain)
+    if a.kind != b.kind:
+        raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
+    if isinstance(right, Constant):
+        return _against_constant(a, op, b.unit * (b.interval.lower or 0))
+    unit = common(a.unit, b.unit)
+    return compared(rescaled(a, unit).build, op, rescaled(b, unit).build)
+
+
+def _against_constant(of: Measure, op: str, value: Fraction) -> Build:
+    """Compare whole steps with a constant exactly: the constant moves to the whole step that says the same."""
+    steps = value / of.unit
+    if steps.denominator != 1:
+        if op in ("=", "!="):
+            steps, op = Fraction(0), {"=": "never", "!=": "always"}[op]
+        elif op in ("<", "<="):
+            steps, op = Fraction(math.floor(steps)), "<="
+        else:
+            steps, op = Fraction(math.ceil(steps)), ">="
+    bound = max(-WIDEST, min(WIDEST, int(steps)))
+    if op in ("never", "always"):  # keeps missing missing
+        never = op == "never"
+        return compared(of.build, "!=" if never else "=", of.build)
+    return compared(of.build, op, lambda _: whole(bound))
+
+
+def _compared_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
+    if op not in ("=", "!="):
+        raise QuestionRefused(f"{describe(left)} is no number: it can be compared with = and != only")
+    if not isinstance(right, Constant):
+        raise QuestionRefused(f"{describe(left)} can be compared with a value only, not with {describe(right)}")
+    chosen = _is_in(IsIn(left, (right.value,)), domain)
+    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _is_in(node: IsIn, domain: Domain) -> Build:
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    if isinstance(node.of, Name) and isinstance(column, Category):
+        codes = sorted({place(node.of.name, column, v) for v in node.values})
+        code = category_code(node.of.name, column)
+        return lambda on: one_of(code(on), [whole(c) for c in codes])
+    if isinstance(node.of, Name) and isinstance(column, Identifier):
+        name, texts = node.of.name, sorted({_identifier(v) for v in node.values})
+        return lambda on: one_of(on.text(name), [sql().Literal.string(t) for t in texts])
+    if isinstance(node.of, Name) and isinstance(column, Boolean):
+        if not all(isinstance(v, bool) for v in node.values):
+            raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
+        held = truth(node.of.name, column)
+        return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
+    built = [_compared(Compare("=", node.of, Constant(v)), domain) for v in node.values]
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        return exp.paren(exp.or_(*(b(on) for b in built)))
+
+    return build
+
+
+def _identifier(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
+        return str(value)
+    raise QuestionRefused("an identifier is compared with text or a whole number")
+
+
+def _day(text: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise QuestionRefused(f"a day is written as 2000-01-31, not {text[:20]!r}") from None

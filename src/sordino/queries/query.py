@@ -17,7 +17,7 @@ from sordino.queries.rules import count_sensitivity, sum_sensitivity
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Aggregate", "Part", "Query", "Term"]
+__all__ = ["Aggregate", "Part", "Query", "Rule", "Term"]
 
 
 @runtime_checkable
@@ -36,7 +36,7 @@ class Query(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One SQL aggregate: rows (COUNT of all), count (of those with the value) or sum (of the value's steps)."""
+    """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct."""
 
     kind: str
     of: Measure | None
@@ -48,14 +48,24 @@ class Term:
         if self.of is None:
             return exp.Count(this=exp.Star())
         cell = self.of.build(on)
+        if self.kind == "distinct":
+            return exp.Count(this=exp.Distinct(expressions=[cell]))
         return exp.Count(this=cell) if self.kind == "count" else exp.Sum(this=cell)
+
+
+class Rule(Protocol):
+    """How far one unit moves a vector that is neither a count nor a sum of rows."""
+
+    def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
+        """Return how far one unit moves the vector, in the question's units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """A vector of whole numbers, one a group, that gets noise of its own: a weighted sum of terms, in steps of `unit`.
 
-    A count where `bounds` is None; else the sum of values that lie within `bounds`, in steps, row by row.
+    A count where `bounds` is None; else the sum of values that lie within `bounds`, in steps, row by row. What is neither
+    has a `rule` of its own for its sensitivity.
     """
 
     role: str
@@ -63,10 +73,13 @@ class Part:
     unit: Fraction
     bounds: tuple[int, int] | None
     missable: bool
+    rule: Rule | None = None
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
         """Return how far one unit moves the vector, in the question's units."""
         drop = droppable or self.missable
+        if self.rule is not None:
+            return self.rule.sensitivity(neighbors, cells=cells, droppable=drop)
         if self.bounds is None:
             return count_sensitivity(neighbors, cells=cells, droppable=drop)
         low, high = (b * self.unit for b in self.bounds)

@@ -110,11 +110,12 @@ class Queryable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an adaptive algorithm puts on record beside its result: released columns, and notes in words."""
+    """What an adaptive algorithm puts on record beside its result: columns, notes in words, numbers that it chose."""
 
     keys: tuple[Key, ...] = ()
     outputs: tuple[Output, ...] = ()
     notes: tuple[str, ...] = ()
+    chosen: tuple[tuple[str, Fraction], ...] = ()
 
 
 class Adaptive(Protocol):

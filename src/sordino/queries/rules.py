@@ -8,6 +8,16 @@ With C the rows one unit may have, exact in whole steps of the lattice:
     group-by sum        add_remove: C M        replace: 2 C M, C max(sqrt(2) M, max(u,0) - min(l,0))
 
 where M = max(|l|, |u|). A filter does not change a count's sensitivity, except that 0.
+
+    count of different values, v of them possible      add_remove: m = min(C, v)     replace: m
+    the same by group, k groups                        l1 min(C, k m)                l1 min(2C, k m)
+    count of units (of the unit's own column)          1; by group l1 min(C, k)      1; by group l1 min(2C, k)
+
+Proof: putting a row in, or taking one out, changes the set of values of its own group by one value at most. So one
+unit's rows change group g by at most m_g <= m (1 for the unit's own column: it has one value), with sum of m_g <= C.
+Under add_remove all changes have one sign; a sum of squares under these limits is largest where as many groups as can be
+move by m. Under replace first the old rows go, then the new ones come: group g moves by a_g - r_g, a_g and r_g each within
+the limits above, so by m at most, the sum by 2C at most, and (a - r)^2 <= a^2 + r^2 doubles the square.
 """
 
 from __future__ import annotations
@@ -17,7 +27,7 @@ from fractions import Fraction
 from sordino.loss import shown
 from sordino.neighbors import Neighbors, Sensitivity
 
-__all__ = ["count_sensitivity", "stacked", "sum_sensitivity"]
+__all__ = ["count_sensitivity", "distinct_sensitivity", "stacked", "sum_sensitivity"]
 
 
 def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
@@ -26,7 +36,7 @@ def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> S
     `droppable` says whether a row may fail to be counted: by a filter, a missing cell or an unreadable row.
     """
     c = neighbors.contributions
-    unit = "one row" if neighbors.unit is None else f"one {neighbors.unit.column} with at most {c} rows"
+    unit = _unit(neighbors)
     if neighbors.relation == "add_remove":
         touched = min(c, cells)
         return Sensitivity(
@@ -71,6 +81,29 @@ def sum_sensitivity(
     return Sensitivity(min(2 * c, cells), 2 * c * largest, squared, c * spread, because)
 
 
+def distinct_sensitivity(neighbors: Neighbors, *, cells: int, values: int | None, column: str | None) -> Sensitivity:
+    """Return how far one unit moves a count of different values, or a vector of such counts over disjoint groups.
+
+    `values` is how many values are possible, None where that is open; `column` is the column that the values are of.
+
+    >>> distinct_sensitivity(Neighbors("replace", None), cells=3, values=None, column="job").l1
+    Fraction(2, 1)
+    """
+    c = neighbors.contributions
+    own = neighbors.unit is not None and neighbors.unit.column == column
+    most = 1 if own else c if values is None else min(c, values)
+    rows = 1 if own and cells == 1 else c  # of one unit, those that can each bring another value to their group
+    sides = 1 if neighbors.relation == "add_remove" or cells == 1 else 2
+    l1 = min(sides * rows, cells * most)
+    full, rest = divmod(min(rows, cells * most), most) if most else (0, 0)
+    l2_squared = min(sides * (full * most**2 + rest**2), cells * most**2)
+    what = "units" if own else "different values"
+    because = f"{neighbors.relation} of {_unit(neighbors)} moves a count of {what} by at most {most}"
+    if cells > 1:
+        because += f", and all groups together by at most {l1}"
+    return Sensitivity(min(l1, cells), Fraction(l1), Fraction(l2_squared), Fraction(most), because)
+
+
 def stacked(parts: list[Sensitivity]) -> Sensitivity:
     """Return the sensitivity of several answers told together: l0, l1 and l2 squared add, linf is the largest."""
     if len(parts) == 1:
@@ -82,3 +115,9 @@ def stacked(parts: list[Sensitivity]) -> Sensitivity:
         max(p.linf for p in parts),
         "; ".join(dict.fromkeys(p.because for p in parts)),
     )
+
+
+def _unit(neighbors: Neighbors) -> str:
+    if neighbors.unit is None:
+        return "one row"
+    return f"one {neighbors.unit.column} with at most {neighbors.contributions} rows"

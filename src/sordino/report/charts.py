@@ -22,7 +22,8 @@ __all__ = ["plot"]
 def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> Picture:
     """Return the picture of a thing; what it can draw:
 
-    - a Release: its values with their intervals at `confidence`, one panel an answered column;
+    - a Release: its values with their intervals at `confidence`, one panel an answered column; of `find_bounds`, the
+      clipped sum against the bound with its error band, and the bound chosen;
     - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
     - Worlds: the local sensitivity of every table of a small universe, and the global one as their maximum.
@@ -41,10 +42,10 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import odds_icons, profiles, releases, risks, worlds
+    from sordino.report import bounds, odds_icons, profiles, releases, risks, worlds
 
     if isinstance(thing, Release):
-        return releases.draw
+        return bounds.draw if thing.chosen else releases.draw
     if isinstance(thing, Worlds):
         return worlds.draw
     if isinstance(thing, risks.Risks):

@@ -76,7 +76,7 @@ def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, 
 
 
 def draw_columns(several: Sequence[Risks], confidence: float, title: str | None) -> tuple[AnyChart, str]:
-    """Return the curves of several universes side by side, a panel a column, and the title.
+    """Return several universes side by side, a panel a column - its curves, below them its beliefs - and the title.
 
     Raises DeclarationError where one has no curve, or no column of its own.
     """
@@ -90,16 +90,31 @@ def draw_columns(several: Sequence[Risks], confidence: float, title: str | None)
         raise DeclarationError("risks side by side need a column each, by a name of its own: Risks(..., column=...)")
     said = title or f"What an attacker can learn from {', '.join(dict.fromkeys(r.subject for r in several))}"
     notes = ["dotted line: the risk asked for"]
-    notes += [f"{risks.column}: {'; '.join(_notes(risks))}" for risks in several]
-    panels = [_curves(risks, width=300).properties(title=risks.column) for risks in several]
+    notes += [f"{risks.column}: {'; '.join([*_notes(risks), *risks.remarks])}" for risks in several]
+    panels = [_column(risks) for risks in several]
     heading = title_of(said, notes, width=340 * len(panels), alarm=False)
     return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=heading), said
+
+
+def _column(risks: Risks) -> Any:
+    """Return the panel of one column: its curves, and below them what is believed at an output."""
+    import altair as alt
+
+    title = alt.TitleParams(text=risks.column, anchor="start")
+    curves = _curves(risks, width=300)
+    if not risks.beliefs:
+        return curves.properties(title=title)
+    bars = _bars(risks)
+    below = [bars] if risks.densities is None else [_densities(risks.densities), bars]
+    return alt.vconcat(curves, *below).resolve_scale(color="independent").properties(title=title)
 
 
 def _notes(risks: Risks) -> list[str]:
     notes = []
     if not risks.counted:
-        notes.append("the worlds are too many to count: the exact risk is not known, and lies below the bound")
+        notes.append(
+            "the worlds are too many to count: the closed-form bound alone is drawn, and the exact risk lies below"
+        )
     notes += [f"{name}: reached at epsilon {at:.6g}" for name, at in _marks(risks)]
     if risks.exact is None:
         notes.append("no epsilon reaches the risk: some worlds hide each other")

@@ -76,11 +76,12 @@ class Answers:
         """Return the answers of keys, as floats; `above` is a key that is taken off first, where that keeps digits."""
         if keys.dtype.kind == "f":  # answers already
             return np.asarray(keys - above)
+        unit = self.unit
         if self.kind == "std":
-            return np.array([math.sqrt(int(k) / self.unit) for k in keys])
-        if keys.dtype == object or self.unit >= _SAFE:
-            return np.array([(int(k) - int(above)) / self.unit for k in keys])
-        return np.asarray((keys - above) / np.float64(self.unit), dtype=np.float64)
+            return np.array([math.sqrt(int(k) / unit) for k in keys])
+        if keys.dtype == object or unit >= _SAFE:
+            return np.array([(int(k) - int(above)) / unit for k in keys])
+        return np.asarray((keys - above) / np.float64(unit), dtype=np.float64)
 
     def extremes(self) -> tuple[int, int]:
         """Return the smallest and the largest key over all worlds, without a list of them: O(N)."""

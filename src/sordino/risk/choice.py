@@ -10,10 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, Literal
 
+from sordino.accounting.zcdp import epsilon_of, rho_for
 from sordino.errors import DeclarationError
+from sordino.loss import shown
 from sordino.neighbors import Neighbors, Relation
+from sordino.risk.figures import least
 
 __all__ = ["Choice", "Conflict", "Requirement", "choose_epsilon"]
 
@@ -27,6 +31,7 @@ class Requirement:
     `relation` None: it holds for whichever relation the loss is stated for. `delta`: the most delta that it allows; None
     where it does not say. `question`: what has to be answered for the lower bound; the lower bounds of different
     questions add up, since each answer has its own cost. `rows_for`: the fewest rows (or people) for a given epsilon.
+    `spends`: the delta that goes with the lower bound; `currency` what those of several questions add up in.
     """
 
     kind: str
@@ -39,6 +44,8 @@ class Requirement:
     neighbors: Neighbors | None = None
     question: str | None = None
     rows_for: Callable[[float], int | None] | None = field(default=None, compare=False, repr=False)
+    spends: Fraction = Fraction(0)
+    currency: Literal["epsilon", "rho"] = "epsilon"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the requirement as JSON data; null where there is no bound."""
@@ -84,7 +91,8 @@ class Choice:
 
     `lower` is 0 and `upper` infinite where nothing bounds that end; `lower_by` and `upper_by` are the requirements that
     do. `relation` is what epsilon is stated under (None: whichever; then every requirement holds for that one), `delta`
-    the most that may go with it.
+    what the accuracies spend with it, or where they spend none the most that may go with it. `currency` is what the
+    accuracies are asked in.
     """
 
     requirements: tuple[Requirement, ...]
@@ -96,6 +104,7 @@ class Choice:
     lower_by: Requirement | None
     upper_by: Requirement | None
     conflict: Conflict | None
+    currency: Literal["epsilon", "rho"] = "epsilon"
 
     @property
     def epsilon(self) -> float | None:
@@ -105,6 +114,11 @@ class Choice:
         if self.lower > 0:
             return self.lower
         return _finite(self.upper)
+
+    @property
+    def rho(self) -> Fraction | None:
+        """The choice in rho: the largest that implies (epsilon, delta); None where the accuracies are asked in epsilon."""
+        return rho_for(self.epsilon, Fraction(repr(self.delta))) if self.currency == "rho" and self.epsilon else None
 
     def sentence(self) -> str:
         """Return the choice with its reasons, for a report."""
@@ -133,6 +147,7 @@ class Choice:
             "schema": 1,
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "rho": None if self.rho is None else float(self.rho),
             "lower": self.lower or None,
             "upper": _finite(self.upper),
             "relation": self.relation,
@@ -157,7 +172,11 @@ class Choice:
         return f"meets {several}, and is {rule}"
 
     def _delta_told(self) -> str:
-        return f"delta at most {self.delta:g}" if self.delta else "delta 0"
+        if not self.delta:
+            return "delta 0"
+        if self.rho is not None:
+            return f"delta {self.delta:g}: rho {_told(float(self.rho), up=self.lower > 0)}"
+        return f"delta {'' if any(r.spends for r in self.requirements) else 'at most '}{self.delta:g}"
 
     def _because(self, by: Requirement) -> str:
         questions = {r.question for r in self.requirements if r.question is not None and r.lower > 0}
@@ -178,9 +197,10 @@ def choose_epsilon(*, requirements: Sequence[Requirement]) -> Choice:
     The choice is the lower end, the least epsilon that meets the accuracy asked for, where there is one; else the upper
     end. It is stated under the relation of the accuracies, else under add_remove where any requirement needs that, else
     under replace. An upper bound e proved for replace becomes e / 2 under add_remove; one proved for add_remove bounds
-    nothing under replace. Lower bounds of different questions add up (sequential composition), those of one question do
-    not. Raises DeclarationError for no requirements, accuracies under different relations or units, and a bound that
-    cannot be converted.
+    nothing under replace. Lower bounds of different questions add up (sequential composition: epsilon and delta, or
+    rho at one delta), those of one question do not. Raises DeclarationError for no requirements, accuracies under
+    different relations, units or currencies, a bound that cannot be converted, and an accuracy that spends more delta
+    than another requirement allows: those that read pure epsilon bound nothing for Gaussian noise.
 
     >>> from sordino.risk.requirements import posterior, relative
     >>> made = choose_epsilon(requirements=[posterior(prior=0.5, most=0.75), relative(ratio=3)])
@@ -195,16 +215,18 @@ def choose_epsilon(*, requirements: Sequence[Requirement]) -> Choice:
         )
     neighbors = _neighbors(given)
     relation = _relation(given, neighbors)
+    spent = _spent(given)
     lower, lower_by = _lower(given)
     upper, upper_by = math.inf, None
     for r in given:
         if (most := _upper(r, relation)) < upper:
             upper, upper_by = most, r
-    delta = min((r.delta for r in given if r.delta is not None), default=0.0)
+    delta = float(spent) or min((r.delta for r in given if r.delta is not None), default=0.0)
     conflict = None
     if lower > upper and lower_by is not None and upper_by is not None:
         conflict = Conflict(lower_by, upper_by, lower, upper, _rows(given, lower, lower_by, relation))
-    return Choice(given, relation, neighbors, delta, lower, upper, lower_by, upper_by, conflict)
+    currency: Literal["epsilon", "rho"] = "epsilon" if lower_by is None else lower_by.currency
+    return Choice(given, relation, neighbors, delta, lower, upper, lower_by, upper_by, conflict, currency)
 
 
 def _neighbors(given: Sequence[Requirement]) -> Neighbors | None:
@@ -239,28 +261,62 @@ def _upper(requirement: Requirement, relation: Relation | None) -> float:
     return requirement.upper
 
 
+def _spent(given: Sequence[Requirement]) -> Fraction:
+    """Return the delta that all questions spend together; refuse more than every requirement allows."""
+    hardest = _hardest(given)
+    if len({(r.currency, r.spends if r.currency == "rho" else None) for r in hardest}) > 1:
+        raise DeclarationError("accuracies must be asked in one currency: all in epsilon, or all in rho at one delta")
+    each = [r.spends for r in hardest]
+    total = max(each, default=Fraction(0)) if hardest and hardest[0].currency == "rho" else sum(each, Fraction(0))
+    for r in given:
+        if r.delta is not None and total > Fraction(repr(float(r.delta))):
+            raise DeclarationError(
+                f"the accuracy spends delta {shown(total)}, and {_words(r.kind)} allows {r.delta:g}: it would bound nothing; "
+                f"state test_power(..., delta={shown(total)}) or advantage(..., delta={shown(total)}), which read a "
+                "delta, or ask the accuracy at delta 0"
+            )
+    return total
+
+
 def _rows(given: Sequence[Requirement], lower: float, needs: Requirement, relation: Relation | None) -> int | None:
     """Return the fewest rows at which `needs` fits into what the others leave of their upper bounds.
 
     Its own upper bound, which moves with the rows, is its own `rows_for`'s affair.
     """
     most = min((_upper(r, relation) for r in given if r is not needs), default=math.inf)
-    spare = most - (lower - needs.lower)
+    hardest = _hardest(given)
+    if needs.currency == "rho" and len(hardest) > 1:
+        others = sum((rho_for(r.lower, r.spends) for r in hardest if r is not needs), Fraction(0))
+        left = rho_for(most, needs.spends) - others
+        spare = epsilon_of(left, needs.spends) * (1 - 1e-9) if left > 0 else 0.0
+    else:
+        spare = most - (lower - needs.lower)
     return None if needs.rows_for is None or spare <= 0 else needs.rows_for(spare)
 
 
-def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
-    """Return the least epsilon for all questions together, and the requirement with the largest share in it."""
+def _hardest(given: Sequence[Requirement]) -> list[Requirement]:
+    """Return the hardest lower bound of each question."""
     hardest: dict[str, Requirement] = {}
     for r in given:
         if r.lower > 0 and r.question is not None:
             before = hardest.get(r.question)
             hardest[r.question] = r if before is None or r.lower > before.lower else before
+    return list(hardest.values())
+
+
+def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
+    """Return the least epsilon for all questions together, and the requirement with the largest share in it."""
+    hardest = _hardest(given)
     if not hardest:
         return 0.0, None
-    each = [r.lower for r in hardest.values()]
-    total = each[0] if len(each) == 1 else math.nextafter(math.fsum(each), math.inf)
-    return total, max(hardest.values(), key=lambda r: r.lower)
+    each = [r.lower for r in hardest]
+    by = max(hardest, key=lambda r: r.lower)
+    if len(each) == 1:
+        return each[0], by
+    if by.currency == "rho":
+        cost = sum((rho_for(r.lower, r.spends) for r in hardest), Fraction(0))
+        return least(epsilon_of(cost, by.spends), lambda epsilon: rho_for(epsilon, by.spends) >= cost), by
+    return math.nextafter(math.fsum(each), math.inf), by
 
 
 def _words(kind: str) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
+from sordino.accounting.zcdp import rho_for
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.loss import Number, PureDP, exact
+from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, exact, shown
 from sordino.mechanisms.cheapest import cheapest
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.aggregation import Aggregation, resolve
@@ -21,7 +23,9 @@ from sordino.queries.sql import SqlText, parse_sql, table_of
 from sordino.queries.sums import Mean
 from sordino.risk.figures import amount, chance
 
-__all__ = ["Precision", "precision_of"]
+__all__ = ["Currency", "Precision", "precision_of"]
+
+Currency = Literal["epsilon", "rho"]
 
 _LEAST, _MOST = Fraction(1, 10**12), Fraction(10**6)  # the epsilons that are looked at
 
@@ -30,19 +34,38 @@ _LEAST, _MOST = Fraction(1, 10**12), Fraction(10**6)  # the epsilons that are lo
 class Precision:
     """Hold one aggregate over a declared domain, and what epsilon makes of its error at `confidence`.
 
-    Pure epsilon under `neighbors`; errors in the question's unit, each value by itself. A mean's error is the most for
-    any mean within the bounds.
+    Epsilon under `neighbors`, by the mechanism that such a question is answered with: Laplace at delta 0; at a `delta`
+    above it whichever of Laplace and the Gaussian errs less at 95%; in the `currency` rho the Gaussian, whose rho is the
+    largest that implies (epsilon, delta). Errors in the question's unit, each value by itself. A mean's error is the
+    most for any mean within the bounds.
     """
 
     question: Aggregation
     domain: Domain
     neighbors: Neighbors
     confidence: float
+    delta: Fraction = Fraction(0)
+    currency: Currency = "epsilon"
 
     @property
     def needs_rows(self) -> bool:
         """Whether the error depends on the number of rows: that of a mean does."""
         return isinstance(self.question.aggregates[0], Mean)
+
+    def loss(self, epsilon: Number) -> Loss:
+        """Return what a question is asked at for this epsilon."""
+        wanted = exact(epsilon, name="epsilon")
+        if self.currency == "rho":
+            return ZCDP(rho_for(wanted, self.delta))
+        return ApproxDP(wanted, self.delta) if self.delta else PureDP(wanted)
+
+    def noise(self) -> str:
+        """Return the noise in words."""
+        if self.currency == "rho":
+            return f"discrete Gaussian noise at rho, told as epsilon at delta {shown(self.delta)}"
+        if self.delta:
+            return f"discrete Gaussian or Laplace noise, whichever errs less, at delta {shown(self.delta)}"
+        return "discrete Laplace noise at pure epsilon"
 
     def error(self, epsilon: Number, *, rows: int | None = None) -> float:
         """Return the error not exceeded with probability `confidence`; of a mean of `rows` rows (None: times the rows).
@@ -60,15 +83,16 @@ class Precision:
             (s.scaled(1 / p.unit), Fraction(1, busy) if s.l1 else Fraction(0))
             for s, p in zip(moved, found.parts[0], strict=True)
         ]
-        mechanisms, _ = cheapest(sized, PureDP(exact(epsilon, name="epsilon")))
+        mechanisms, _ = cheapest(sized, self.loss(epsilon))
         laws = [m.law for m in mechanisms]
         return self.question.aggregates[0].expected(self.domain, laws, self.confidence, rows, None)
 
     def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
         """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.
 
-        The inverse of `error`, which falls as epsilon grows, by bisection to 1e-10 relative. Raises DeclarationError
-        where a mean has no `rows`, and where no epsilon up to 10^6 is enough, with the least error that can be had.
+        The inverse of `error`, which falls as epsilon grows, by bisection to 1e-10 relative. (At a delta, and another
+        confidence than 95%, the error may rise where the Gaussian gives way to Laplace: then a lower one may do.) Raises
+        DeclarationError where a mean has no `rows`, and where no epsilon up to 10^6 is enough, with the least error.
         """
         limit = amount(error, name="error")
         if rows is None and self.needs_rows:
@@ -105,7 +129,15 @@ class Precision:
         return f"{self.question.describe()}, at {self.confidence:.6g} confidence"
 
 
-def precision_of(query: object, *, domain: Domain, neighbors: Neighbors, confidence: Number) -> Precision:
+def precision_of(
+    query: object,
+    *,
+    domain: Domain,
+    neighbors: Neighbors,
+    confidence: Number,
+    delta: Number = 0,
+    currency: Currency = "epsilon",
+) -> Precision:
     """Return the Precision of a question: an aggregate, a question, or SQL text.
 
     Raises DeclarationError unless it has one aggregate (each epsilon has one error), QuestionRefused where the question
@@ -114,6 +146,12 @@ def precision_of(query: object, *, domain: Domain, neighbors: Neighbors, confide
     if not isinstance(domain, Domain):
         raise DeclarationError('domain must be a Domain, such as Domain({"age": Integer(0, 125)})')
     likely = chance(confidence, name="confidence")
+    chance(delta, name="delta", zero=True)
+    slack = exact(delta, name="delta")
+    if currency not in ("epsilon", "rho"):
+        raise DeclarationError(f'currency must be "epsilon" or "rho", not {currency!r}')
+    if currency == "rho" and not slack:
+        raise DeclarationError("rho is told as an epsilon at a delta: state delta=, such as 1e-6")
     if isinstance(query, str):
         query = SqlText(query)
     if isinstance(query, SqlText):
@@ -125,4 +163,4 @@ def precision_of(query: object, *, domain: Domain, neighbors: Neighbors, confide
         raise DeclarationError(
             f"an accuracy is asked of one aggregate, not of {len(question.aggregates)}: state one accuracy for each"
         )
-    return Precision(question, domain, neighbors, likely)
+    return Precision(question, domain, neighbors, likely, slack, currency)

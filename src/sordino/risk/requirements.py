@@ -7,12 +7,13 @@ one; left out, it is about whichever relation the loss is stated for.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.loss import Number
-from sordino.neighbors import PrivacyUnit, Relation, neighbors_from
+from sordino.loss import ZCDP, ApproxDP, Loss, Number, exact, shown
+from sordino.neighbors import Neighbors, PrivacyUnit, Relation, neighbors_from
 from sordino.risk.choice import Choice, Conflict, Requirement, choose_epsilon
 from sordino.risk.figures import amount, chance, whole
 from sordino.risk.hypotheses import (
@@ -28,7 +29,7 @@ from sordino.risk.participation import (
     epsilon_for_study,
     people_for_study,
 )
-from sordino.risk.precision import precision_of
+from sordino.risk.precision import Currency, precision_of
 
 __all__ = [
     "Choice",
@@ -57,11 +58,22 @@ class Disclosing(Protocol):
         """Return the largest epsilon at which no world's posterior passes `risk`; math.inf where none can."""
 
 
+@runtime_checkable
+class Planned(Protocol):
+    """What `accuracy` reads of a plan: the question, over what, for whom, and what it is asked in."""
+
+    question: Any
+    domain: Domain
+    neighbors: Neighbors
+    asked: Loss
+
+
 def disclosure(*, worlds: Disclosing, risk: Number) -> Requirement:
     """Require that no possible world's posterior passes `risk`, for the query and attacker of `worlds` (risk.Worlds).
 
     An upper bound, `worlds.epsilon_for(risk=risk)`, for that query's own Laplace noise under add_remove. Raises
-    DeclarationError unless 0 < risk < 1, and what `worlds` raises where the risk cannot be had. Lee & Clifton 2011.
+    DeclarationError unless 0 < risk < 1, and what `worlds` raises where the risk cannot be had. Lee & Clifton 2011; the
+    source says whether it comes of the exact risk or of the closed-form bound.
 
     >>> class Two:
     ...     def epsilon_for(self, *, risk): return 0.525149687269512
@@ -75,7 +87,9 @@ def disclosure(*, worlds: Disclosing, risk: Number) -> Requirement:
     if not isinstance(found, (int, float)) or not found >= 0:
         raise DeclarationError(f"worlds.epsilon_for must return an epsilon of 0 or more, not {found!r}")
     says = f"an attacker who weighs possible worlds gives none of them more than {_share(limit)}, from that one answer"
-    return Requirement("disclosure", says, "Lee & Clifton 2011", "add_remove", upper=float(found))
+    how = getattr(worlds, "method", None)
+    source = "Lee & Clifton 2011" if how is None else f"Lee & Clifton 2011, {how}"
+    return Requirement("disclosure", says, source, "add_remove", upper=float(found))
 
 
 def posterior(*, prior: Number, most: Number, neighbors: Relation | None = None) -> Requirement:
@@ -168,41 +182,64 @@ def accuracy(
     error: Number,
     confidence: Number,
     query: object,
-    domain: Domain,
-    neighbors: Relation,
-    privacy_unit: str | PrivacyUnit,
     n: int | None = None,
+    domain: Domain | None = None,
+    neighbors: Relation | None = None,
+    privacy_unit: str | PrivacyUnit | None = None,
+    delta: Number = 0,
+    currency: Currency = "epsilon",
 ) -> Requirement:
     """Require that the answer to `query` is within `error` with probability `confidence`, by its expected error.
 
-    A lower bound: the least epsilon at which the error of the question's own mechanism, Laplace noise at pure epsilon,
-    is within `error`, in the question's unit. `query` has one aggregate, in Python or SQL. `n`, a public guess at the
-    rows (of each group), is needed for a mean, whose error is the most for any mean within the bounds. Raises
-    DeclarationError where it is missing or the error cannot be had, QuestionRefused where there is no private answer.
+    A lower bound: the least epsilon at which the error of the question's own mechanism is within `error`, in the
+    question's unit. At delta 0 that is Laplace noise at pure epsilon; at a `delta` above it whichever of Laplace and the
+    Gaussian errs less; with currency="rho" the Gaussian at the largest rho that implies (epsilon, delta).
+
+    `query` has one aggregate, in Python or SQL, and then `domain`, `neighbors` and `privacy_unit` are stated too; or it
+    is a plan, `table.plan(...)`, which knows all of them and what it is asked in. `n`, a public guess at the rows (of
+    each group), is needed for a mean, whose error is the most for any mean within the bounds. Raises DeclarationError
+    where any of these is missing or the error cannot be had, QuestionRefused where there is no private answer.
 
     >>> from sordino.domain import Integer
     >>> adult = Domain({"age": Integer(0, 125)})
-    >>> sql = "SELECT AVG(age) FROM adult"
-    >>> made = accuracy(error=0.5, confidence=0.95, query=sql, domain=adult, neighbors="add_remove",
-    ...                 privacy_unit="row", n=32561)
-    >>> round(made.lower, 6)
+    >>> asked = dict(query="SELECT AVG(age) FROM adult", domain=adult, neighbors="add_remove", privacy_unit="row")
+    >>> round(accuracy(error=0.5, confidence=0.95, n=32561, **asked).lower, 6)
     0.031832
+    >>> round(accuracy(error=0.5, confidence=0.95, n=32561, delta="1e-6", currency="rho", **asked).lower, 6)
+    0.057897
     """
-    near = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
-    found = precision_of(query, domain=domain, neighbors=near, confidence=confidence)
+    if isinstance(query, Planned):
+        if domain is not None or neighbors is not None or privacy_unit is not None:
+            raise DeclarationError("a plan knows its domain, neighbors and privacy_unit: leave them out")
+        near, domain, slack, currency = (
+            query.neighbors,
+            query.domain,
+            _delta(query.asked, delta),
+            _currency(query.asked),
+        )
+        query = query.question
+    elif domain is None or neighbors is None or privacy_unit is None:
+        raise DeclarationError(
+            "state domain=, neighbors= and privacy_unit= with the query, or give a plan: query=table.plan(...)"
+        )
+    else:
+        near, slack = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit), exact(delta, name="delta")
+    found = precision_of(query, domain=domain, neighbors=near, confidence=confidence, delta=slack, currency=currency)
     limit = amount(error, name="error")
     rows = whole(n, name="n", least=1) if n is not None else None
     guess = f" of {rows:,} rows" if found.needs_rows and rows is not None else ""
     return Requirement(
         "accuracy",
         f"{found.question.describe()}{guess} is within {limit:g} with probability {_share(found.confidence)}",
-        f"the error of the discrete Laplace mechanism, {near.describe()}",
+        f"the error of {found.noise()}, {near.describe()}",
         near.relation,
         lower=found.epsilon_for(error, rows=rows),
         delta=None,
         neighbors=near,
         question=found.question.identity(),
         rows_for=(lambda epsilon: found.rows_for(limit, epsilon=epsilon)) if found.needs_rows else None,
+        spends=found.delta,
+        currency=currency,
     )
 
 
@@ -265,3 +302,18 @@ def _stated(neighbors: object) -> Relation | None:
 
 def _share(value: float) -> str:
     return f"{100 * value:.6g}%"
+
+
+def _delta(asked: Loss, stated: Number) -> Fraction:
+    """Return the delta of a plan's loss; that of a rho has to be stated, by it or beside it."""
+    slack = exact(stated, name="delta")
+    if isinstance(asked, ZCDP):
+        return slack or asked.delta or slack
+    own = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
+    if slack not in (0, own):
+        raise DeclarationError(f"the plan is asked at delta {shown(own)}, not {shown(slack)}: leave delta out")
+    return own
+
+
+def _currency(asked: Loss) -> Currency:
+    return "rho" if isinstance(asked, ZCDP) else "epsilon"

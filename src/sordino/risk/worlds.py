@@ -111,6 +111,11 @@ class Worlds:
         return self._groups is not None
 
     @property
+    def method(self) -> str:
+        """How `risk` and `epsilon_for` come about, for a report: "exact risk", or "closed-form bound"."""
+        return "exact risk" if self.exact else "closed-form bound"
+
+    @property
     def worlds(self) -> tuple[tuple[float, ...], ...]:
         """The tables, in the order of itertools.combinations; DeclarationError where they are too many to list."""
         if self.count * self.size > ENTRIES:

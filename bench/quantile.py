@@ -1,0 +1,184 @@
+"""What quantiles cost beside plain DuckDB's, and how wrong they are beside other libraries' on the same incomes.
+
+python bench/quantile.py [--rows 10000000] [--json]
+
+Peers that are not installed (`pip install diffprivlib python-dp`) are skipped with a message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROWS = 10_000_000
+PEOPLE = 1_000_000
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+HIGHEST = 1_000_000
+
+
+def run(rows: int = ROWS, repeats: int = 7) -> dict[str, Any]:
+    """Return milliseconds as medians of runs that alternate, their ratio, and mean rank errors of one run."""
+    found: dict[str, Any] = {}
+    for size in sorted({PEOPLE, rows}):
+        found[f"rows_{size}"] = _times(size, repeats)
+    found["mean_rank_error_epsilon_1"] = rank_errors(repeats=200)
+    return found
+
+
+def rank_errors(*, repeats: int, people: int = PEOPLE) -> dict[str, Any]:
+    """Return the mean distance, in ranks, of each library's median and 0.9 quantile from the true one."""
+    values = np.minimum(_incomes(people), HIGHEST)
+    ordered = np.sort(values)
+    told: dict[str, Any] = {"people": people}
+    for name, made in (("sordino", _ours), ("diffprivlib", _diffprivlib), ("PyDP", _pydp)):
+        try:
+            asked = made(values)
+        except ImportError:
+            told[name] = "skipped: not installed"
+            continue
+        for level in (0.5, 0.9):
+            times = repeats if name == "sordino" else max(3, repeats // 10)
+            found = [asked(level) for _ in range(times)]
+            low, high = np.searchsorted(ordered, found, "left"), np.searchsorted(ordered, found, "right")
+            off = np.maximum(0, np.maximum(low - level * people, level * people - high))
+            told[f"{name}_{level}"] = round(float(off.mean()), 2)
+            told[f"{name}_{level}_standard_error"] = round(float(off.std() / len(off) ** 0.5), 2)
+    return told
+
+
+def _times(rows: int, repeats: int) -> dict[str, Any]:
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from sordino.queries.quantile import median, quantiles
+
+    told: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "incomes.parquet"
+        job = pa.array([f"job {i % 15}" for i in range(15)]).take(pa.array(np.arange(rows) % 15))
+        pq.write_table(pa.table({"income": _incomes(rows), "job": job}), path)
+        plain = duckdb.connect()
+        source = f"read_parquet('{path}')"
+        for name, asked, by, text in (
+            ("median", median("income"), (), "quantile_cont(income, 0.5)"),
+            ("five", quantiles("income", LEVELS), (), f"quantile_cont(income, {list(LEVELS)})"),
+            ("median_by_job", median("income"), ("job",), "job, quantile_cont(income, 0.5)"),
+        ):
+            query = f"SELECT {text} FROM {source}" + (" GROUP BY job" if by else "")
+            ours, theirs = _pairs(_asker(path, asked, by), lambda q=query: plain.execute(q).fetchall(), repeats)  # type: ignore[misc]
+            told[name] = {"sordino_ms": ours, "duckdb_ms": theirs, "ratio": round(ours / theirs, 2)}
+    return told
+
+
+def _asker(path: Path, asked: Any, by: Sequence[str]) -> Callable[[], Any]:
+    """Return a call that answers at epsilon 1, without ledger, straight from the engine."""
+    import sordino as sd
+    from sordino.curator.quantile import plan_quantile
+    from sordino.curator.rows import Rows
+    from sordino.engines.duckdb import DuckDBEngine
+    from sordino.neighbors import Neighbors
+    from sordino.queries.aggregation import resolve
+    from sordino.queries.build import Selection
+    from sordino.source import source_from
+
+    domain = sd.Domain(
+        {"income": sd.Real(0, HIGHEST, resolution=0.01), "job": sd.Category([f"job {i}" for i in range(15)])}
+    )
+    engine = DuckDBEngine(source_from(str(path), relation=None, csv=None), domain=domain, unit=None)
+    question = (Selection().group_by(*by) if by else Selection()).agg(asked)
+    rng = sd.Rng.secure()
+
+    def call() -> Any:
+        found = resolve(question, domain)
+        planned = plan_quantile(
+            asked.made, found, domain=domain, neighbors=Neighbors("add_remove", None), loss=sd.PureDP(1)
+        )
+        return planned.released(Rows(engine), rng)
+
+    return call
+
+
+def _ours(values: Any) -> Callable[[float], float]:
+    """Return our quantile; the mechanism alone, on counts made once, as the table stays in memory for the peers too."""
+    import sordino as sd
+    from sordino.loss import exact
+    from sordino.mechanisms.partition import Partition
+    from sordino.mechanisms.quantile import QuantileSelection
+    from sordino.neighbors import Neighbors
+
+    steps, rows = np.unique(np.floor(values * 128 + 0.5).astype(np.int64), return_counts=True)
+    known = Partition.of(steps, steps, rows)
+
+    class Known:
+        def known(self, group: int) -> Partition:
+            del group
+            return known
+
+        def refine(self, wanted: object) -> None:
+            raise AssertionError(wanted)
+
+    rng = sd.Rng.secure()
+
+    def asked(level: float) -> float:
+        made = QuantileSelection(
+            (exact(level, name="level"),), exact(1, name="epsilon"), Neighbors("add_remove", None), 1
+        )
+        return made.release(Known(), low=0, high=HIGHEST * 128, rng=rng)[0][0] / 128
+
+    return asked
+
+
+def _diffprivlib(values: Any) -> Callable[[float], float]:
+    tools: Any = importlib.import_module("diffprivlib.tools")
+    return lambda level: float(tools.quantile(values, level, epsilon=1.0, bounds=(0, HIGHEST)))
+
+
+def _pydp(values: Any) -> Callable[[float], float]:
+    laws: Any = importlib.import_module("pydp.algorithms.laplacian")
+    given = values.tolist()
+
+    def asked(level: float) -> float:
+        made = laws.Percentile(
+            epsilon=1.0, percentile=level, lower_bound=0.0, upper_bound=float(HIGHEST), dtype="float"
+        )
+        return float(made.quick_result(given))
+
+    return asked
+
+
+def _incomes(count: int) -> Any:
+    return np.random.default_rng(1).lognormal(10, 1, count)
+
+
+def _pairs(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    a, b = [], []
+    ours(), theirs()
+    for _ in range(repeats):
+        for call, kept in ((ours, a), (theirs, b)):
+            start = time.perf_counter()
+            call()
+            kept.append(1000 * (time.perf_counter() - start))
+    return round(statistics.median(a), 2), round(statistics.median(b), 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = run(options.rows)
+    print(json.dumps(found, indent=None if options.json else 2))
+
+
+if __name__ == "__main__":
+    main()

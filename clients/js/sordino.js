@@ -1,0 +1,141 @@
+// Sordino's browser client: checks a signed task, randomises an answer on the device, keeps a ledger of what it revealed.
+// It needs crypto.subtle: https, or localhost. Probabilities are thresholds T: heads if a 32-bit word is below T.
+const Int = BigInt, Bytes = Uint8Array, F = 2 ** 32, utf8 = s => new TextEncoder().encode(s);
+const hex = b => Array.from(b, x => x.toString(16).padStart(2, '0')).join('');
+const un64 = s => Bytes.from(atob(s), c => c.charCodeAt(0));
+const subtle = crypto.subtle, imported = (raw, kind, use) => subtle.importKey('raw', raw, kind, false, [use]);
+const need = (ok, why) => { if (!ok) throw new Error(why); };
+
+// Epsilons are exact: a decimal or "a/b" as two BigInts.
+function fraction(text) {
+  const [, n, d, e = 0, q = 1] = /^(\d+)\.?(\d*)(?:e-(\d\d?))?(?:\/(\d+))?$/.exec(text) ?? [];
+  need(n && +q && text.length < 99, 'bad epsilon');
+  return [Int(n + d), Int(q) * 10n ** Int(+e + d.length)];
+}
+const above = ([a, b], [c, d]) => a * d > c * b;
+const plus = ([a, b], [c, d]) => [a * d + c * b, b * d];
+
+// ln(n/m) > a/b, for sure or nearly: exp's series, each term rounded down at 256 bits.
+export function reveals([n, m], [a, b]) {
+  let sum = 0n, term = 1n << 256n;
+  for (let i = 1n; term; i++) { sum += term; term = term * a / (b * i); }
+  return n << 256n > m * sum;
+}
+
+// p, q over a common denominator; then both rounds as one; then the largest ratio of a report's probabilities.
+const law = (m, k) => m.kind == 'grr'
+  ? [Int(m.p) * Int(k - 1), Int(F - m.p), Int(F) * Int(k - 1)] : [Int(m.p), Int(m.q), Int(F)];
+const twice = ([p, q, d], [r, s, e]) => [p * r + (d - p) * s, q * r + (d - q) * s, d * e];
+const ratio = (kind, [p, q, d]) => kind == 'grr' ? [p, q] : [p * (d - q), (d - p) * q];
+
+function checked(m, k) {
+  const coin = t => Number.isInteger(t) && t > 0 && t < F;
+  need((m.kind == 'grr' || m.kind == 'unary' && coin(m.q)) && m.k === k && m.bits === 32 && coin(m.p), 'unknown protocol');
+  const l = law(m, k);
+  need(l[0] > l[1], 'p must be above q');
+  return l;
+}
+
+// Read a signed manifest; key: the base64 public key it must be signed with. Throws where anything does not hold.
+export async function readTask(envelope, key, { now = new Date(), origin = globalThis.location?.origin } = {}) {
+  const bytes = utf8(envelope.manifest);
+  need(envelope.key === key, 'signed by another key');
+  const signer = await imported(un64(key), 'Ed25519', 'verify');
+  need(await subtle.verify('Ed25519', signer, un64(envelope.signature), bytes), 'bad signature');
+  const m = JSON.parse(envelope.manifest), k = m.labels.length, once = m.mechanism, ever = m.permanent;
+  need(m.schema === 1 && k > 1, 'unknown schema');
+  need(new Date(m.expires) > now, 'the task has expired');
+  need(!origin || m.origin === origin, 'a task of another site');
+  const honest = (l, epsilon) => need(!reveals(ratio(once.kind, l), fraction(epsilon)), 'epsilon is understated');
+  let l = checked(once, k);
+  if (ever) {
+    need(ever.kind == once.kind, 'the rounds differ');
+    const first = checked(ever, k);
+    honest(first, m.lifetime_epsilon);
+    l = twice(first, l);
+  }
+  honest(l, m.epsilon);
+  const hash = new Bytes(await subtle.digest('SHA-256', bytes));
+  return { ...m, k, key, hash, id: hex(hash) };
+}
+
+const bits = (k, heads) => {
+  const out = new Bytes(k + 7 >> 3);
+  for (let j = 0; j < k; j++) if (heads(j)) out[j >> 3] |= 1 << (j & 7);
+  return out;
+};
+
+// One report of label number v (null: missing, unary only), from a source of 32-bit words.
+export function perturb(m, k, v, next) {
+  need(v === null ? m.kind == 'unary' : Number.isInteger(v) && v >= 0 && v < k, 'no such label');
+  if (m.kind == 'unary') return bits(k, j => next() < (j === v ? m.p : m.q));
+  if (next() >= m.p) {
+    let w;
+    do w = next(); while (w >= F - F % (k - 1));
+    w %= k - 1;
+    v = w < v ? w : w + 1;
+  }
+  return Bytes.from({ length: k <= 256 ? 1 : k <= 65536 ? 2 : 4 }, (_, i) => v >>> 8 * i);
+}
+
+// A report randomised once more: the second round.
+export function again(m, k, report, next) {
+  if (m.kind == 'grr') return perturb(m, k, report.reduceRight((n, b) => n * 256 + b, 0), next);
+  return bits(k, j => next() < (report[j >> 3] >> (j & 7) & 1 ? m.p : m.q));
+}
+
+// Words for a permanent answer: AES-256-CTR keyed by HMAC-SHA256 of the task under the device's secret.
+export async function keyedWords(secret, task) {
+  const named = utf8('sordino permanent 1' + JSON.stringify([task.key, task.task, task.epoch, task.id]));
+  const zeros = n => new Bytes(n);
+  const mac = await subtle.sign('HMAC', await imported(secret, { name: 'HMAC', hash: 'SHA-256' }, 'sign'), named);
+  const stream = { name: 'AES-CTR', counter: zeros(16), length: 128 };
+  const words = new DataView(await subtle.encrypt(stream, await imported(mac, 'AES-CTR', 'encrypt'), zeros(4 * task.k + 1024)));
+  let at = -4;
+  return () => words.getUint32(at += 4, true);
+}
+const random = n => crypto.getRandomValues(new Bytes(n)), fresh = () => new Uint32Array(random(4).buffer)[0];
+
+// A person's device: secret, permanent answers and charges, in the browser's storage, and gone when that is cleared.
+export class Device {
+  constructor(cap, storage = localStorage) { this.cap = fraction(cap + ''); this.storage = storage; }
+  state() { return JSON.parse(this.storage.getItem('sordino')) ?? { secret: [...random(32)], charges: [], unsent: {} }; }
+  save(state) { this.storage.setItem('sordino', JSON.stringify(state)); }
+  spent(charges = this.state().charges) { return charges.reduce((sum, c) => plus(sum, fraction(c[4])), [0n, 1n]); }
+
+  // The body to post; v: the label's number. Charged first. What was not acknowledged comes again, as it was.
+  report(task, v) {
+    const make = () => this.made(task, v);
+    return globalThis.navigator?.locks?.request('sordino', make) ?? make();
+  }
+  async made(task, v) {
+    const { k, key, epoch, id, permanent } = task, state = this.state();
+    if (state.unsent[id]) return Bytes.from(state.unsent[id]);
+    const mine = state.charges.filter(c => c[0] == key && c[1] == task.task && c[2] == epoch);
+    need(mine.every(c => c[3] == id), 'the task changed');
+    let kept = permanent && mine[0]?.[5];
+    if (!kept) {
+      const cost = permanent ? task.lifetime_epsilon : task.epsilon;
+      const over = (charges, cap) => above(plus(this.spent(charges), fraction(cost)), cap);
+      need(!over(mine, fraction(task.lifetime_epsilon)), 'this task may ask no more');
+      need(!over(state.charges, this.cap), 'above your cap; nothing sent');
+      if (permanent) kept = [...perturb(permanent, k, v, await keyedWords(Bytes.from(state.secret), task))];
+      state.charges.push([key, task.task, epoch, id, cost, kept]);
+    }
+    const report = (permanent ? again : perturb)(task.mechanism, k, permanent ? kept : v, fresh);
+    const body = Bytes.of(...task.hash, ...random(16), ...report);
+    state.unsent[id] = [...body];
+    this.save(state);
+    return body;
+  }
+
+  // Post a body; 409 says that it came before, which is as good.
+  async submit(task, body, token) {
+    const headers = token ? { authorization: 'Bearer ' + token } : {}, url = `${task.origin}/v1/tasks/${task.task}/reports`;
+    const got = await fetch(url, { method: 'POST', body, headers, credentials: 'omit' });
+    need(got.ok || got.status == 409, 'not accepted: ' + await got.text());
+    const state = this.state();
+    delete state.unsent[task.id];
+    this.save(state);
+  }
+}

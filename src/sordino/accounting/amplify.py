@@ -1,0 +1,184 @@
+"""Amplification by Poisson sampling: what something costs when it sees each unit only with probability `rate`.
+
+It flips no coins. All of it holds under add_remove only: each unit's coin is its own, secret, and never shown.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sordino.accounting.kinds import event_kind
+from sordino.errors import DeclarationError
+from sordino.loss import Event, Grid, Number, PrivacyLoss, exact, shown
+
+if TYPE_CHECKING:
+    from sordino.loss import Losses
+
+__all__ = ["Sampled", "poisson_sampled"]
+
+_FINE = 512  # grid steps to an epsilon, where a Renyi divergence is read off the losses
+_HIGHEST = 2000  # order of the binomial sums
+
+
+def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
+    """Return the event of running `event` on a secret Poisson sample: every unit in it by a coin of probability rate.
+
+    At rate 1 it is the event itself. Raises DeclarationError where relation is not "add_remove" (under replace, or for
+    a sample of fixed size, other theorems hold) or rate does not lie in (0, 1].
+
+    >>> from sordino.accounting.events import LaplaceEvent
+    >>> float(poisson_sampled(LaplaceEvent(1), rate=0.1, relation="add_remove").pure())
+    0.158613606155
+    """
+    if relation != "add_remove":
+        raise DeclarationError(
+            f"sampling makes questions cheaper under neighbors add_remove only, not {relation!r}; ask without sampling"
+        )
+    made = Sampled(event, rate)
+    return event if made.rate == 1 else made
+
+
+@event_kind("sampled")
+@dataclass(frozen=True, slots=True, init=False)
+class Sampled:
+    """State that `event` was run on a Poisson sample at `rate`; for add_remove only: see `poisson_sampled`.
+
+    With q the rate:
+
+    - pure: ln(1 + q (e^epsilon - 1)) (Li, Qardaji, Su 2012; Balle, Barthe, Gaboardi 2018, Theorem 8);
+    - (epsilon, delta): the same epsilon, and q delta (the same theorem);
+    - rho and any divergence: never above the event's own, since divergences are quasi-convex in pairs;
+    - Renyi of pure events: read off the profile; of others at whole orders a, E = sum over k of C(a, k) (1 - q)^(a - k)
+      q^k exp((k - 1) D_k), ln(E) / (a - 1): exact for the unit removed, and as a bound for it added where the losses of
+      both directions are alike (Mironov, Talwar, Zhang 2019, Theorem 5), as with Gaussian noise on whole numbers. For
+      other events terms from k = 3 on count three times (Zhu, Wang 2019, Theorem 5: any mechanism). Between whole orders
+      (a - 1) D_a is convex, so straight lines bound it;
+    - profile: both directions of the mixture (Zhu, Dong, Wang 2022, Theorem 11).
+
+    Raises DeclarationError unless 0 < rate <= 1.
+    """
+
+    event: Event
+    rate: Fraction
+
+    def __init__(self, event: Event, rate: Number) -> None:
+        share = exact(rate, name="rate")
+        if not 0 < share <= 1:
+            raise DeclarationError(
+                f"rate, the chance that a unit is in the sample, must lie in (0, 1], not {shown(share)}"
+            )
+        if not isinstance(event, Event):
+            raise DeclarationError("event must be an event: LaplaceEvent, GaussianEvent, Composed or the like")
+        object.__setattr__(self, "event", event)
+        object.__setattr__(self, "rate", share)
+
+    def pure(self) -> Fraction | None:
+        """Return ln(1 + rate (e^epsilon - 1)), rounded up at twelve digits."""
+        whole = self.event.pure()
+        return None if whole is None else _amplified(whole, self.rate)
+
+    def approx(self) -> tuple[Fraction, Fraction] | None:
+        """Return (ln(1 + rate (e^epsilon - 1)), rate delta)."""
+        pair = self.event.approx()
+        return None if pair is None else (_amplified(pair[0], self.rate), self.rate * pair[1])
+
+    def rho(self) -> Fraction | None:
+        """Return the event's own rho, or pure epsilon^2 / 2 where that is less."""
+        pure, rho = self.pure(), self.event.rho()
+        known = [rho] if rho is not None else []
+        return min([*known, pure**2 / 2], default=None) if pure is not None else rho
+
+    def renyi(self, order: float) -> float | None:
+        """Return the least bound known on the divergence at `order` > 1, rounded up."""
+        bounds = [bound for bound in (self.event.renyi(order),) if bound is not None]
+        pure = self.pure()
+        if pure is not None:
+            bounds += [_up(pure), self._read_off(order, _up(pure))]
+        elif 1 < order <= _HIGHEST and bounds:
+            low, high = math.floor(order), math.ceil(order)
+            ends = [0.0 if a == 1 else self._binomial(a) for a in (low, high)]
+            bounds.append((ends[0] + (order - low) * (ends[1] - ends[0])) / (order - 1) * (1 + 1e-14))
+        return min(bounds, default=None)
+
+    def profile(self, grid: Grid) -> PrivacyLoss:
+        """Return the losses of the mixture in both directions; the event's own losses may come of its rho or pair."""
+        from sordino.accounting.discretised import thinned
+
+        rho = self.event.rho()
+        scale = math.sqrt(2 * float(rho)) if rho is not None else 0.0
+        base = Grid(max(grid.step, scale / 1000), grid.tail)
+        losses = _losses(self.event, base)
+        return losses if self.rate == 1 else thinned(losses, base, _up(self.rate), grid)
+
+    def _read_off(self, order: float, most: float) -> float:
+        """Return the divergence of the losses on a fine grid, the worse of both directions."""
+        if most == 0 or math.isinf(order):
+            return most
+        grid = Grid(most / _FINE, 1e-300)
+        loss = self.profile(grid)
+        return max(_divergence(one, grid.step, order) for one in (loss.removed, loss.added))
+
+    def _binomial(self, order: int) -> float:
+        """Return (order - 1) times the bound on the divergence at a whole order of 2 or more."""
+        scale = math.sqrt(2 * float(self.event.rho() or 1))
+        base = Grid(scale / 100, 1e-30)
+        loss = self.event.profile(base)
+        alike = loss is not None and loss.added is loss.removed
+        rate = _up(self.rate)
+        terms = [(order - 1) * math.log1p(-rate) + math.log1p((order - 1) * rate)]  # k = 0 and k = 1
+        for k in range(2, order + 1):
+            told = self.event.renyi(float(k)) or 0.0
+            if alike and loss is not None:  # the theorem is on the pair of these losses
+                told = max(told, _divergence(loss.removed, base.step, float(k)))
+            ways = math.lgamma(order + 1) - math.lgamma(k + 1) - math.lgamma(order - k + 1)
+            term = ways + (order - k) * math.log1p(-rate) + k * math.log(rate) + (k - 1) * told
+            terms.append(term + (math.log(3) if k > 2 and not alike else 0.0))
+        top = max(terms)
+        total = top + math.log(math.fsum(math.exp(term - top) for term in terms))
+        return max(0.0, total + 1e-12 * (1 + abs(top)) * math.log(order + 1))
+
+
+def _losses(event: Event, grid: Grid) -> PrivacyLoss:
+    """Return losses that dominate the event: its own, else those that its rho or its (epsilon, delta) imply."""
+    from sordino.accounting.discretised import approximate, concentrated
+
+    found = event.profile(grid)
+    if found is not None:
+        return found
+    rho, pair = event.rho(), event.approx()
+    if rho is not None:
+        return concentrated(_up(rho), grid)
+    if pair is None:
+        raise DeclarationError("nothing is known of the event that is sampled; give one with epsilon, rho or losses")
+    return approximate(_up(pair[0]), _up(pair[1]), grid)
+
+
+def _divergence(losses: Losses, step: float, order: float) -> float:
+    """Return the Renyi divergence of finite losses."""
+    import numpy as np
+
+    exponent = (order - 1) * losses.at * step + np.log(losses.mass)
+    top = float(exponent.max())
+    return float((top + math.log(float(np.exp(exponent - top).sum()))) / (order - 1)) * (1 + 1e-13)
+
+
+def _amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
+    """Return ln(1 + rate (e^epsilon - 1)), rounded up at twelve digits, at most epsilon."""
+    most, share = _up(epsilon), _up(rate)
+    if most == 0:
+        return Fraction(0)
+    value = math.log1p(share * math.expm1(most)) if most < 30 else most + math.log(share + math.exp(-most))
+    digits = Fraction(10) ** (math.floor(math.log10(value)) - 11)
+    return min(epsilon, math.ceil(Fraction(value * (1 + 1e-14)) / digits) * digits)
+
+
+def _up(value: Fraction) -> float:
+    """Return the least float at or above `value`."""
+    try:
+        near = value.numerator / value.denominator
+    except OverflowError:
+        return math.inf
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

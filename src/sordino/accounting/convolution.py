@@ -1,0 +1,293 @@
+"""Sums of independent privacy losses by a tilted Fourier transform, with every error bounded and added to delta.
+
+It knows no event: it is given losses on one grid and how often each occurs. Nothing it returns is below the truth.
+
+Theorem. Let K(t) = sum of log E[exp(t L_i)] over finite losses, and f the law of the sum under the tilted masses
+exp(t L_i - K_i(t)) p_i. Then E[(1 - exp(e - L))+] = exp(K(t) - t e) sum_l f(l) exp(-t (l - e)) (1 - exp(e - l)) over
+l > e, whatever t > 0. Near the t where K'(t) = e the tilted law lies about e, so an absolute error of f is a relative
+error of delta. A circular transform of N steps adds to f(l) what lies N steps off: what lies below is harmless, since it
+is added where it counts more, and what lies above the window is at most exp(K(u) - u top) for any u >= 0 (Chernoff).
+The transform's own rounding is bounded coefficient by coefficient.
+
+Infinite losses: 1 - the product of the (1 - infinite), all of it delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sordino.loss import Losses
+
+__all__ = ["Convolved", "Summands", "convolved", "gathered", "tilt_for_delta", "tilt_for_epsilon"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_ROUNDING = 8 * 2.3e-16  # of one transform coefficient, per doubling of its length, relative to the sum of masses
+_NEGLIGIBLE = 1e-19  # coefficients below it are dropped; they are counted in the error
+_LARGEST = 1 << 22  # steps of a transform
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Hold losses of like width as rows of a dense table: row i has masses at `start` + column, `times[i]` times."""
+
+    start: int
+    table: Array
+    times: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Summands:
+    """Hold everything that is summed: tables of finite losses in steps of the grid, and the mass that is infinite."""
+
+    step: float
+    groups: tuple[Rows, ...]
+    infinite: float
+    count: int
+
+    @property
+    def most(self) -> float:
+        """The largest finite loss of the sum."""
+        return self._extreme(highest=True)
+
+    @property
+    def least(self) -> float:
+        """The least loss of the sum."""
+        return self._extreme(highest=False)
+
+    @property
+    def reach(self) -> float:
+        """The largest size of one finite loss."""
+        return max(max(abs(r.start), abs(r.start + r.table.shape[1])) for r in self.groups) * self.step
+
+    def _extreme(self, *, highest: bool) -> float:
+        total = 0
+        for rows in self.groups:
+            some = rows.table > 0
+            ends = some.shape[1] - 1 - some[:, ::-1].argmax(axis=1) if highest else some.argmax(axis=1)
+            total += int(((ends + rows.start) * rows.times).sum())
+        return total * self.step
+
+
+@dataclass(frozen=True, slots=True)
+class Convolved:
+    """Hold the tilted law of a sum in a window, and a bound on the error of each of its masses."""
+
+    tilt: float
+    log_scale: float
+    first: int
+    step: float
+    masses: Array
+    error: float
+    top: float
+    log_beyond: float
+    infinite: float
+    slack: float
+
+    def delta(self, epsilon: float) -> float:
+        """Return delta at `epsilon`, rounded up: 1 where epsilon lies below the window."""
+        start = max(0, math.floor(epsilon / self.step) - self.first)
+        if epsilon < self.first * self.step:
+            return 1.0
+        gap = (self.first + np.arange(start, self.masses.size)) * self.step - epsilon
+        gap = gap[gap > 0] + 4.6e-16 * abs(self.top)
+        weights = -np.expm1(-gap) * np.exp(-self.tilt * gap)
+        told = float((self.masses[self.masses.size - gap.size :] + self.error) @ weights) if gap.size else 0.0
+        beyond = math.exp(min(0.0, self.log_beyond))
+        scale = self.log_scale - self.tilt * epsilon
+        inside = math.exp(min(700.0, math.log(told) + scale)) if told > 0 else 0.0
+        return min(1.0, (inside + beyond + self.infinite) * (1 + self.slack))
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least epsilon >= 0 of the window at which `delta` holds, rounded up; infinity where none does."""
+        low, high = max(0.0, self.first * self.step), self.top
+        if self.delta(low) <= delta:
+            return low
+        if self.delta(high) > delta:
+            return math.inf
+        guess = (
+            self.first + 0.45 * self.masses.size
+        ) * self.step  # near the tilted mean, where delta falls by the tilt
+        for turn in range(200):
+            if high - low <= 1e-10 * high:
+                break
+            guess = guess if low < guess < high and turn % 3 != 2 else (low + high) / 2
+            told = self.delta(guess)
+            low, high = (low, guess) if told <= delta else (guess, high)
+            move = (math.log(told) - math.log(delta)) / self.tilt if told > 0 else -high
+            guess += move + math.copysign(4e-11 * high, move)  # a little past the root, to close in from both sides
+        return high
+
+
+def gathered(losses: Sequence[tuple[Losses, int]], step: float) -> Summands:
+    """Return losses with how often each occurs as tables, those of like width together."""
+    by_width: dict[int, list[tuple[Losses, int]]] = {}
+    for one, times in losses:
+        reach = max(abs(int(one.at[0])), abs(int(one.at[-1])), 1)
+        by_width.setdefault(reach.bit_length(), []).append((one, times))
+    groups = []
+    for several in by_width.values():
+        start = min(int(one.at[0]) for one, _ in several)
+        width = max(int(one.at[-1]) for one, _ in several) - start + 1
+        table = np.zeros((len(several), width))
+        rows = np.repeat(np.arange(len(several)), [one.at.size for one, _ in several])
+        table[rows, np.concatenate([one.at for one, _ in several]) - start] = np.concatenate(
+            [one.mass for one, _ in several]
+        )
+        groups.append(Rows(start, table, np.array([times for _, times in several])))
+    with np.errstate(divide="ignore"):
+        kept = math.fsum(times * math.log1p(-min(one.infinite, 1.0 - 1e-16)) for one, times in losses)
+    infinite = -math.expm1(kept) * (1 + 1e-14) if kept else 0.0
+    return Summands(step, tuple(groups), infinite, sum(times for _, times in losses))
+
+
+def _moments(sums: Summands, tilt: float) -> tuple[float, float, float]:
+    """Return K, K' and K'' at a tilt."""
+    total = np.zeros(3)
+    for rows in sums.groups:
+        places = (rows.start + np.arange(rows.table.shape[1])) * sums.step
+        exponent = tilt * places
+        shift = exponent.max()
+        weights = np.exp(exponent - shift)
+        raw = rows.table @ np.stack([weights, weights * places, weights * places**2], axis=1)
+        mean = raw[:, 1] / raw[:, 0]
+        spread = np.maximum(raw[:, 2] / raw[:, 0] - mean**2, 0.0)
+        total += rows.times @ np.stack([np.log(raw[:, 0]) + shift, mean, spread], axis=1)
+    return float(total[0]), float(total[1]), float(total[2])
+
+
+def tilt_for_delta(sums: Summands, delta: float) -> float:
+    """Return a tilt near the best for delta: where t K'(t) - K(t) = log(1/delta), which rises with t. Any is valid."""
+    return _solved(sums, -math.log(delta), by_delta=True)
+
+
+def tilt_for_epsilon(sums: Summands, epsilon: float) -> float:
+    """Return a tilt near the best for epsilon: where K'(t) = epsilon. Any is valid."""
+    return _solved(sums, epsilon, by_delta=False)
+
+
+def _solved(sums: Summands, goal: float, *, by_delta: bool) -> float:
+    _, mean, variance = _moments(sums, 0.0)
+    spread = math.sqrt(variance) + 1e-3 * abs(mean) + sums.step
+    low, high = 0.0, min(40.0 / spread, 300.0 / sums.reach)  # beyond, masses of the narrower rows would vanish
+    tilt = min(high, math.sqrt(2 * goal) / spread if by_delta else max(0.0, goal - mean) / spread**2)
+    for _ in range(30):
+        log_scale, mean, variance = _moments(sums, tilt)
+        off = (tilt * mean - log_scale if by_delta else mean) - goal
+        low, high = (low, tilt) if off > 0 else (tilt, high)
+        slope = tilt * variance if by_delta else variance
+        move = tilt - off / slope if slope > 0 else math.inf
+        if not low < move < high:
+            move = (low + high) / 2
+        if abs(move - tilt) <= 1e-3 * tilt + 1e-9:
+            break
+        tilt = move
+    return max(tilt, 1e-9 / spread)
+
+
+def convolved(sums: Summands, tilt: float, *, log_goal: float) -> Convolved:
+    """Return the law of the sum at a tilt, on a window wide enough that what lies beyond is far below exp(log_goal)."""
+    log_scale, mean, variance = _moments(sums, tilt)
+    width = math.sqrt(variance) + sums.step
+    least, most = sums.least, sums.most
+    reach = 18.0
+    while True:
+        length = 1 << max(10, math.ceil(math.log2(reach * width / sums.step)))
+        whole = (most - least) / sums.step + 2 <= length
+        first = (
+            math.floor(least / sums.step) - 1 if whole else math.floor((mean - 0.45 * length * sums.step) / sums.step)
+        )
+        top = (first + length) * sums.step
+        beyond = -math.inf if top > most else _log_tail(sums, top, tilt, width)
+        if beyond < log_goal - 14 or length >= _LARGEST:
+            break
+        reach *= 2
+    masses, error = _transformed(sums, tilt, length)
+    masses = np.maximum(np.roll(masses, -(first % length)), 0.0)
+    broad = max(rows.table.shape[1] for rows in sums.groups)
+    slack = 1e-13 * (1 + abs(log_scale) + tilt * max(abs(top), abs(first * sums.step)))
+    slack += 2.3e-16 * sums.count * (4 + 2 * tilt * sums.reach + broad)
+    return Convolved(tilt, log_scale, first, sums.step, masses, error, top, beyond, sums.infinite, slack)
+
+
+def _log_tail(sums: Summands, top: float, tilt: float, width: float) -> float:
+    """Return an upper bound on the log of the chance of finite sums of `top` or more, by Chernoff at a few tilts."""
+    bounds = [0.0]
+    for extra in (0.0, 2.0, 4.0, 8.0, 16.0):
+        at = tilt + extra / width
+        bounds.append(_moments(sums, at)[0] - at * top)
+    return min(bounds) + 1e-9
+
+
+def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float]:
+    """Return the circular law of the tilted sum, and a bound on the error of each of its masses."""
+    half = length // 2 + 1
+    bits = _ROUNDING * math.log2(length)
+    alive = np.arange(half)
+    product = np.ones(half, dtype=np.complex128)
+    upper = np.ones(half)
+    for rows in sorted(sums.groups, key=lambda rows: -rows.table.shape[1]):
+        table = _tilted(rows, tilt * sums.step)
+        done, most = 0, 64
+        while done < len(table):
+            batch = min(len(table) - done, most)
+            if alive.size * table.shape[1] * (20 + batch) < 20 * length * batch:  # else one by one is cheaper
+                most = min(4 * most, 4096)
+                found = _some(table[done : done + batch], rows.start, alive, length)
+            else:
+                batch = 1
+                found = _all(table[done], rows.start, length)[alive][None, :]
+            times = rows.times[done : done + batch]
+            product, upper = _multiplied(product, upper, found, times, bits)
+            kept = upper > _NEGLIGIBLE
+            kept[0] = True
+            alive, product, upper = alive[kept], product[kept], upper[kept]
+            done += batch
+    known = np.abs(product)
+    wrong = (upper - known) + upper * (16 * 2.3e-16 * sums.count + bits)
+    error = (2 * float(np.maximum(wrong, 0.0).sum()) + 2 * (half - alive.size) * _NEGLIGIBLE) / length
+    full = np.zeros(half, dtype=np.complex128)
+    full[alive] = product
+    return np.fft.irfft(full, length), error
+
+
+def _tilted(rows: Rows, rate: float) -> Array:
+    """Return the rows' tilted masses, each summing to 1."""
+    exponent = rate * (rows.start + np.arange(rows.table.shape[1]))
+    table = rows.table * np.exp(exponent - exponent.max())
+    result: Array = table / table.sum(axis=1, keepdims=True)
+    return result
+
+
+def _multiplied(product: Array, upper: Array, found: Array, times: Array, bits: float) -> tuple[Array, Array]:
+    """Return the products with each row's coefficients to the power `times`, and upper bounds on their true sizes."""
+    if len(found) == 1:
+        power = int(times[0])
+        return product * found[0] ** power, upper * np.minimum(np.abs(found[0]) + bits, 1.0 + bits) ** power
+    powers = times[:, None]
+    raised = found if (times == 1).all() else found**powers
+    sizes = np.minimum(np.abs(found) + bits, 1.0 + bits) ** powers
+    return product * np.prod(raised, axis=0), upper * np.prod(sizes, axis=0)
+
+
+def _all(masses: Array, start: int, length: int) -> Array:
+    """Return the transform of masses at `start` and on, wrapped around `length`."""
+    if masses.size > length:
+        masses = np.pad(masses, (0, -masses.size % length)).reshape(-1, length).sum(axis=0)
+    turns = (np.arange(length // 2 + 1, dtype=np.int64) * (start % length)) % length
+    result: Array = np.fft.rfft(masses, length) * np.exp(-2j * np.pi / length * turns)
+    return result
+
+
+def _some(table: Array, start: int, frequencies: Array, length: int) -> Array:
+    """Return the same at some frequencies only, for several rows."""
+    places = (start + np.arange(table.shape[1], dtype=np.int64)) % length
+    turns = (places[:, None] * frequencies[None, :].astype(np.int64)) % length
+    angle = (2 * np.pi / length) * turns
+    result: Array = table @ np.cos(angle) - 1j * (table @ np.sin(angle))
+    return result

@@ -1,0 +1,166 @@
+"""Privacy loss distributions of a finished list of events: its epsilon at a delta, and its delta at an epsilon.
+
+It knows events by their profiles only. The list must be fixed beforehand: nothing here is a filter that decides whether
+one more question may be asked. Whatever it returns is at or above the true value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.accounting.convolution import Summands, convolved, gathered, tilt_for_delta, tilt_for_epsilon
+from sordino.accounting.discretised import approximate, concentrated
+from sordino.accounting.events import parts
+from sordino.errors import DeclarationError
+from sordino.loss import Event, Grid, Number, PrivacyLoss, exact, shown
+
+__all__ = ["pld_delta", "pld_epsilon"]
+
+_ACCURACY = 1e-4  # of the whole, that the grid may add
+_COARSEST = 2.5e-4  # of the whole: a step, so that a few events too are told finely
+_MOST_STEPS = 2e6  # that the whole may have
+
+
+def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
+    """Return the least epsilon at `delta` of all events together, by their privacy loss distributions, rounded up.
+
+    Sommer, Meiser, Mohammadi 2019; Koskela, Jalko, Honkela 2020. Events without losses of their own are summed by rho
+    first, or taken at their (epsilon, delta). Infinity where delta cannot be reached. Raises DeclarationError unless
+    0 < delta < 1, and where an event has no bound at all.
+
+    >>> from sordino.accounting.events import LaplaceEvent
+    >>> round(pld_epsilon([LaplaceEvent(1)] * 2, 1e-6), 4)
+    2.0
+    """
+    target = exact(delta, name="delta")
+    if not 0 < target < 1:
+        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {shown(target)}; try 1e-6")
+    goal = math.nextafter(target.numerator / target.denominator, 0.0)
+    worst = 0.0
+    for sums in _totals(events, goal):
+        left = goal - sums.infinite
+        if left <= 0:
+            return math.inf
+        found = convolved(sums, tilt_for_delta(sums, left), log_goal=math.log(left))
+        worst = max(worst, min(found.epsilon(goal), _all_of(sums)))
+    return worst
+
+
+def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
+    """Return the least delta at `epsilon` of all events together, by their privacy loss distributions, rounded up.
+
+    Raises DeclarationError where epsilon is negative, and where an event has no bound at all.
+
+    >>> from sordino.accounting.events import LaplaceEvent
+    >>> round(pld_delta([LaplaceEvent(1)], 0), 6)  # tanh(1/2)
+    0.462117
+    """
+    bound = exact(epsilon, name="epsilon")
+    if bound < 0:
+        raise DeclarationError(f"epsilon must not be negative, not {shown(bound)}")
+    told = math.nextafter(bound.numerator / bound.denominator, 0.0)
+    worst = 0.0
+    for sums in _totals(events, 1e-12):
+        if told >= sums.most:
+            worst = max(worst, sums.infinite)
+            continue
+        found = convolved(sums, tilt_for_epsilon(sums, told), log_goal=-60.0)
+        worst = max(worst, found.delta(told))
+    return worst
+
+
+def _all_of(sums: Summands) -> float:
+    """Return the largest finite loss: beyond it delta is what is infinite."""
+    return max(0.0, sums.most) * (1 + 1e-14)
+
+
+def _totals(events: Sequence[Event], delta: float) -> list[Summands]:
+    """Return what is summed in each direction that differs, on a grid fine enough for it."""
+    counts = Counter(part for event in events for part in parts(event))
+    if not counts:
+        return []
+    several = sum(counts.values())
+    tail = max(delta * 1e-9 / several, 1e-300)
+    largest = max((_up(pure) for event in counts if (pure := event.pure()) is not None), default=0.0)
+    step = _fitted(_first_step(counts), largest)
+    for _ in range(8):
+        losses = _profiles(counts, Grid(step, tail))
+        wanted = _fitted(_step_for(losses, step, several, delta), largest)
+        if wanted > 0.6 * step:
+            break
+        step = wanted
+    removed = gathered([(loss.removed, times) for loss, times in losses], step)
+    if all(loss.added is loss.removed for loss, _ in losses):
+        return [removed]
+    return [removed, gathered([(loss.added, times) for loss, times in losses], step)]
+
+
+def _profiles(counts: Counter[Event], grid: Grid) -> list[tuple[PrivacyLoss, int]]:
+    found: list[tuple[PrivacyLoss, int]] = []
+    rho = Fraction(0)
+    for event, times in counts.items():
+        loss = event.profile(grid)
+        if loss is not None:
+            found.append((loss, times))
+            continue
+        concentration, pair = event.rho(), event.approx()
+        if concentration is not None:
+            rho += times * concentration
+        elif pair is not None:
+            found.append((approximate(_up(pair[0]), _up(pair[1]), grid), times))
+        else:
+            raise DeclarationError("an event has neither losses, rho nor (epsilon, delta): nothing bounds the list")
+    return [*found, (concentrated(_up(rho), grid), 1)] if rho else found
+
+
+def _first_step(counts: Counter[Event]) -> float:
+    """Return a step from the parameters alone, coarse where they say little."""
+    variance = mean = 0.0
+    for event, times in counts.items():
+        rho = event.rho()
+        if rho is None:
+            pair = event.approx()
+            rho = pair[0] ** 2 / 2 if pair is not None else Fraction(1)
+        mean, variance = mean + times * float(rho), variance + 2 * times * float(rho)
+    return _step(mean, variance, sum(counts.values())) or 1.0
+
+
+def _step_for(losses: Sequence[tuple[PrivacyLoss, int]], step: float, several: int, delta: float) -> float:
+    """Return the step that the losses themselves ask for; rare large ones count where one alone passes delta."""
+    mean = variance = far = 0.0
+    for loss, times in losses:
+        for one in {id(loss.removed): loss.removed, id(loss.added): loss.added}.values():
+            at = one.at * step
+            first = float(one.mass @ at)
+            far = max(far, float(at[np.searchsorted(-one.mass[::-1].cumsum()[::-1], -delta) - 1]))
+            second = float(one.mass @ (at * at)) - first**2
+            mean, variance = mean + times * abs(first), variance + times * max(0.0, second)
+    return _step(mean, variance, several, far) or step
+
+
+def _step(mean: float, variance: float, several: int, far: float = 0.0) -> float:
+    """Return the step at which a grid adds about `_ACCURACY` to an epsilon of about mean + 3 deviations, or far / 2.
+
+    A step h adds up to h^2 / 6 to each mean and h^2 / 4 to each variance (twice that over the deviation to epsilon).
+    """
+    deviation = math.sqrt(variance)
+    epsilon = max(mean + 3 * deviation, far / 2)
+    whole = _ACCURACY * epsilon
+    square = min(6 * whole, max(1.6 * whole * deviation, 4 * (whole / 5) ** 2)) / several
+    return max(min(math.sqrt(square), _COARSEST * epsilon), epsilon / _MOST_STEPS)
+
+
+def _fitted(step: float, epsilon: float) -> float:
+    """Return a step a little smaller, of which epsilon is a whole multiple: the end of its losses then needs no rounding."""
+    return epsilon / math.ceil(epsilon / step) if epsilon > step else step
+
+
+def _up(value: Fraction) -> float:
+    """Return the least float at or above `value`."""
+    near = value.numerator / value.denominator
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

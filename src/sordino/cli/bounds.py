@@ -1,0 +1,87 @@
+"""`sordino bounds`: find clipping bounds of a column privately. It sees the Release, never the data."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sordino.cli.options import Confidence, Delta, Epsilon, ProjectPath, Quiet, Rho, TextFormat
+from sordino.cli.terminal import note, say
+
+__all__ = ["bounds"]
+
+
+class Search(enum.StrEnum):
+    """The ways to search."""
+
+    histogram = "histogram"
+    ladder = "ladder"
+    sparse_vector = "sparse_vector"
+    quantile = "quantile"
+
+
+def bounds(
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A declared column of numbers.", show_default=False)],
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="NAME", help="Needed where several are declared.", show_default=False),
+    ] = None,
+    method: Annotated[
+        Search, typer.Option("--method", help="How to search; `histogram` is the best on most data.")
+    ] = Search.histogram,
+    ladder: Annotated[
+        str | None,
+        typer.Option(
+            "--ladder",
+            metavar="B1,B2,...",
+            help="For --method ladder: ascending upper bounds, each a clipped sum of its own.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the clipped sums: .svg, .png or .html.", show_default=False),
+    ] = None,
+    confidence: Confidence = 0.95,
+    form: Annotated[TextFormat, typer.Option("--format", help="Text or JSON.")] = TextFormat.text,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find bounds of a column, privately: beyond them lie so few rows that noise hides them.
+
+    Nothing else is required: no bound is read from the data without paying for it. Charged once, before data is touched.
+    """
+    from sordino.cli.opening import table_at
+    from sordino.cli.question import checked_confidence
+    from sordino.cli.rendering import cost_lines
+    from sordino.cli.writing import draft
+    from sordino.report.charts import plot as plotted
+    from sordino.report.picture import check_picture, encoded
+
+    confidence = checked_confidence(confidence)
+    if plot is not None:
+        check_picture(plot)
+    cuts = None if ladder is None else [b.strip() for b in ladder.split(",")]
+    with ExitStack() as stack:
+        held = table_at(project, table)
+        target = None if plot is None else stack.enter_context(draft(plot))  # before the charge: it can be written
+        release = held.find_bounds(column, method=method.value, ladder=cuts, epsilon=epsilon, delta=delta, rho=rho)
+        if form is TextFormat.json:
+            sys.stdout.write(json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n")
+        else:
+            say(f"lower  {release.lower:,}")
+            say(f"upper  {release.upper:,}")
+        for line in cost_lines(release):
+            note(line, quiet=quiet and release.private, aside=form is TextFormat.json)
+        if target is not None and plot is not None:
+            target.write(encoded(plotted(release, confidence=confidence), plot.suffix))
+            note(f"wrote {plot}", quiet=quiet)

@@ -1,0 +1,1 @@
+"""Private search for clipping bounds, through a Queryable only. Sees no data."""

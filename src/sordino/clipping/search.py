@@ -1,0 +1,222 @@
+"""Search: clipping bounds for a number, found privately - by a ladder of sums, a histogram, sparse vector or a quantile.
+
+Every method is an algorithm over a Queryable: what it returns is post-processing of what it was told.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sordino.clipping.rungs import Clipped, clipped_sums, declared, linear, narrow, occupied, refined, spread, within
+from sordino.errors import QuestionRefused
+from sordino.estimate import Noisy
+from sordino.estimate_curve import Curve
+from sordino.loss import ZCDP, Loss, Number, PureDP, exact, shown
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.build import Column, label
+from sordino.queries.expr import Clip, Expr, Node, col, describe
+from sordino.queries.ladder import Beyond, Rungs, held_measure, octaves
+from sordino.queries.measure import Measure
+from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.queries.sums import Sum
+from sordino.release import Key, Output, Release
+
+__all__ = ["Bounds", "Method", "find_bounds"]
+
+Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
+_METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
+_MOST_BOUNDS = 256
+_LEFT = 4  # sparse vector leaves about this many rows times ln(rungs) / epsilon; the quantile 2 (ln(rungs) + this) / epsilon
+_ACROSS = 8  # rungs an octave for those two
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds found, the clipped sums they were chosen from, and how, in words."""
+
+    lower: Fraction
+    upper: Fraction
+    curves: tuple[Clipped, ...]
+    how: str
+    empty: bool = False
+
+
+def find_bounds(
+    source: Adaptive,
+    of: Column,
+    *,
+    method: Method = "histogram",
+    ladder: Sequence[Number] | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+) -> Release:
+    """Return a release with `.lower` and `.upper`: bounds beyond which so few rows lie that noise hides them.
+
+    Needs no declared bounds, and respects those that are declared. `method`:
+
+    - "histogram" (one scan or two): a noisy histogram over a ladder, linear where the declared bounds are near, else by
+      magnitude and then finely within the ends found; all clipped sums follow from it.
+    - "ladder": sums clipped at each bound of `ladder` (ascending upper bounds), an equal share of the loss each; the
+      first bound after which the sum is flat within its noise.
+    - "sparse_vector": the first bound with few rows beyond, by AboveThreshold (Dwork & Roth 2014, section 3.6).
+    - "quantile": the bound with so few rows beyond that the exponential mechanism still tells it from the empty ones.
+
+    Raises QuestionRefused for a column without numbers or a ladder that does not ascend, before anything is spent.
+    """
+    node = (col(of) if isinstance(of, str) else of).node if isinstance(of, (str, Expr)) else None
+    if node is None:
+        raise QuestionRefused("a column is named by text or by col(...)")
+    if method not in _METHODS:
+        raise QuestionRefused(f"method is one of {', '.join(_METHODS)}, not {str(method)[:40]!r}")
+    found = held_measure(node, source.domain, coarse=False)
+    cuts = _cuts(ladder, method, found)
+    algorithm = _algorithm(method, node, found, cuts)
+    words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
+    if method == "ladder":
+        words += f" of {len(cuts)} clipped sums up to {shown(cuts[-1])}"
+    named = label(node)
+    _, release = source.adapt(
+        algorithm, describe=words, tell=lambda b: _told(b, named), epsilon=epsilon, delta=delta, rho=rho
+    )
+    return release
+
+
+def _algorithm(method: Method, node: Node, found: Measure, cuts: tuple[Fraction, ...]) -> Callable[[Queryable], Bounds]:
+    if method == "ladder":
+        return lambda q: _by_sums(q, node, found, cuts)
+    if method == "histogram":
+        return lambda q: _by_histogram(q, node, found)
+    return lambda q: _by_edges(q, node, found, method)
+
+
+def _cuts(ladder: Sequence[Number] | None, method: Method, found: Measure) -> tuple[Fraction, ...]:
+    """Return the bounds that the textbook search tries; raises QuestionRefused unless they ascend and end."""
+    if method != "ladder":
+        if ladder is not None:
+            raise QuestionRefused('a ladder of bounds goes with method="ladder"; the other methods make their own')
+        return ()
+    if ladder is None:
+        if found.interval.upper is None:
+            raise QuestionRefused('method="ladder" needs ladder=[...], ascending bounds, as the column declares none')
+        top = max(found.values.upper or Fraction(1), found.unit)
+        return tuple(top * i / 100 for i in range(1, 101))
+    if not isinstance(ladder, (list, tuple, range)) or not 2 <= len(ladder) <= _MOST_BOUNDS:
+        raise QuestionRefused(
+            f"a ladder has 2 to {_MOST_BOUNDS} bounds, such as list(range(5, 101, 5)) or powers of two"
+        )
+    cuts = tuple(exact(b, name="a bound of the ladder") for b in ladder)
+    if any(a >= b for a, b in itertools.pairwise(cuts)):
+        raise QuestionRefused("a ladder's bounds must ascend")
+    return cuts
+
+
+# ---- a histogram over a ladder
+
+
+def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
+    """Search by magnitude first, unless the declared bounds are near, then count finely within the ends found."""
+    spare, coarse = q.loss, False
+    if narrow(found):
+        edges = linear(*declared(found))
+    else:
+        third = _part(q.loss, Fraction(1, 3))
+        rough = within(octaves(), found)
+        seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False), third), 0))
+        spare = _part(q.loss, Fraction(2, 3))
+        wide = held_measure(node, q.domain, coarse=True)
+        if seen is not None and wide.unit != found.unit and max(-rough[seen[0]], rough[seen[1] + 1]) >= 2**61:
+            coarse, found, rough = True, wide, within(octaves(), wide)  # beyond the fine grid: look on the coarse one
+            seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False, coarse=True), third), 0))
+            spare = third
+        if seen is None:
+            return Bounds(Fraction(0), found.unit, (), "nothing stood out of the noise", empty=True)
+        edges = refined(rough, *seen)
+    told = q.release(Rungs(node, edges, offsets=True, coarse=coarse), spare)
+    rows, offsets = _noisy(told, 0), _noisy(told, 1)
+    ends = occupied(rows)
+    curves = tuple(clipped_sums(edges, found.unit, rows, offsets))
+    if ends is None:
+        how = "no rung stood out of the noise: the ends of the ladder"
+        return Bounds(edges[0] * found.unit, _top(edges[-1], found.unit), curves, how, empty=narrow(found))
+    how = f"the outermost of {len(edges) - 1} rungs that stand out of the noise"
+    return Bounds(edges[ends[0]] * found.unit, _top(edges[ends[1] + 1], found.unit), curves, how)
+
+
+# ---- the textbook: sums clipped at each bound
+
+
+def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...]) -> Bounds:
+    """Return the first bound after which no clipped sum is higher by more than the noise of both."""
+    floor = found.values.lower if found.values.lower is not None else Fraction(0)
+    low = min(floor, cuts[0])
+    sums = tuple(Sum(Clip(node, low, b), f"sum_{i}") for i, b in enumerate(cuts))
+    told = q.release(Aggregation(None, (), sums), q.loss)
+    values = [float(o.estimate.values()[0] or 0) for o in told.outputs]
+    margins = [float(o.estimate.errors(0.95)[0] or 0) for o in told.outputs]
+    chosen = next(
+        i
+        for i in range(len(cuts))
+        if all(values[j] - values[i] <= margins[i] + margins[j] for j in range(i + 1, len(cuts)))
+    )
+    spreads = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in told.outputs)  # type: ignore[attr-defined]
+    curve = Clipped("upper", tuple(map(float, cuts)), tuple(values), spreads)
+    return Bounds(low, cuts[chosen], (curve,), "the first bound after which the sum is flat within its noise")
+
+
+# ---- sparse vector, and a private quantile
+
+
+def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bounds:
+    """Return the outer edges with few rows beyond, each with half of the loss."""
+    edges = spread(found, _ACROSS if method == "sparse_vector" else _ACROSS // 2)
+    ladder = Rungs(node, edges, offsets=False)
+    half = _part(q.loss, Fraction(1, 2))
+    worth = _epsilon(half)
+    top = len(edges) - 1
+    if method == "sparse_vector":
+        target = math.ceil(_LEFT * math.log(top) / worth) * q.neighbors.contributions
+        high = q.above([Beyond(ladder, j, target, "few", below=False) for j in range(top + 1)], 0, half).value
+        low = q.above([Beyond(ladder, j, target, "many", below=True) for j in range(top + 1)], 0, half).value
+        first, last = (top if low is None else low) - 1, top if high is None else high
+    else:
+        target = math.ceil(2 * (math.log(top) + _LEFT) / worth) * q.neighbors.contributions
+        last = q.select([Beyond(ladder, j, target, "near", below=False) for j in range(top + 1)], half).value
+        first = q.select([Beyond(ladder, j, target, "near", below=True) for j in range(top + 1)], half).value
+    first, last = max(0, min(first, last - 1)), max(1, last)
+    how = f"about {target} rows left beyond each end, among {top} rungs"
+    return Bounds(edges[first] * found.unit, _top(edges[last], found.unit), (), how)
+
+
+def _top(edge: int, unit: Fraction) -> Fraction:
+    """Return the largest value below an edge: a whole step less on whole numbers, the edge itself on finer grids."""
+    return Fraction(edge - 1) * unit if unit.denominator == 1 else edge * unit
+
+
+def _part(loss: Loss, share: Fraction) -> Loss:
+    amounts = loss.amounts()
+    return ZCDP(amounts["rho"] * share) if "rho" in amounts else PureDP(amounts["epsilon"] * share)
+
+
+def _epsilon(loss: Loss) -> float:
+    amounts = loss.amounts()
+    return math.sqrt(2 * amounts["rho"]) if "rho" in amounts else float(amounts["epsilon"])
+
+
+def _noisy(told: Release, place: int) -> Noisy:
+    estimate = told.outputs[place].estimate
+    assert isinstance(estimate, Noisy)
+    return estimate
+
+
+def _told(found: Bounds, name: str) -> Told:
+    rows = [(c.side, b) for c in found.curves for b in c.bounds]
+    keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
+    curve = Curve(tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations))
+    chosen = (("lower", found.lower), ("upper", found.upper))
+    return Told(keys, (Output(f"clipped_sum_{name}", curve, found.how),), (found.how,), chosen)

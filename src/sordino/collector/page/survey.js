@@ -1,0 +1,80 @@
+// The survey page: shows what a report says before it is sent. The true answer never leaves this page.
+import { Device, readTask } from '/page/sordino.js';
+
+const at = id => document.getElementById(id);
+const root = at('survey');
+const hex = bytes => Array.from(bytes, b => b.toString(16).padStart(2, '0')).join(' ');
+const token = new URLSearchParams(location.hash.slice(1)).get('token');
+let task, device, body;
+
+function tell(words, bad = false) {
+  at('status').textContent = words;
+  at('status').classList.toggle('bad', bad);
+}
+
+const named = label => label === null ? 'no answer' : String(label);
+
+// What a report says, in words: the labels it supports.
+function says(report) {
+  if (task.mechanism.kind === 'grr') {
+    const number = report.reduceRight((n, b) => n * 256 + b, 0);
+    return `It says “${named(task.labels[number])}”, which may or may not be your answer: chance decided.`;
+  }
+  const yes = task.labels.filter((_, j) => report[j >> 3] >> (j & 7) & 1).map(named);
+  return `It says yes to ${yes.length ? yes.join(', ') : 'nothing'} and no to all others; chance decided each of them.`;
+}
+
+function shown() {
+  at('says').textContent = says(body.slice(48));
+  at('hash').textContent = hex(body.slice(0, 32));
+  at('id').textContent = hex(body.slice(32, 48));
+  at('report').textContent = hex(body.slice(48));
+  at('shown').hidden = false;
+  at('send').disabled = false;
+}
+
+function spent() {
+  const [n, d] = device.spent();
+  at('spent').textContent = Number(n) / Number(d);
+}
+
+at('form').addEventListener('submit', async event => {
+  event.preventDefault();
+  const chosen = document.querySelector('input[name=answer]:checked');
+  if (!chosen) return tell('Choose an answer first.', true);
+  try {
+    device = new Device(at('cap').value);
+    body = await device.report(task, Number(chosen.value));
+    spent();
+    shown();
+    tell('');
+  } catch (error) {
+    at('shown').hidden = true;
+    tell(`Nothing was sent: ${error.message}.`, true);
+  }
+});
+
+at('send').addEventListener('click', async () => {
+  at('send').disabled = true;
+  try {
+    await device.submit(task, body, token);
+    tell('Sent, and stored. Thank you.');
+  } catch (error) {
+    at('send').disabled = false;
+    tell(`Not stored yet: ${error.message}. The same bytes can be sent again.`, true);
+  }
+});
+
+try {
+  const answer = await fetch(`/v1/tasks/${root.dataset.task}`, { credentials: 'omit' });
+  task = await readTask(await answer.json(), root.dataset.key);
+  task.labels.forEach((label, number) => {
+    const line = document.createElement('label'), radio = document.createElement('input');
+    Object.assign(radio, { type: 'radio', name: 'answer', value: number });
+    line.append(radio, ' ', named(label));
+    at('labels').append(line);
+  });
+  at('form').hidden = false;
+} catch (error) {
+  tell(`This survey does not hold what it promises, so your device will not answer it: ${error.message}.`, true);
+}

@@ -1,0 +1,100 @@
+"""The collector's pages: a survey that shows what is sent, and a live view of the estimates. They hold no script inline.
+
+Everything they load comes from this very origin, and the policy in their headers lets nothing else be loaded.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+
+from sordino.errors import DeclarationError
+from sordino.local.task import Task, key_fingerprint
+from sordino.loss import shown
+
+if TYPE_CHECKING:
+    from sordino.collector.app import Collector
+
+__all__ = ["POLICY", "add_pages", "client_module"]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "geolocation=(), camera=(), microphone=(), browsing-topics=()",
+    "cache-control": "no-cache",
+}
+_PAGE = Path(__file__).parent / "page"
+_FILES = {"survey.js": "text/javascript", "live.js": "text/javascript", "style.css": "text/css"}
+
+
+@cache
+def client_module() -> str:
+    """Return the browser client as it is served: without its comments and indentation.
+
+    It lies in `clients/js` of the source tree, and beside the pages where Sordino was installed.
+    """
+    for place in (_PAGE / "sordino.js", Path(__file__).parents[3] / "clients" / "js" / "sordino.js"):
+        if place.is_file():
+            lines = [line.strip() for line in place.read_text(encoding="utf-8").splitlines()]
+            return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+    raise DeclarationError("the browser client sordino.js is missing from this installation; install Sordino again")
+
+
+def add_pages(app: FastAPI, collector: Collector) -> None:
+    """Add the pages and what they load."""
+    words = Environment(loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined)
+    files = {name: (_PAGE / name).read_text(encoding="utf-8") for name in _FILES} | {"sordino.js": client_module()}
+
+    def page(name: str, task: str) -> Response:
+        if task not in collector.desks:
+            raise HTTPException(404)
+        text = words.get_template(f"{name}.html").render(_words(collector.desks[task].task, opened=collector.limits.open))
+        return HTMLResponse(text, headers=_HEADERS)
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        names = sorted(collector.desks)
+        if len(names) == 1:
+            return RedirectResponse(f"/tasks/{names[0]}", headers=_HEADERS)
+        return HTMLResponse(words.get_template("index.html").render(names=names), headers=_HEADERS)
+
+    @app.get("/tasks/{task}", include_in_schema=False)
+    async def survey(task: str) -> Response:
+        return page("survey", task)
+
+    @app.get("/tasks/{task}/live", include_in_schema=False)
+    async def live(task: str) -> Response:
+        return page("live", task)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def file(name: str) -> Response:
+        if name not in files:
+            raise HTTPException(404)
+        return Response(files[name], media_type=_FILES.get(name, "text/javascript"), headers=_HEADERS)
+
+
+def _words(task: Task, *, opened: bool) -> dict[str, object]:
+    manifest = task.manifest
+    return {
+        "task": manifest.task,
+        "question": manifest.question,
+        "key": task.key,
+        "fingerprint": key_fingerprint(task.key),
+        "epsilon": shown(manifest.epsilon),
+        "lifetime": shown(manifest.lifetime_epsilon),
+        "permanent": task.permanent,
+        "opened": opened,
+    }

@@ -1,0 +1,70 @@
+"""What comes of a task: estimates with intervals as plain data, and all its reports as one batch. It sees counts only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from sordino.collector.store import Chunk
+from sordino.local.reports import Reports, SupportCounts
+from sordino.local.task import Task
+from sordino.loss import shown
+
+__all__ = ["exported", "results"]
+
+
+def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: float, liars: float) -> dict[str, Any]:
+    """Return the estimate of every label with its interval, and what all of it means, as JSON data.
+
+    `poisoned_lower` and `poisoned_upper` hold where a share `liars` of the reports was made up to move that label.
+    """
+    manifest = task.manifest
+    plain: dict[str, Any] = {
+        "schema": 1,
+        "task": manifest.task,
+        "question": manifest.question,
+        "reports": counts.n,
+        "closed": closed,
+        "epsilon": shown(manifest.epsilon),
+        "lifetime_epsilon": shown(manifest.lifetime_epsilon),
+        "permanent": task.permanent,
+        "confidence": confidence,
+        "liars": liars,
+        "labels": [],
+    }
+    if counts.n == 0:
+        return plain
+    estimate = task.protocol.estimate(counts)
+    ends = estimate.interval(confidence, liars=liars).to_pydict()
+    projected = estimate.projected().column("frequency").to_pylist()
+    frequencies, errors = estimate.frequencies, estimate.errors(confidence)
+    plain["labels"] = [
+        {
+            "label": label,
+            "count": _number(frequencies[i] * counts.n),
+            "frequency": _number(frequencies[i]),
+            "error": _number(errors[i]),
+            "lower": _number(ends["lower"][i]),
+            "upper": _number(ends["upper"][i]),
+            "poisoned_lower": _number(ends["poisoned_lower"][i]),
+            "poisoned_upper": _number(ends["poisoned_upper"][i]),
+            "projected": _number(projected[i]),
+        }
+        for i, label in enumerate(manifest.labels)
+    ]
+    return plain
+
+
+def exported(task: Task, chunks: Iterable[Chunk]) -> bytes:
+    """Return all reports as one batch in the wire format, sorted, so that their order says nothing of their arrival."""
+    width = task.protocol.width
+    rows = np.frombuffer(b"".join(chunk.reports for chunk in chunks), dtype=f"S{width}")
+    return Reports.of(task.protocol, np.sort(rows).view(np.uint8).reshape(-1, width)).to_bytes()
+
+
+def _number(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

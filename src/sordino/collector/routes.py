@@ -1,0 +1,109 @@
+"""The routes that are not for reports: the signed task, estimates, closing and export. Administrators have tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import FastAPI, Header, Query, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from sordino.collector.desk import Desk
+from sordino.collector.intake import ERRORS, error_body
+from sordino.collector.results import exported, results
+from sordino.collector.store import Store
+from sordino.errors import SordinoError
+
+if TYPE_CHECKING:
+    from sordino.collector.app import Collector
+
+__all__ = ["add_routes"]
+
+Authorization = Annotated[str | None, Header()]
+
+
+class _Refused(Exception):  # noqa: N818  # a refusal, told as a word of ERRORS
+    def __init__(self, code: str, says: str | None = None) -> None:
+        self.code = code
+        self.says = says
+
+
+def add_routes(app: FastAPI, collector: Collector) -> None:
+    """Add the routes of the service."""
+
+    def desk_of(task: str) -> Desk:
+        if task not in collector.desks:
+            raise _Refused("no_task")
+        return collector.desks[task]
+
+    def admit(authorization: str | None) -> None:
+        role, _ = collector.tokens.role(None if authorization is None else authorization.encode("latin-1", "replace"))
+        if role is None:
+            raise _Refused("no_token", "send an administrator's token: Authorization: Bearer TOKEN")
+        if role != "admin":
+            raise _Refused("wrong_role")
+
+    @app.exception_handler(_Refused)
+    async def refused(_: Request, error: _Refused) -> Response:
+        status = ERRORS[error.code][0]
+        return Response(error_body(error.code, error.says), status, media_type="application/json")
+
+    @app.exception_handler(SordinoError)
+    async def unusable(_: Request, error: SordinoError) -> Response:
+        return Response(error_body("failed", str(error)), 503, media_type="application/json")
+
+    @app.exception_handler(HTTPException)
+    async def missing(_: Request, error: HTTPException) -> Response:
+        code = {404: "no_task", 405: "method"}.get(error.status_code, "malformed")
+        says = "there is nothing at this address" if error.status_code == 404 else str(error.detail)
+        return Response(error_body(code, says), error.status_code, media_type="application/json")
+
+    @app.get("/v1/health", summary="Say that the service runs")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/v1/tasks", summary="List the tasks by name")
+    async def tasks() -> dict[str, list[str]]:
+        return {"tasks": sorted(collector.desks)}
+
+    @app.get("/v1/tasks/{task}", summary="Return a task's signed manifest")
+    async def manifest(task: str) -> Response:
+        return Response(desk_of(task).task.envelope, media_type="application/json")
+
+    @app.get("/v1/tasks/{task}/estimate", summary="Return estimates with intervals (administrators)")
+    async def estimate(
+        task: str,
+        confidence: Annotated[float, Query(gt=0, lt=1)] = 0.95,
+        liars: Annotated[float, Query(ge=0, lt=1)] = 0.01,
+        authorization: Authorization = None,
+    ) -> JSONResponse:
+        admit(authorization)
+        desk = desk_of(task)
+        plain = await run_in_threadpool(
+            results, desk.task, desk.counts, closed=desk.closed, confidence=confidence, liars=liars
+        )
+        return JSONResponse(plain, headers={"cache-control": "no-store"})
+
+    @app.post("/v1/tasks/{task}/close", summary="Close a task for ever (administrators)")
+    async def close(task: str, authorization: Authorization = None) -> dict[str, Any]:
+        admit(authorization)
+        desk = desk_of(task)
+        await collector.close(task)
+        return {"task": task, "closed": True, "reports": desk.counts.n}
+
+    @app.get("/v1/tasks/{task}/export", summary="Return all reports as one batch in the wire format (administrators)")
+    async def export(task: str, authorization: Authorization = None) -> Response:
+        admit(authorization)
+        desk = desk_of(task)
+        batch = await run_in_threadpool(_batch, collector.url, desk)
+        return Response(batch, media_type="application/octet-stream")
+
+
+def _batch(url: str, desk: Desk) -> bytes:
+    """Return the reports stored at this moment, sorted by what they say: the order of their arrival is gone."""
+    store = Store.open(url)
+    try:
+        return exported(desk.task, store.chunks(desk.number))
+    finally:
+        store.close()

@@ -1,0 +1,44 @@
+"""Run the collector under uvicorn: one process, no access log, no headers from a proxy believed, a graceful end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import uvicorn
+
+from sordino.errors import DeclarationError
+
+__all__ = ["serve_collector"]
+
+_GRACE = 10  # seconds for requests under way, when the service is told to stop
+
+
+def serve_collector(app: Any, *, host: str, port: int) -> None:
+    """Serve an application until SIGINT or SIGTERM; requests under way are answered first.
+
+    Addresses of senders appear in no log: the access log is off, and so are forwarded headers.
+    Raises DeclarationError where it could not start, as when the port is taken.
+    """
+    if not 0 <= port < 65536:
+        raise DeclarationError(f"port must be from 0 to 65535, not {port}")
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=1 << 14,
+        lifespan="on",
+    )
+    server = uvicorn.Server(config)
+    try:
+        server.run()
+    except (SystemExit, KeyboardInterrupt):
+        pass
+    if not server.started:
+        raise DeclarationError(f"the collector could not start on port {port}: see that it is free, and the store is sound")

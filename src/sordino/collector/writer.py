@@ -1,0 +1,135 @@
+"""The one writer: a thread that gathers posts for a moment and stores them in one durable transaction.
+
+It knows desks and the store. A post is answered after the commit that holds it: acknowledged means durable. Where a
+commit fails its posts are refused, and before the next one the desks are read anew, so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sordino.collector.desk import Desk, Post
+from sordino.collector.store import Addition, Store
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from sordino.local.reports import SupportCounts
+
+__all__ = ["BUSY", "FAILED", "Writer"]
+
+BUSY = "the collector has more to store than it can; send it again in some seconds"
+FAILED = "the collector could not store this; send it again in some seconds"
+_LINGER = 0.01  # seconds to gather posts for one commit
+_ROOM = 1 << 17  # reports that may wait
+
+
+@dataclass(slots=True)
+class _Pile:
+    """Posts that wait, each with its desk and who waits for it; how many reports they hold."""
+
+    posts: list[tuple[Desk, Post, Any]] = field(default_factory=list)
+    reports: int = 0
+
+
+class Writer:
+    """Store posts from one thread; made with the address of its store, which it holds until `stop`."""
+
+    def __init__(self, url: str, desks: Sequence[Desk], *, linger: float = _LINGER) -> None:
+        self._url = url
+        self._desks = desks
+        self._linger = linger
+        self._pile = _Pile()
+        self._mutex = threading.Lock()
+        self._work = threading.Event()
+        self._stopping = False
+        self._store: Store | None = None
+        self._thread = threading.Thread(target=self._run, name="sordino collector writer", daemon=True)
+        self._answer: Callable[[list[Any]], None] | None = None
+
+    def start(self, answer: Callable[[list[Any]], None]) -> None:
+        """Hold the store, read it, and begin; `answer` is given, from this thread, who waited for a commit."""
+        self._answer = answer
+        self._open()
+        self._thread.start()
+
+    def submit(self, desk: Desk, post: Post, waiter: object) -> bool:
+        """Queue a post; `waiter` is told once it is stored or refused. False where there is no room or no writer."""
+        with self._mutex:
+            if self._stopping or self._pile.reports + len(post.ids) > _ROOM:
+                return False
+            self._pile.posts.append((desk, post, waiter))
+            self._pile.reports += len(post.ids)
+        self._work.set()
+        return True
+
+    def stop(self) -> None:
+        """Store what waits, then let the store go."""
+        with self._mutex:
+            self._stopping = True
+        self._work.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _run(self) -> None:
+        while True:
+            self._work.wait()
+            if not self._stopping:
+                time.sleep(self._linger)
+            self._work.clear()
+            with self._mutex:
+                pile, self._pile = self._pile, _Pile()
+                last = self._stopping
+            if pile.posts:
+                try:
+                    self._commit(pile)
+                except DeclarationError:
+                    self._failed(pile)
+                assert self._answer is not None
+                self._answer([waiter for _, _, waiter in pile.posts])
+            if last:
+                return
+
+    def _commit(self, pile: _Pile) -> None:
+        if self._store is None:
+            self._open()
+        assert self._store is not None
+        by_desk: dict[int, tuple[Desk, list[Post]]] = {}
+        for desk, post, _ in pile.posts:
+            by_desk.setdefault(desk.number, (desk, []))[1].append(post)
+        additions: list[Addition] = []
+        after: list[tuple[Desk, list[bytes], SupportCounts]] = []
+        for desk, posts in by_desk.values():
+            sorted_out = desk.sort(posts)
+            if sorted_out is not None:
+                additions.append(sorted_out[0])
+                after.append((desk, *sorted_out[1:]))
+        if additions:
+            self._store.append(additions)
+        for desk, ids, counts in after:
+            desk.settle(ids, counts)
+
+    def _failed(self, pile: _Pile) -> None:
+        """Refuse posts of which nobody can tell whether they are stored, and forget the store until the next ones."""
+        for _, post, _ in pile.posts:
+            post.refused, post.added = FAILED, -1
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _open(self) -> None:
+        store = Store.open(self._url)
+        try:
+            store.hold()
+            for desk in self._desks:
+                desk.load(store)
+        except BaseException:
+            store.close()
+            raise
+        self._store = store

@@ -1,0 +1,246 @@
+"""Quantiles from a table: the counts that their selections ask for, in few scans. Only the curator runs it, after the charge."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.events import Composed
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.estimate_ranks import Ranks
+from sordino.loss import ZCDP, Event, Loss
+from sordino.mechanisms.partition import Partition
+from sordino.mechanisms.quantile import QuantileSelection, Segment, halved
+from sordino.neighbors import Neighbors
+from sordino.noise.rng import Rng
+from sordino.primitives import Primitives
+from sordino.queries.aggregation import Resolved
+from sordino.queries.measure import Measure
+from sordino.queries.quantile import Quantile, bin_select
+from sordino.release import Output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+__all__ = ["PlannedQuantile", "Scans", "plan_quantile"]
+
+_MOST_GROUPS = 10_000
+_MOST_BINS = 100_000
+_MOST_CELLS = 4_000_000  # groups times bins of one scan
+_FEWEST_BINS = 256
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class Scans(Protocol):
+    """What is asked of a table: words for one tree, and its exact answer."""
+
+    def words(self) -> Primitives:
+        """Return new words for one tree."""
+
+    def run(self, select: exp.Select) -> pa.Table:
+        """Return the exact answer of a tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuantile:
+    """Hold an aggregate of quantiles with its selection; nothing is spent, nothing of the data is used."""
+
+    asked: Quantile
+    selection: QuantileSelection
+    resolved: Resolved
+    measure: Measure
+    low: int
+    high: int
+    row_ceiling: int
+
+    @property
+    def event(self) -> Event:
+        """What it amounts to: one bounded-range event a stage of the halving."""
+        stage: Event = BoundedRangeEvent(self.selection.epsilon)
+        return stage if self.selection.stages == 1 else Composed([stage] * self.selection.stages)
+
+    def errors(self, confidence: float, *, assume_rows: int | None) -> list[float]:
+        """Return, for each column, the rank error not exceeded with probability `confidence`, at most."""
+        rows = self.row_ceiling if assume_rows is None else assume_rows
+        return [float(e.errors(confidence)[0]) for e in self._estimates([[self.low] * self._count], rows)]
+
+    def describe(self) -> str:
+        """Return the selection in words."""
+        return self.selection.describe()
+
+    def select(self, on: Primitives) -> exp.Select:
+        """Return the SQL tree of the first scan; those that follow differ by their bins alone."""
+        widths = bin_widths(self.high - self.low + 1, self.selection.groups)
+        return bin_select(on, self.resolved, self.measure, low=self.low, width=widths[0], within=None, parent=1)
+
+    def released(self, rows: Scans, rng: Rng) -> list[Output]:
+        """Return the outputs, one a column, a value a group; the data is scanned as often as the draws ask for."""
+        exact_counts = _ExactCounts(self, rows)
+        found = self.selection.release(exact_counts, low=self.low, high=self.high, rng=rng)
+        names, words = self.asked.columns(), self.selection.describe()
+        return [Output(n, e, words) for n, e in zip(names, self._estimates(found, self.row_ceiling), strict=True)]
+
+    @property
+    def _count(self) -> int:
+        return len(self.asked.levels)
+
+    def _estimates(self, found: Sequence[Sequence[int]], rows: int) -> list[Ranks]:
+        """Return one estimate a column; the error of a difference is the sum of its ends' errors."""
+        values = self.high - self.low + 1
+        places = [self.selection.levels.index(level) for level in self.asked.levels]
+        stages = [self.selection.error_stages(p, values=values, rows=rows) for p in places]
+        columns = [tuple(group[p] for group in found) for p in places]
+        if not self.asked.spread:
+            return [Ranks(c, self.measure.unit, s) for c, s in zip(columns, stages, strict=True)]
+        ranges = tuple(b - a for a, b in zip(columns[0], columns[-1], strict=True))
+        return [Ranks(ranges, self.measure.unit, stages[0] + stages[-1])]
+
+
+def plan_quantile(
+    asked: Quantile, resolved: Resolved, *, domain: Domain, neighbors: Neighbors, loss: Loss
+) -> PlannedQuantile:
+    """Return the plan of one aggregate of quantiles for the whole of `loss`; `resolved` gives its keys and condition.
+
+    Raises QuestionRefused where the number has no bounds, or where there are too many groups.
+    """
+    found, low, high = asked.measure(domain)
+    if resolved.cells > _MOST_GROUPS:
+        raise QuestionRefused(
+            f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
+        )
+    stages = len(halved(len(asked.levels)))
+    if isinstance(loss, ZCDP):  # epsilon^2 / 8 a stage; rounded down
+        square = 8 * loss.rho / stages * 2**120
+        epsilon = Fraction(math.isqrt(square.numerator // square.denominator), 2**60)
+    else:
+        epsilon = loss.epsilon / stages
+    selection = QuantileSelection(tuple(sorted(asked.levels)), epsilon, neighbors, resolved.cells)
+    return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling)
+
+
+def bin_widths(values: int, groups: int) -> list[int]:
+    """Return the widths of bins, in steps, from the first scan's to 1: each a whole multiple of the next.
+
+    Public: a function of the bounds and the number of declared groups.
+
+    >>> bin_widths(100, 1), bin_widths(10**9, 1), bin_widths(10**9, 1000)
+    ([1], [31623, 1], [1000000, 1000, 1])
+    """
+    most = min(_MOST_BINS, max(_FEWEST_BINS, _MOST_CELLS // groups))
+    scans = 1
+    while most**scans < values:
+        scans += 1
+    ratio = most
+    if scans > 1:  # the least ratio that does with as many scans
+        low, high = 1, most
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if middle**scans >= values else (middle + 1, high)
+        ratio = low
+    return [ratio**i for i in range(scans - 1, -1, -1)]
+
+
+class _ExactCounts:
+    """Hold what was counted of each group's values; an instance lives for one release."""
+
+    def __init__(self, plan: PlannedQuantile, rows: Scans) -> None:
+        self._plan = plan
+        self._rows = rows
+        self._widths = bin_widths(plan.high - plan.low + 1, plan.selection.groups)
+        self._exact: list[Partition] = self._scanned(self._widths[0], None)
+
+    def known(self, group: int) -> Partition:
+        """Return what is known of a group now."""
+        return self._exact[group]
+
+    def refine(self, wanted: Sequence[tuple[int, Segment]]) -> None:
+        """Count the wanted segments by finer bins: one scan for all that get the same width."""
+        by_width: dict[int, list[tuple[int, Segment]]] = {}
+        for group, segment in wanted:
+            width = next(w for w in self._widths if w < segment[1] - segment[0] + 1)
+            by_width.setdefault(width, []).append((group, segment))
+        for width, asked in by_width.items():
+            finer = self._scanned(width, sorted({segment for _, segment in asked}))
+            for group, segment in asked:
+                exact_part = _part(finer[group], segment)
+                self._exact[group] = self._exact[group].refined(segment, exact_part)
+
+    def _scanned(self, width: int, segments: list[Segment] | None) -> list[Partition]:
+        """Return each group's partition in bins of `width` steps, of the segments given or of all."""
+        plan, parent = self._plan, 1
+        if segments is not None:
+            parent = self._widths[self._widths.index(width) - 1]
+        within = None if segments is None else _merged(segments)
+        select = bin_select(
+            self._rows.words(), plan.resolved, plan.measure, low=plan.low, width=width, within=within, parent=parent
+        )
+        table = self._rows.run(select)
+        last = len(plan.resolved.keys)
+        bins, counts = table.column(f"k{last}"), table.column("t0")
+        places, kept = _places([table.column(f"k{i}") for i in range(last)], plan.resolved, bins)
+        first = _numbers(bins, kept)
+        first = first * width + plan.low if _fits(plan.low, plan.high) else first.astype(object) * width + plan.low
+        exact_rows = _numbers(counts, kept).astype(np.int64)
+        order = np.lexsort((first, places)) if first.dtype != object else _sorted_wide(places, first)
+        places, first, exact_rows = places[order], first[order], exact_rows[order]
+        edges = np.searchsorted(places, np.arange(plan.selection.groups + 1))
+        ends = np.minimum(first + (width - 1), plan.high)
+        return [Partition.of(first[a:b], ends[a:b], exact_rows[a:b]) for a, b in itertools.pairwise(edges.tolist())]
+
+
+def _part(finer: Partition, segment: Segment) -> Partition:
+    """Return the part of a partition that lies in a segment."""
+    a = int(np.searchsorted(finer.first, segment[0], "left"))
+    b = int(np.searchsorted(finer.first, segment[1], "right"))
+    return Partition.of(finer.first[a:b], finer.last[a:b], np.diff(finer.below)[a:b])
+
+
+def _merged(segments: Sequence[Segment]) -> list[Segment]:
+    """Return sorted segments with neighbors made one."""
+    made: list[Segment] = []
+    for first, last in segments:
+        if made and made[-1][1] + 1 == first:
+            made[-1] = (made[-1][0], last)
+        else:
+            made.append((first, last))
+    return made
+
+
+def _places(codes: list[Any], resolved: Resolved, bins: Any) -> tuple[Array, Array]:
+    """Return the group's place of each kept line, and which lines are kept: those with a declared key and a value."""
+    kept = np.asarray(bins.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    for code in codes:
+        kept = kept & np.asarray(code.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    place = np.zeros(int(kept.sum()), dtype=np.int64)
+    for code, key in zip(codes, resolved.keys, strict=True):
+        place = place * len(key.labels) + _numbers(code, kept).astype(np.int64)
+    return place, kept
+
+
+def _numbers(column: Any, kept: Array) -> Array:
+    """Return the kept cells of a column of whole numbers, as 64-bit ones or, where they do not fit, as Python's."""
+    import pyarrow as pa
+
+    chosen = column.filter(pa.array(kept))
+    try:
+        return np.asarray(chosen.cast(pa.int64()).to_numpy(), dtype=np.int64)
+    except pa.ArrowInvalid:
+        return np.array([None, *(int(v) for v in chosen.to_pylist())], dtype=object)[1:]
+
+
+def _fits(low: int, high: int) -> bool:
+    return max(abs(low), abs(high)) < 2**61
+
+
+def _sorted_wide(places: Array, first: Array) -> Array:
+    return np.array(sorted(range(len(places)), key=lambda i: (places[i], first[i])), dtype=np.int64)

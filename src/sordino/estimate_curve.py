@@ -1,0 +1,57 @@
+"""Curve: sums of many noisy numbers, one a point, each with the deviation of its noise. Knows no exact answer."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Curve", "from_dict", "normal_quantile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values that are weighted sums of independent noisy numbers, and the standard deviation of each one's noise.
+
+    Errors are the larger of the normal law's quantile and the Laplace law's of that deviation: sums that one number
+    dominates are near the second, sums that many share near the first.
+    """
+
+    points: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+    def values(self) -> list[float]:
+        """Return the point estimates."""
+        return list(self.points)
+
+    def errors(self, confidence: float) -> list[float]:
+        """Return the error of each that is not exceeded with probability `confidence` or more."""
+        laplace = -math.log1p(-confidence) / math.sqrt(2)  # of deviation 1
+        widest = max(laplace, normal_quantile(confidence))
+        return [widest * d for d in self.deviations]
+
+    def intervals(self, confidence: float) -> list[tuple[float, float]]:
+        """Return the confidence interval of each by itself."""
+        return [(v - e, v + e) for v, e in zip(self.points, self.errors(confidence), strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON data."""
+        return {"kind": "curve", "points": list(self.points), "deviations": list(self.deviations)}
+
+
+def from_dict(data: dict[str, Any]) -> Curve:
+    """Return the curve that `to_dict` wrote."""
+    return Curve(tuple(map(float, data["points"])), tuple(map(float, data["deviations"])))
+
+
+@functools.lru_cache(maxsize=64)
+def normal_quantile(confidence: float) -> float:
+    """Return z with P(|N| <= z) = confidence.
+
+    >>> round(normal_quantile(0.95), 4)
+    1.96
+    """
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf((1 + confidence) / 2)

@@ -1,0 +1,112 @@
+"""The local model: each device randomises its own answer, and the collector never sees a true one.
+
+    from sordino import local
+    choice = local.best(labels, epsilon=1.0, respondents=100_000)
+    reports = choice.perturb(answers, rng)               # on the devices
+    estimate = choice.estimate(choice.count(reports))    # at the collector
+
+Every name here is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sordino.local.attributes import Attributes as Attributes
+    from sordino.local.average import MeanEstimate as MeanEstimate
+    from sordino.local.catalog import from_parameters as from_parameters
+    from sordino.local.choice import Choice as Choice
+    from sordino.local.choice import best as best
+    from sordino.local.choice import respondents_needed as respondents_needed
+    from sordino.local.distribution import Distribution as Distribution
+    from sordino.local.distribution import DistributionEstimate as DistributionEstimate
+    from sordino.local.exactness import exact_epsilon as exact_epsilon
+    from sordino.local.frequency import Estimate as Estimate
+    from sordino.local.hadamard import Hadamard as Hadamard
+    from sordino.local.hashing import OLH as OLH
+    from sordino.local.numeric import Mean as Mean
+    from sordino.local.poisoning import attainable_shift as attainable_shift
+    from sordino.local.poisoning import shape_test as shape_test
+    from sordino.local.randomizer import Randomizer as Randomizer
+    from sordino.local.rappor import Rappor as Rappor
+    from sordino.local.reports import Reports as Reports
+    from sordino.local.reports import SupportCounts as SupportCounts
+    from sordino.local.response import GRR as GRR
+    from sordino.local.response import fair_coins as fair_coins
+    from sordino.local.shuffle import shuffled as shuffled
+    from sordino.local.subset import SubsetSelection as SubsetSelection
+    from sordino.local.unary import OUE as OUE
+    from sordino.local.unary import SUE as SUE
+    from sordino.local.unary import Unary as Unary
+
+_EXPORTS = {
+    "Attributes": "attributes",
+    "Choice": "choice",
+    "Distribution": "distribution",
+    "DistributionEstimate": "distribution",
+    "Estimate": "frequency",
+    "GRR": "response",
+    "Hadamard": "hadamard",
+    "Mean": "numeric",
+    "MeanEstimate": "average",
+    "OLH": "hashing",
+    "OUE": "unary",
+    "Randomizer": "randomizer",
+    "Rappor": "rappor",
+    "Reports": "reports",
+    "SUE": "unary",
+    "SubsetSelection": "subset",
+    "SupportCounts": "reports",
+    "Unary": "unary",
+    "attainable_shift": "poisoning",
+    "best": "choice",
+    "exact_epsilon": "exactness",
+    "fair_coins": "response",
+    "from_parameters": "catalog",
+    "respondents_needed": "choice",
+    "shape_test": "poisoning",
+    "shuffled": "shuffle",
+}
+
+__all__ = [
+    "GRR",
+    "OLH",
+    "OUE",
+    "SUE",
+    "Attributes",
+    "Choice",
+    "Distribution",
+    "DistributionEstimate",
+    "Estimate",
+    "Hadamard",
+    "Mean",
+    "MeanEstimate",
+    "Randomizer",
+    "Rappor",
+    "Reports",
+    "SubsetSelection",
+    "SupportCounts",
+    "Unary",
+    "attainable_shift",
+    "best",
+    "exact_epsilon",
+    "fair_coins",
+    "from_parameters",
+    "respondents_needed",
+    "shape_test",
+    "shuffled",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'sordino.local' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"sordino.local.{_EXPORTS[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

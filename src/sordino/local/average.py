@@ -1,0 +1,102 @@
+"""The estimate of a mean: its value, error and interval, from the moments of reports. It may not know how they are made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sordino.errors import DeclarationError
+from sordino.local.binomial import quantile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MeanEstimate", "Moments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Hold n, the mean and mean square of the reports' unbiased values on the scale of [-1, 1], and their law.
+
+    A value's second moment is `base` + `slope` t^2 where the answer is t; no value lies beyond `most`.
+    """
+
+    n: int
+    first: float
+    second: float
+    base: float
+    slope: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MeanEstimate:
+    """Hold an unbiased mean: `.value`, `.error(0.95)`, `.interval(0.95)`, `.table`, in the units of the bounds."""
+
+    lower: float
+    upper: float
+    moments: Moments
+
+    @property
+    def n(self) -> int:
+        """The number of reports."""
+        return self.moments.n
+
+    @property
+    def value(self) -> float:
+        """The unbiased estimate of the mean; by chance it may lie outside the bounds."""
+        return self._middle + self._half * self.moments.first
+
+    def error(self, confidence: float, *, about: str = "respondents") -> float:
+        """Return half the width of the interval before it is cut to the bounds.
+
+        The variance of n reports is (b + (c - 1) a) / n for the mean of these respondents, a the mean square of their
+        answers, and at most (b + c a - m^2) / n for a population's; a and m are bounded from the reports themselves, to
+        the side that widens. `about` is "respondents" or "population".
+        """
+        z, m = quantile(confidence), self.moments
+        spread = self._variance(z, about)
+        return self._half * z * math.sqrt(max(spread, 0.0) / m.n)
+
+    def interval(self, confidence: float, *, about: str = "respondents") -> tuple[float, float]:
+        """Return value -+ error, cut to the bounds. Raises DeclarationError unless 0 < confidence < 1."""
+        margin = self.error(confidence, about=about)
+        return (
+            min(max(self.value - margin, self.lower), self.upper),
+            max(min(self.value + margin, self.upper), self.lower),
+        )
+
+    @property
+    def table(self) -> pa.Table:
+        """An Arrow table of one row: mean, error, lower, upper (at 95%), n."""
+        import pyarrow as pa
+
+        low, high = self.interval(0.95)
+        return pa.table(
+            {"mean": [self.value], "error": [self.error(0.95)], "lower": [low], "upper": [high], "n": [self.n]}
+        )
+
+    def _variance(self, z: float, about: str) -> float:
+        if about not in ("respondents", "population"):
+            raise DeclarationError(f'about must be "respondents" or "population", not {about!r}')
+        m = self.moments
+        near = max(0.0, abs(m.first) - z * math.sqrt((m.base + m.slope) / m.n)) ** 2  # the mean's square, at least
+        if m.slope == 0.0:
+            return m.base - near
+        loose = z * m.most * math.sqrt(m.second / m.n) / m.slope
+        square = min(1.0, max(0.0, (m.second - m.base) / m.slope) + loose)  # the mean square, at most
+        if about == "population":
+            return m.base + m.slope * square - near
+        return m.base + ((m.slope - 1) * square if m.slope >= 1 else (m.slope - 1) * near)
+
+    @property
+    def _middle(self) -> float:
+        return (self.lower + self.upper) / 2
+
+    @property
+    def _half(self) -> float:
+        return (self.upper - self.lower) / 2
+
+    def __repr__(self) -> str:
+        return f"<Mean {self.value:.6g} within {self.error(0.95):.3g} at 95%, from {self.n:,} reports>"

@@ -1,0 +1,156 @@
+"""Intervals for a share behind two known coins: how many of n respondents hold a label, from the number of supports.
+
+It may not know protocols or labels: it sees a number of supports, n, p and q. Everything here is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+
+__all__ = ["binomial_law", "checked_confidence", "population_interval", "quantile", "respondents_interval", "tail"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+_LUMPY = 16.0  # below this variance of the supports, their exact law is inverted
+_MOST = 1000.0  # above this variance, sums over the exact law would be long
+
+
+def checked_confidence(confidence: float) -> float:
+    """Return a confidence; raises DeclarationError unless it lies between 0 and 1."""
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
+        raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
+    return float(confidence)
+
+
+def quantile(confidence: float) -> float:
+    """Return how many deviations hold a normal variable with this probability, on both sides together.
+
+    >>> round(quantile(0.95), 3)
+    1.96
+    """
+    return NormalDist().inv_cdf(0.5 + checked_confidence(confidence) / 2)
+
+
+def respondents_interval(
+    supports: tuple[int, ...], *, n: int, p: float, q: float, confidence: float
+) -> tuple[Floats, Floats]:
+    """Return lower and upper ends of the shares of labels among these n respondents, each by itself, in [0, 1].
+
+    The supports of a label that m respondents hold are Binomial(m, p) + Binomial(n - m, q). Where their variance is
+    small the exact tails are inverted; else the score test, with a correction for whole steps (Wilson 1927's idea).
+    """
+    alpha = 1.0 - checked_confidence(confidence)
+    if _exact(n, p, q):
+        ends = {c: _inverted(c, n, p, q, alpha / 2) for c in set(supports)}
+        return np.array([ends[c][0] for c in supports]) / n, np.array([ends[c][1] for c in supports]) / n
+    z, d = quantile(confidence), p - q
+    base, slope = q * (1 - q), d * (1 - p - q)
+    found = []
+    for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
+        y = (np.array(supports, dtype=np.float64) + step) / n - q
+        middle = 2 * n * y * d + z * z * slope
+        root = np.maximum(middle**2 - 4 * n * d * d * (n * y**2 - z * z * base), 0.0)
+        found.append(np.clip((middle + sign * np.sqrt(root)) / (2 * n * d * d), 0.0, 1.0))
+    return found[0], found[1]
+
+
+def population_interval(
+    supports: tuple[int, ...], *, n: int, p: float, q: float, confidence: float
+) -> tuple[Floats, Floats]:
+    """Return the same for the population that the n respondents are independent draws of: supports are Binomial(n, s).
+
+    s = f p + (1 - f) q. Exact tails (Clopper & Pearson 1934) where the variance is small, else Wilson 1927 with a
+    correction for whole steps.
+    """
+    alpha, z = 1.0 - checked_confidence(confidence), quantile(confidence)
+    counts = np.array(supports, dtype=np.float64)
+    if _exact(n, p, q):
+        ends = {c: _clopper(c, n, alpha / 2) for c in set(supports)}
+        low, high = np.array([ends[c][0] for c in supports]), np.array([ends[c][1] for c in supports])
+    else:
+        found = []
+        for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
+            s = np.clip((counts + step) / n, 0.0, 1.0)
+            spread = z * np.sqrt(s * (1 - s) / n + z * z / (4 * n * n))
+            found.append((s + z * z / (2 * n) + sign * spread) / (1 + z * z / n))
+        low, high = found
+    return np.clip((low - q) / (p - q), 0.0, 1.0), np.clip((high - q) / (p - q), 0.0, 1.0)
+
+
+@lru_cache(maxsize=4096)
+def tail(least: int, m: int, n: int, p: float, q: float) -> float:
+    """Return P(Binomial(m, p) + Binomial(n - m, q) >= least).
+
+    >>> round(tail(1, 1, 2, 0.5, 0.25), 6)
+    0.625
+    """
+    first, mass = binomial_law(m, p)
+    second, more = binomial_law(n - m, q)
+    both = np.convolve(mass, more)
+    cut = min(max(least - first - second, 0), both.size)
+    return float(both[cut:].sum())
+
+
+def _exact(n: int, p: float, q: float) -> bool:
+    variances = (n * p * (1 - p), n * q * (1 - q))
+    return min(variances) < _LUMPY and max(variances) < _MOST
+
+
+def _inverted(count: int, n: int, p: float, q: float, alpha: float) -> tuple[int, int]:
+    """Return the least and the greatest m that a test of level alpha on either side does not reject."""
+    low = _first(lambda m: tail(count, m, n, p, q) > alpha, n)
+    high = _first(lambda m: 1.0 - tail(count + 1, m, n, p, q) <= alpha, n + 1) - 1
+    return min(low, n), max(high, 0)
+
+
+def _first(holds: Callable[[int], bool], end: int) -> int:
+    """Return the first m in 0 .. end for which a rising condition holds, or `end`."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _clopper(count: int, n: int, alpha: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's ends for a count of n, by bisection."""
+    ends = []
+    for least, rejected in ((count, True), (count + 1, False)):
+        low, high = 0.0, 1.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            above = tail(least, n, n, middle, 0.0)
+            if (above <= alpha) if rejected else (1.0 - above > alpha):
+                low = middle
+            else:
+                high = middle
+        ends.append(low if rejected else high)
+    return ends[0], ends[1]
+
+
+def binomial_law(n: int, p: float) -> tuple[int, Floats]:
+    """Return the law of Binomial(n, p) around its mean: the first number of the window, and the probabilities from there.
+
+    The window reaches 9 deviations and 12 steps to both sides; what lies beyond is less than a float can add.
+    """
+    if n == 0 or p <= 0.0:
+        return 0, np.ones(1)
+    if p >= 1.0:
+        return n, np.ones(1)
+    reach = 9.0 * math.sqrt(n * p * (1 - p)) + 12.0
+    first, last = max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
+    steps = np.arange(first, last, dtype=np.float64)
+    logs = np.concatenate([[0.0], np.cumsum(np.log((n - steps) / (steps + 1)) + math.log(p / (1 - p)))])
+    weights = np.exp(logs - logs.max())
+    return first, weights / weights.sum()

@@ -1,0 +1,225 @@
+"""Choosing a protocol: the one with the narrowest intervals, perhaps against liars, and how many respondents it takes.
+
+It sees public parameters only: labels, epsilon, numbers of respondents.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sordino.errors import DeclarationError
+from sordino.local.binomial import quantile
+from sordino.local.catalog import Protocols
+from sordino.local.frequency import Estimate, shift_of, variance
+from sordino.local.hadamard import Hadamard
+from sordino.local.hashing import OLH
+from sordino.local.labels import Answers, Label, Labels, checked_labels
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
+from sordino.local.response import GRR
+from sordino.local.subset import SubsetSelection
+from sordino.local.thresholds import checked_epsilon
+from sordino.local.unary import OUE, SUE
+from sordino.loss import Event, Number
+from sordino.noise.rng import Rng
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Candidate", "Choice", "Needed", "best", "candidates", "respondents_needed"]
+
+_TIE = 1e-6  # relative difference of errors below which the first in the list wins
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Hold a protocol with the error of a rare label's share at 95%, what liars can add, and the bytes of a report."""
+
+    protocol: Protocols
+    error: float
+    shift: float
+
+    @property
+    def name(self) -> str:
+        """The protocol's name."""
+        return self.protocol.name
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice:
+    """Hold the protocol chosen, `.why`, the `.error` its intervals will have, and all `.candidates`; use it like one."""
+
+    protocol: Protocols
+    respondents: int
+    liars: float
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def error(self) -> float:
+        """The error of a rare label's share that is not exceeded with 95% probability: half its interval."""
+        return self._own.error
+
+    @property
+    def why(self) -> str:
+        """Why this protocol, in a sentence."""
+        next_ = min((c for c in self.candidates if c.protocol != self.protocol), key=self._score)
+        gain = 1 - self._score(self._own) / self._score(next_)
+        beside = f"as narrow as {next_.name}" if gain < _TIE else f"{100 * gain:.0f}% narrower than {next_.name}"
+        weighed = f", with what {100 * self.liars:g}% liars can add" if self.liars else ""
+        return (
+            f"{self.protocol.name}: of {self.respondents:,} respondents, a rare label's share is within "
+            f"{100 * self.error:.2g} points at 95%{weighed}, {beside}; {self.protocol.width} bytes a report; "
+            f"1% liars could add {100 * shift_of(self.protocol.p, self.protocol.q, 0.01)[0]:.2g} points"
+        )
+
+    @property
+    def table(self) -> pa.Table:
+        """An Arrow table of the candidates, best first: protocol, error, shift (by the liars weighed), bytes."""
+        import pyarrow as pa
+
+        ranked = sorted(self.candidates, key=self._score)
+        return pa.table(
+            {
+                "protocol": [c.name for c in ranked],
+                "error": [c.error for c in ranked],
+                "shift": [c.shift for c in ranked],
+                "bytes": [c.protocol.width for c in ranked],
+            }
+        )
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels."""
+        return self.protocol.labels
+
+    @property
+    def epsilon(self) -> float:
+        """What one report reveals at most."""
+        return self.protocol.epsilon
+
+    @property
+    def event(self) -> Event:
+        """What one report costs its respondent."""
+        return self.protocol.event
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return self.protocol.p
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report supports another label."""
+        return self.protocol.q
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return self.protocol.width
+
+    def parameters(self) -> Parameters:
+        """Return the protocol's public parameters."""
+        return self.protocol.parameters()
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a row is no report of the protocol."""
+        self.protocol.check(rows)
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer; see the protocol's own `perturb`."""
+        return self.protocol.perturb(answers, rng)
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports support each label."""
+        return self.protocol.count(reports)
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share."""
+        return self.protocol.estimate(counts)
+
+    @property
+    def _own(self) -> Candidate:
+        return next(c for c in self.candidates if c.protocol == self.protocol)
+
+    def _score(self, candidate: Candidate) -> float:
+        return candidate.error + candidate.shift
+
+    def __repr__(self) -> str:
+        return f"<Choice {self.why}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Hold how many respondents reach a margin: in the local model by its best protocol, and under a trusted curator."""
+
+    local: int
+    protocol: str
+    curator: int
+    margin: float
+    confidence: float
+
+    @property
+    def advice(self) -> str:
+        """When not to use the local model, in a sentence."""
+        return (
+            f"{self.local:,} respondents by {self.protocol}, {self.curator:,} for a trusted curator with the same "
+            f"epsilon: if people trust someone with their answers, or fewer than {self.local:,} will answer, do not use "
+            "the local model"
+        )
+
+
+def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
+    """Return every protocol for labels at one epsilon, the simplest first."""
+    kept = checked_labels(labels)
+    made: list[Protocols] = [GRR(kept, epsilon=epsilon), Hadamard(kept, epsilon=epsilon), OLH(kept, epsilon=epsilon)]
+    return (*made, SUE(kept, epsilon=epsilon), OUE(kept, epsilon=epsilon), SubsetSelection(kept, epsilon=epsilon))
+
+
+def best(labels: Labels, *, epsilon: Number, respondents: int, liars: float = 0.0) -> Choice:
+    """Return the protocol whose intervals for a rare label are narrowest; ties go to the simpler.
+
+    Of GRR, Hadamard response, OLH, SUE, OUE and subset selection, by the exact variance at share 0. Where `liars` is
+    above 0, what that share of respondents can add by lying counts as error too.
+
+    Raises DeclarationError for labels or an epsilon that no protocol takes, or respondents below 1.
+
+    Paper: Wang, Blocki, Li, Jha 2017 (choice by variance); Cheu, Smith, Ullman 2021 (liars).
+
+    >>> best(["a", "b"], epsilon=1, respondents=1000).protocol.name
+    'GRR'
+    """
+    if isinstance(respondents, bool) or not isinstance(respondents, int) or respondents < 1:
+        raise DeclarationError("respondents must be a whole number, 1 or more")
+    z = quantile(_CONFIDENCE)
+    rated = tuple(
+        Candidate(m, z * math.sqrt(variance(m.p, m.q, share=0.0, n=respondents)), shift_of(m.p, m.q, liars)[0])
+        for m in candidates(labels, epsilon=epsilon)
+    )
+    least = min(c.error + c.shift for c in rated)
+    chosen = next(c for c in rated if c.error + c.shift <= least * (1 + _TIE))
+    return Choice(chosen.protocol, respondents, liars, rated)
+
+
+def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confidence: float = _CONFIDENCE) -> Needed:
+    """Return how many respondents put a rare label's share within `margin` with probability `confidence`.
+
+    Local: z^2 V / margin^2, V the variance of one report of the best protocol. A trusted curator adds Laplace noise of
+    scale 1 / epsilon to a count (add_remove): its error is ln(1 / (1 - confidence)) / epsilon respondents.
+
+    Raises DeclarationError for labels or an epsilon that no protocol takes, or a margin outside (0, 1).
+
+    >>> respondents_needed(range(14), epsilon=1, margin=0.01).local
+    117357
+    """
+    if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0 < margin < 1:
+        raise DeclarationError("margin must be a share such as 0.01 (one percentage point), between 0 and 1")
+    z = quantile(confidence)
+    choice = best(labels, epsilon=epsilon, respondents=1)
+    one = variance(choice.p, choice.q, share=0.0, n=1)
+    trusted = math.log(1 / (1 - confidence)) / float(checked_epsilon(epsilon))
+    return Needed(
+        math.ceil(z * z * one / margin**2), choice.protocol.name, math.ceil(trusted / margin), margin, confidence
+    )

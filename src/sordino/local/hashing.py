@@ -1,0 +1,275 @@
+"""Local hashing: each respondent draws a hash function onto few values and randomises the hash of the label.
+
+It may not know collectors, tasks or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.local.draws import below, heads
+from sordino.local.frequency import Estimate, estimated
+from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
+from sordino.local.thresholds import (
+    BITS,
+    FULL,
+    checked_epsilon,
+    checked_threshold,
+    exp_over,
+    float_up,
+    floor_share,
+    log_up,
+)
+from sordino.loss import Number, exact, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["OLH"]
+
+Codes = np.ndarray[Any, np.dtype[np.uint64]]
+
+_ROOM = 1 << 63  # reports are numbers below it
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class OLH:
+    """Randomise by optimised local hashing: a random hash function onto g values, and its value at the label, randomised.
+
+    The functions are linear: label number v is written in m digits v_i of base f, the least prime factor of g, and
+    h_a(v) = a_1 v_1 + ... + a_m v_m modulo g with a uniform in {0 .. g - 1}^m. A report is (a, y), y = h_a(v) with
+    probability p and any other value alike. It supports each u with h_a(u) = y.
+
+    Theorem: a does not depend on the label, and y is generalised randomized response with p = T / 2^32,
+    T = floor(2^32 E / (E + g - 1)), so a report's probability differs by a factor p (g - 1) / (1 - p) <= E at most.
+    For u != v some u_i - v_i is not 0 and smaller than f, hence has an inverse modulo g, so h_a(u) - h_a(v) is uniform:
+    two labels collide with probability 1 / g exactly, q = 1 / g, and the estimate is unbiased, without an assumption
+    about a hash. A missing answer sends a uniform y, which supports every label alike.
+
+    g = round(E) + 1, the least variance; where no 63 bits hold a report, the greatest prime at or below it.
+    The report is ((y g + a_1) g + ...) g + a_m, little-endian in as few bytes as hold all.
+
+    Counting is a transform over the digits, on whole numbers: about n + g^(m + 1) steps instead of n k.
+
+    Raises DeclarationError for fewer than 2 labels, repeated ones, or epsilon not above 0.
+
+    Paper: Wang, Blocki, Li, Jha 2017, section 4.4; Carter & Wegman 1979 for the hash family.
+
+    >>> OLH(["a", "b", "c"], epsilon=1).g
+    4
+    """
+
+    labels: tuple[Label, ...]
+    g: int
+    truth: int
+    claim: Fraction
+
+    def __init__(self, labels: Labels, *, epsilon: Number) -> None:
+        kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+        g = min(round(exp_over(min(claim, Fraction(20)))) + 1, 1 << 20)
+        if g ** (_digits(len(kept), g) + 1) > _ROOM:
+            g = next(c for c in range(g, 1, -1) if _least_factor(c) == c)
+        self._fill(kept, g, floor_share(claim, g - 1), claim)
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, labels: Labels) -> OLH:
+        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
+        made, g, kept = object.__new__(cls), parameters.get("g"), checked_labels(labels)
+        if not isinstance(g, int) or not 2 <= g <= 1 << 20 or g ** (_digits(len(kept), g) + 1) > _ROOM:
+            raise DeclarationError("g must be a whole number from 2 on, so small that 63 bits hold a report")
+        truth = checked_threshold(parameters.get("p"), name="p")
+        made._fill(kept, g, truth, exact(str(parameters.get("epsilon")), name="epsilon"))
+        return made
+
+    def _fill(self, labels: tuple[Label, ...], g: int, truth: int, claim: Fraction) -> None:
+        if truth * g <= FULL:
+            raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
+        if log_up(Fraction(truth * (g - 1), FULL - truth), digits=40) > claim:
+            raise DeclarationError(f"p and g give an epsilon above the stated {shown(claim)}")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "g", g)
+        object.__setattr__(self, "truth", truth)
+        object.__setattr__(self, "claim", claim)
+
+    name = "OLH"
+    kind = "olh"
+
+    @property
+    def epsilon(self) -> float:
+        """The claim: no report reveals more."""
+        return float_up(self.claim)
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent."""
+        return LaplaceEvent(self.claim)
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return Fraction(self.truth, FULL)
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's: 1 / g."""
+        return Fraction(1, self.g)
+
+    @property
+    def digits(self) -> int:
+        """m, how many digits a label has."""
+        return _digits(len(self.labels), self.g)
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        largest: int = self.g ** (self.digits + 1) - 1
+        return -(-largest.bit_length() // 8)
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
+        return {
+            "kind": self.kind,
+            "k": len(self.labels),
+            "labels_hash": labels_hash(self.labels),
+            "bits": BITS,
+            "g": self.g,
+            "p": self.truth,
+            "epsilon": shown(self.claim),
+        }
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer; raises DeclarationError where an answer is none of the labels."""
+        codes = codes_of(answers, self.labels, missing=True)
+        out = np.empty((codes.size, self.width), dtype=np.uint8)
+        for start in range(0, codes.size, _CHUNK):
+            some = codes[start : start + _CHUNK]
+            whole = self._reports(some, rng).astype("<u8").view(np.uint8).reshape(-1, 8)
+            out[start : start + _CHUNK] = whole[:, : self.width]
+        return Reports.of(self, out)
+
+    def _reports(self, codes: np.ndarray[Any, Any], rng: Rng) -> Codes:
+        """Return reports as numbers."""
+        g, base, rest = self.g, _least_factor(self.g), np.maximum(codes, 0).astype(np.uint32)
+        narrow: Any = np.uint32 if g ** (self.digits + 1) <= FULL else np.uint64
+        number: np.ndarray[Any, Any] = np.zeros(codes.size, dtype=narrow)
+        hashed = np.zeros(codes.size, dtype=np.uint32)
+        for _ in range(self.digits):
+            factor = below(g, codes.size, rng)
+            digit = rest & np.uint32(1) if base == 2 else rest % np.uint32(base)
+            rest = rest >> np.uint32(1) if base == 2 else rest // np.uint32(base)
+            hashed += factor * digit
+            number = number * narrow(g) + factor
+        hashed = hashed & np.uint32(g - 1) if g & (g - 1) == 0 else hashed % np.uint32(g)
+        lies = np.flatnonzero(~heads(self.truth, codes.size, rng))
+        others = below(g - 1, lies.size, rng)
+        hashed[lies] = others + (others >= hashed[lies])
+        absent = np.flatnonzero(codes < 0)
+        hashed[absent] = below(g, absent.size, rng)
+        reports: Codes = (number + hashed.astype(narrow) * narrow(g**self.digits)).astype(np.uint64)
+        return reports
+
+    @property
+    def public_values(self) -> int:
+        """How many values the part of a report has that does not depend on the answer."""
+        return int(self.g**self.digits)
+
+    def public_part(self, rows: Rows) -> Codes:
+        """Return the part of each report that does not depend on the answer: uniform for honest respondents."""
+        return _wide(rows) % np.uint64(self.public_values)
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a row is a number that no report has."""
+        if rows.size and int(_wide(rows).max()) >= self.g ** (self.digits + 1):
+            raise DeclarationError("a report holds a number beyond the last hash function")
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports support each label, by a transform over the digits."""
+        numbers = _wide(own(reports, self))
+        return counted(reports, _supports(numbers, g=self.g, m=self.digits)[: len(self.labels)])
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with its intervals."""
+        return estimated(self, counts)
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: some hash function tells any two labels apart like 0 and 1."""
+        return (0, 1, None)
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of a report of label number `value`, given the hash function: the probability of each y.
+
+        The function is public and uniform for every label; the part is that of the function which gives label v the
+        hash v mod g, as some function does for any two labels.
+        """
+        if value is None:
+            return [(Fraction(1, self.g),) * self.g]
+        other = (1 - self.p) / (self.g - 1)
+        return [tuple(self.p if y == value % self.g else other for y in range(self.g))]
+
+    def __repr__(self) -> str:
+        return f"<OLH of {len(self.labels)} labels, g = {self.g}, epsilon {shown(self.claim)}>"
+
+
+def _supports(numbers: Codes, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return, for each string of m digits, how many reports (y, a) have a . digits = y modulo g.
+
+    The first `split` digits are set by enumeration, each setting moving y by what they add; the others by summing the
+    table of (y, a) over one a_i after the other: with digit d, y becomes y - a_i d. Digits come least first.
+    """
+    base = _least_factor(g)
+    split = min(range(m + 1), key=lambda j: base**j * (4 * numbers.size + (g + base) * g ** (m - j + 1)))
+    later = g ** (m - split)
+    tail, first = numbers % np.uint64(later), numbers // np.uint64(later)
+    factors = [first // np.uint64(g ** (split - 1 - i)) % np.uint64(g) for i in range(split)]
+    hashed = (first // np.uint64(g**split)).astype(np.int64)
+    tail = tail.astype(np.int64)
+    out = np.zeros((base**m,), dtype=np.int64)
+    stride = base**split
+    for setting in range(stride):
+        moved, rest = hashed.copy(), setting
+        for factor in factors:
+            moved -= (rest % base) * factor.astype(np.int64)
+            rest //= base
+        table = np.bincount(moved % g * later + tail, minlength=g * later)
+        out[setting::stride] = _summed(table, g=g, m=m - split, base=base)
+    return out
+
+
+def _summed(table: np.ndarray[Any, Any], *, g: int, m: int, base: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the counts at y = 0 of every setting of m digits, the first digit fastest."""
+    parts = table.reshape(1, g, -1)  # setting, y, a
+    for i in range(m):
+        cells = parts.reshape(parts.shape[0], g, g, -1)  # setting, y, a_i, the later a
+        made = np.zeros((base, parts.shape[0], g, cells.shape[3]), dtype=np.int64)
+        for digit in range(base):
+            for a in range(g):
+                made[digit] += np.roll(cells[:, :, a], -a * digit % g, axis=1) if digit else cells[:, :, a]
+        parts = made.reshape(base * parts.shape[0], g, -1)
+        del i
+    return parts[:, 0, 0]
+
+
+def _wide(rows: Rows) -> Codes:
+    """Return little-endian rows as 64-bit numbers."""
+    padded = np.zeros((len(rows), 8), dtype=np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    return padded.view("<u8").reshape(-1)
+
+
+def _digits(k: int, g: int) -> int:
+    """Return how many digits of base f, the least prime factor of g, tell k labels apart."""
+    base, digits, room = _least_factor(g), 0, 1
+    while room < k:
+        room, digits = room * base, digits + 1
+    return digits
+
+
+def _least_factor(g: int) -> int:
+    return next((c for c in range(2, int(g**0.5) + 1) if g % c == 0), g)

@@ -1,0 +1,151 @@
+"""Labels: the public values a respondent may have, their hash, and answers turned into label numbers.
+
+It may not know protocols. An error here never shows an answer: it says which rule was broken and where.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sordino.domain import Category
+from sordino.errors import DeclarationError
+
+__all__ = ["MISSING", "Answers", "Label", "Labels", "canonical", "checked_labels", "codes_of", "labels_hash"]
+
+Label = str | int | bool | None
+Labels = Sequence[Label] | Category
+Answers = Any  # a list, a NumPy array or an Arrow array of labels
+Codes = np.ndarray[Any, np.dtype[np.int32]]
+
+MISSING = -1  # the number of a missing answer where no label stands for it
+MOST_LABELS = 1 << 19
+
+
+def checked_labels(labels: Labels) -> tuple[Label, ...]:
+    """Return the labels as a tuple; None, where listed, is the label of a missing answer.
+
+    Raises DeclarationError unless there are 2 labels or more, all different, of text, whole numbers, booleans or None.
+    """
+    values: Iterable[Label] = labels.values if isinstance(labels, Category) else labels
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise DeclarationError("labels must be a list of the values a respondent may have, such as ['yes', 'no']")
+    kept = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    for label in kept:
+        if label is not None and not isinstance(label, (str, int)):
+            raise DeclarationError(f"labels must be text, whole numbers, booleans or None, not {type(label).__name__}")
+        if isinstance(label, str) and any("\ud800" <= c <= "\udfff" for c in label):
+            raise DeclarationError(
+                "a label holds half a surrogate pair, which no browser can send; write it in Unicode"
+            )
+        if type(label) is int and abs(label) >= 2**53:
+            raise DeclarationError("a whole-number label must lie within -2^53 and 2^53: browsers know no larger ones")
+    if len(kept) < 2:
+        raise DeclarationError(f"labels must be at least 2, not {len(kept)}: a single one tells nothing")
+    if len(kept) > MOST_LABELS:
+        raise DeclarationError(f"labels must be at most 2^19, not {len(kept)}; group the rare ones")
+    seen: set[tuple[type, Label]] = set()
+    for label in kept:
+        if (type(label), label) in seen:
+            raise DeclarationError(f"labels must not repeat: {label!r} is there twice")
+        seen.add((type(label), label))
+    return kept
+
+
+def canonical(data: Any) -> bytes:
+    """Return JSON with sorted keys, no blanks, UTF-8: what JSON.stringify makes of the same data in a browser.
+
+    >>> canonical({"k": 2, "a": ["ü", None]}).decode()
+    '{"a":["ü",null],"k":2}'
+    """
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+
+
+def labels_hash(labels: Sequence[Label]) -> str:
+    """Return the SHA-256 of the labels' canonical JSON array, in hexadecimal."""
+    return hashlib.sha256(canonical(list(labels))).hexdigest()
+
+
+def codes_of(answers: Answers, labels: tuple[Label, ...], *, missing: bool) -> Codes:
+    """Return the label number of each answer; `MISSING` where there is none, if `missing` answers may be so.
+
+    Raises DeclarationError for an answer outside the labels; the message names its place, not what it says.
+    """
+    if isinstance(answers, np.ndarray) and answers.dtype.kind in "iu" and _counting(labels):
+        whole = answers.reshape(-1)
+        if whole.size and (int(whole.min()) < 0 or int(whole.max()) >= len(labels)):
+            _refuse((whole < 0) | (whole >= len(labels)), "is none of the labels")
+        return whole.astype(np.int32, copy=False)
+    found, absent = _looked_up(answers, labels)
+    if not absent.any():
+        return found
+    if None in labels:
+        found = np.where(absent, labels.index(None), found).astype(np.int32)
+    elif not missing:
+        _refuse(absent, "is missing, and this protocol has no room for it: list None among the labels")
+    return found
+
+
+def _counting(labels: tuple[Label, ...]) -> bool:
+    return all(type(v) is int and v == i for i, v in enumerate(labels))
+
+
+def _looked_up(answers: Answers, labels: tuple[Label, ...]) -> tuple[Codes, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return label numbers (-1 for none) and which answers are missing; an answer that is no label is refused."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = [v for v in labels if v is not None]
+    places = np.array([i for i, v in enumerate(labels) if v is not None], dtype=np.int32)
+    if len({type(v) for v in known}) > 1:
+        return _by_hand(answers, labels)
+    try:
+        cells = answers if isinstance(answers, (pa.Array, pa.ChunkedArray)) else pa.array(answers, from_pandas=True)
+        if isinstance(cells, pa.ChunkedArray):
+            cells = cells.combine_chunks()
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(cells.type.value_type)
+        values = pa.array(known)
+        if cells.type != values.type:
+            _same_kind(cells.type, values.type)
+            cells = cells.cast(values.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise DeclarationError("answers must be of the labels' own type: text, whole numbers or booleans") from None
+    absent = np.asarray(pc.is_null(cells).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    found = pc.fill_null(pc.index_in(cells, value_set=values), -1).to_numpy(zero_copy_only=False)
+    _refuse((found < 0) & ~absent, "is none of the labels")
+    return np.where(found < 0, np.int32(-1), places[found]).astype(np.int32), absent
+
+
+def _same_kind(found: Any, wanted: Any) -> None:
+    """Refuse numbers for text and the like, which a cast would let pass."""
+    import pyarrow as pa
+
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    for kinds in (text, (pa.types.is_integer,), (pa.types.is_boolean,)):
+        if any(k(wanted) for k in kinds) and any(k(found) for k in kinds):
+            return
+    if not pa.types.is_null(found):
+        raise pa.ArrowTypeError("another kind")
+
+
+def _by_hand(answers: Answers, labels: tuple[Label, ...]) -> tuple[Codes, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Look up answers among labels of several types, one by one."""
+    place = {(type(v), v): i for i, v in enumerate(labels) if v is not None}
+    cells = answers.to_pylist() if hasattr(answers, "to_pylist") else list(answers)
+    cells = [c.item() if isinstance(c, np.generic) else c for c in cells]
+    absent = np.array([c is None for c in cells], dtype=np.bool_)
+    found = np.array([-1 if c is None else place.get((type(c), c), -2) for c in cells], dtype=np.int32)
+    _refuse(found == -2, "is none of the labels")
+    return found, absent
+
+
+def _refuse(wrong: np.ndarray[Any, np.dtype[np.bool_]], rule: str) -> None:
+    places = np.flatnonzero(wrong)
+    if places.size:
+        more = f" ({places.size} such answers)" if places.size > 1 else ""
+        raise DeclarationError(f"answer number {int(places[0])} {rule}{more}")

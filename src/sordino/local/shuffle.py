@@ -1,0 +1,120 @@
+"""Amplification by shuffling: what reports reveal where someone independent mixes them before the collector sees any.
+
+It may not know protocols: it sees a local epsilon, a number of respondents and a delta. The condition is part of every
+result, since nothing in this house shuffles.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+from sordino.local.binomial import binomial_law
+from sordino.loss import Number, exact, shown
+
+__all__ = ["Shuffled", "shuffled"]
+
+CONDITION = (
+    "only if an independent shuffler, who never tells the collector who sent what, mixes all n reports, "
+    "and all n respondents report honestly"
+)
+_BUCKETS = 400
+_LEAST = Fraction(1, 10**12)
+_ROUNDING = 1e-14  # more than rounding and the tails left out can hide
+_TIGHT = 1e-4  # relative width at which bisection stops
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """Hold an amplified epsilon at delta, the closed form beside it, and the condition on which both stand."""
+
+    epsilon: float
+    delta: float
+    closed_form: float | None
+    simple_form: float | None
+    local_epsilon: float
+    n: int
+    condition: str = CONDITION
+
+    def __repr__(self) -> str:
+        return (
+            f"<Shuffled: epsilon {self.epsilon:.4g} at delta {self.delta:.3g} in the central model, {self.condition}; "
+            f"without one, the local epsilon {self.local_epsilon:.4g}>"
+        )
+
+
+def shuffled(epsilon0: Number, n: int, delta: Number) -> Shuffled:
+    """Return the central (epsilon, delta) of n shuffled reports of local epsilon `epsilon0`, under replacement of one.
+
+    Theorem: the reports of the n - 1 others hold C ~ Binomial(n - 1, exp(-epsilon0)) clones of the two answers in
+    question, A ~ Binomial(C, 1/2) of them of the first. What is told of the answer is at most what is told by
+    (A + D, C - A + 1 - D), D a coin of e^epsilon0 / (e^epsilon0 + 1). `epsilon` bounds this from above by summing the
+    hockey-stick divergence, C rounded down in steps; `closed_form` is the theorem's formula, None where n is too small
+    for it; `simple_form` its coarser statement.
+
+    Raises DeclarationError unless epsilon0 > 0, n >= 2 and 0 < delta < 1.
+
+    Paper: Feldman, McMillan, Talwar 2021, Hiding among the clones, theorem 3.1 and its proof.
+
+    >>> round(shuffled(4, 100_000, "1e-6").closed_form, 4)
+    0.5378
+    """
+    loss, chance = exact(epsilon0, name="epsilon0"), exact(delta, name="delta")
+    if loss <= 0:
+        raise DeclarationError(f"epsilon0 must be above 0, not {shown(loss)}")
+    if isinstance(n, bool) or not isinstance(n, int) or n < 2:
+        raise DeclarationError("n must be a whole number of respondents, 2 or more")
+    if not 0 < chance < 1:
+        raise DeclarationError(f"delta must lie between 0 and 1, not {shown(chance)}")
+    if chance < _LEAST:
+        raise DeclarationError("delta must be 1e-12 or more: smaller ones are lost in the sums of floats")
+    local, small = float(loss), float(chance)
+    closed, simple = _forms(local, n, small)
+    clones = _clones(local, n)
+    low, high = 0.0, local
+    while high - low > _TIGHT * high:
+        middle = (low + high) / 2
+        if _divergence(clones, local, middle) <= small:
+            high = middle
+        else:
+            low = middle
+    best = min(high, closed if closed is not None else local)
+    return Shuffled(best, small, closed, simple, local, n)
+
+
+def _forms(local: float, n: int, delta: float) -> tuple[float | None, float | None]:
+    """Return the closed form and the simpler one, where the theorem's condition on n holds."""
+    if local > math.log(n / (16 * math.log(2 / delta))) if n > 16 * math.log(2 / delta) else True:
+        return None, None
+    grown = math.exp(local)
+    a = 8 * math.sqrt(grown * math.log(4 / delta) / n)
+    c = 8 * grown / n
+    first = math.log1p(a + c)
+    closed = math.log1p((1 - math.exp(-local)) / (1 + math.exp(-local - first)) * (a + c))
+    simple = math.log1p((grown - 1) / (grown + 1) * (a + c))
+    return closed, simple
+
+
+def _clones(local: float, n: int) -> list[tuple[int, float]]:
+    """Return numbers of clones with their probabilities, each number the least of its bucket: fewer clones hide less."""
+    first, mass = binomial_law(n - 1, math.exp(-local))
+    edges = np.unique(np.linspace(0, mass.size, _BUCKETS + 1).astype(np.int64))
+    sums = np.add.reduceat(mass, edges[:-1])
+    return [(int(first + edge), float(weight)) for edge, weight in zip(edges[:-1], sums, strict=True)]
+
+
+def _divergence(clones: list[tuple[int, float]], local: float, epsilon: float) -> float:
+    """Return the hockey-stick divergence at e^epsilon, summed over the number of clones."""
+    return _ROUNDING + sum(weight * _given(count, local, epsilon) for count, weight in clones if weight > 0)
+
+
+def _given(count: int, local: float, epsilon: float) -> float:
+    keep = 1 / (1 + math.exp(-local))
+    _, mass = binomial_law(count, 0.5)
+    shifted, same = np.append(0.0, mass), np.append(mass, 0.0)  # P(A = a - 1) beside P(A = a)
+    here, there = keep * shifted + (1 - keep) * same, (1 - keep) * shifted + keep * same
+    return float(np.maximum(here - math.exp(epsilon) * there, 0.0).sum())

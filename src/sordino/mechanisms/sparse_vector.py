@@ -1,0 +1,135 @@
+"""The sparse vector technique: a stream of questions, of which only those above a threshold are paid for."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import shown
+from sordino.mechanisms.selection import checked_miss, positive, pure_event
+from sordino.noise.laws import DiscreteLaplace
+from sordino.noise.rng import Rng
+
+__all__ = ["SparseSession", "SparseVector"]
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVector:
+    """Say of each question of a stream whether its answer is above a threshold, until `crossings` of them were.
+
+    Theorem (Dwork & Roth 2014, Theorems 3.23 and 3.25; Lyu, Su, Li 2017, Algorithm 1): questions are whole numbers that
+    move by at most `sensitivity` between neighbors, chosen adaptively. With discrete Laplace noise of scale
+    2 crossings sensitivity / epsilon on the threshold, drawn anew after each crossing, and of 4 crossings sensitivity /
+    epsilon on each question, all the answers together are epsilon-differentially private, however many are below.
+    Proof of the discrete case: take one crossing, e = epsilon / crossings, s the whole part of `sensitivity`. Map the
+    threshold's noise r to r + s: answers below stay below, at a factor of exp(s e / (2 sensitivity)) at most; map the
+    noise v of the question that crosses to v + 2 s: it still crosses, at exp(2 s e / (4 sensitivity)). Both maps are of
+    whole numbers to whole numbers, one to one, so sums stand for the integrals; together exp(e), and crossings compose.
+
+    `crossings` = 1 is AboveThreshold. Numbers released beside the answers are charged separately. Raises
+    DeclarationError unless sensitivity and epsilon are exact and above 0 and crossings is 1 or more.
+
+    >>> session = SparseVector(1, Fraction(1), 1).session(100, Rng.seeded(1))
+    >>> session.above(-10**6), session.above(10**6), session.open
+    (False, True, False)
+    """
+
+    sensitivity: Fraction
+    epsilon: Fraction
+    crossings: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sensitivity", positive(self.sensitivity, "sensitivity"))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        if isinstance(self.crossings, bool) or not isinstance(self.crossings, int) or self.crossings < 1:
+            raise DeclarationError("crossings must be a whole number, 1 or more")
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one whole session amounts to, charged before its first question."""
+        return pure_event(self.epsilon)
+
+    @property
+    def threshold_law(self) -> DiscreteLaplace:
+        """The law of the threshold's noise."""
+        return DiscreteLaplace(2 * self.crossings * self.sensitivity / self.epsilon)
+
+    @property
+    def question_law(self) -> DiscreteLaplace:
+        """The law of the noise of each question."""
+        return DiscreteLaplace(4 * self.crossings * self.sensitivity / self.epsilon)
+
+    def session(self, threshold: int, rng: Rng) -> SparseSession:
+        """Return a session at a public threshold, a whole number, with its noise drawn."""
+        return SparseSession(self, threshold, rng)
+
+    def error(self, confidence: float, *, questions: int) -> int:
+        """Return the distance from the threshold beyond which all answers are right at `confidence`, in whole steps.
+
+        Of at most `questions` questions, by a union bound on exact tails: half of what may fail goes to the thresholds,
+        half to the questions. Below Dwork & Roth 2014, Theorem 3.24.
+
+        >>> SparseVector(1, Fraction(1), 1).error(0.95, questions=100)
+        40
+        """
+        checked_miss(confidence, questions)
+        miss = (1 - Fraction(repr(float(confidence)))) / 2
+        thresholds = self.threshold_law.error(1 - miss / min(self.crossings, questions))
+        return thresholds + self.question_law.error(1 - miss / questions)
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""
+        scales = f"scales {shown(self.threshold_law.scale)} and {shown(self.question_law.scale)} steps"
+        return f"sparse vector, {self.crossings} crossing(s), discrete Laplace of {scales}"
+
+
+class SparseSession:
+    """Answer a stream of questions for one `SparseVector`, made by its `session`; closed after the last crossing.
+
+    It holds the noisy threshold, so it cannot be copied, pickled or shown. One session may serve many threads.
+    """
+
+    __slots__ = ("_left", "_lock", "_made", "_noisy_threshold", "_rng", "_threshold")
+
+    def __init__(self, made: SparseVector, threshold: int, rng: Rng) -> None:
+        self._made, self._threshold, self._rng = made, _whole(threshold, "threshold"), rng
+        self._left = made.crossings
+        self._lock = threading.Lock()
+        self._noisy_threshold = self._threshold + made.threshold_law.sample(rng)
+
+    @property
+    def open(self) -> bool:
+        """Say whether another question may be asked: a function of the answers given."""
+        return self._left > 0
+
+    def above(self, exact: int) -> bool:
+        """Return whether the noisy answer is at or above the noisy threshold.
+
+        Raises QuestionRefused once the crossings are used up, whatever the answer would have been.
+        """
+        with self._lock:
+            if self._left == 0:
+                count = self._made.crossings
+                raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
+            crossed = _whole(exact, "exact") + self._made.question_law.sample(self._rng) >= self._noisy_threshold
+            if crossed:
+                self._left -= 1
+                self._noisy_threshold = self._threshold + self._made.threshold_law.sample(self._rng)
+            return crossed
+
+    def __repr__(self) -> str:
+        return f"<SparseSession of {self._made!r}, {self._left} crossing(s) left>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a SparseSession cannot be copied or pickled: both copies would use one noisy threshold")
+
+
+def _whole(value: int, name: str) -> int:
+    """Return a whole number, refusing others without telling them."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise DeclarationError(f"{name} must be a whole number of lattice steps")
+    return value.__index__()

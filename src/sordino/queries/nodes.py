@@ -1,0 +1,248 @@
+"""Nodes of expressions over the columns of a row: frozen trees, their words, and their canonical form. Knows no data."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.errors import QuestionRefused
+from sordino.loss import shown
+
+__all__ = [
+    "MIRROR",
+    "Absolute",
+    "Arithmetic",
+    "Bin",
+    "Clip",
+    "Compare",
+    "Connective",
+    "Constant",
+    "DatePart",
+    "IsIn",
+    "IsNull",
+    "Name",
+    "Node",
+    "Not",
+    "Value",
+    "When",
+    "depth",
+    "describe",
+    "plain",
+]
+
+Value = Fraction | str | bool | datetime.date
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A declared column."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that the question states."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """left op right; op is +, - or *."""
+
+    op: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Absolute:
+    """abs(of)."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """`of` clipped to [lower, upper]; None leaves a side open."""
+
+    of: Node
+    lower: Fraction | None
+    upper: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The bin of `of` among [e0, e1), ..., [e(n-1), en]; outside is missing. `width` cuts the declared bounds."""
+
+    of: Node
+    edges: tuple[Fraction, ...] | None
+    width: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """left op right; op is one of = != < <= > >=."""
+
+    op: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Connective:
+    """left and/or right."""
+
+    op: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """not of."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class IsIn:
+    """`of` is one of the values."""
+
+    of: Node
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`of` is missing."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class DatePart:
+    """A part of the day `of`, as a whole number; `part` is year, quarter, month, day or dow (0 is Sunday)."""
+
+    part: str
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """`left` where `of` is true, else `right`; missing where that is None. A longer choice has another in `right`."""
+
+    of: Node
+    left: Node
+    right: Node | None
+
+
+Node = (
+    Name | Constant | Arithmetic | Absolute | Clip | Bin | Compare | Connective | Not | IsIn | IsNull | DatePart | When
+)
+
+MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
+_WEIGHTS = {"Connective": 5, "Not": 4, "Compare": 2, "IsIn": 2, "IsNull": 2, "Clip": 2, "DatePart": 20, "When": 3}
+_MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
+
+
+def describe(node: Node) -> str:
+    """Return the expression as a person would write it; equal trees and only they give equal text."""
+    return _words(node, 0)
+
+
+def plain(node: Node | None) -> Any:
+    """Return the tree as JSON data, canonical: the identity of a question is made of it."""
+    if node is None:
+        return None
+    if isinstance(node, Constant):
+        return ["Constant", type(node.value).__name__, _value(node.value)]
+    if isinstance(node, IsIn):
+        return ["IsIn", plain(node.of), sorted([type(v).__name__, _value(v)] for v in node.values)]
+    parts: list[Any] = [type(node).__name__]
+    for field in node.__dataclass_fields__:
+        item = getattr(node, field)
+        if isinstance(item, Fraction):
+            parts.append(shown(item))
+        elif isinstance(item, tuple):
+            parts.append([shown(i) for i in item])
+        elif item is None or isinstance(item, str):
+            parts.append(item)
+        else:
+            parts.append(plain(item))
+    return parts
+
+
+def depth(node: Node) -> None:
+    """Raise QuestionRefused for a tree that is too deep or too large; no recursion, so that none is too deep for this.
+
+    What is let through can be rendered: SQL is read and written by recursion, at a cost that differs by kind of node.
+    """
+    count, nodes = 0, [(node, 0.0)]
+    while nodes:
+        at, above = nodes.pop()
+        count += 1
+        level = above + _WEIGHTS.get(type(at).__name__, 1)
+        if level > _MOST_DEPTH:
+            raise QuestionRefused("the expression is nested too deep: use is_in, or simplify it")
+        if count > _MOST_NODES:
+            raise QuestionRefused(f"the expression has more than {_MOST_NODES} parts: simplify it")
+        for field in ("of", "left", "right"):
+            child = getattr(at, field, None)
+            if child is not None:
+                chained = isinstance(at, Connective) and isinstance(child, Connective) and child.op == at.op
+                nodes.append((child, above + _CHAINED if chained else level))
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Fraction):
+        return shown(value)
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+_BINDING = {"or": 1, "and": 2, "+": 5, "-": 5, "*": 6}
+
+
+def _words(node: Node, outer: int) -> str:
+    """Return the words of a node, in parentheses where it binds more loosely than what is around it."""
+    if isinstance(node, Name):
+        return node.name
+    if isinstance(node, Constant):
+        return _quoted(node.value)
+    if isinstance(node, Absolute):
+        return f"abs({_words(node.of, 0)})"
+    if isinstance(node, Clip):
+        sides = ["none" if b is None else shown(b) for b in (node.lower, node.upper)]
+        return f"clip({_words(node.of, 0)}, {sides[0]}, {sides[1]})"
+    if isinstance(node, DatePart):
+        return f"{node.part}({_words(node.of, 0)})"
+    if isinstance(node, When):
+        rest = "" if node.right is None else f" else {_words(node.right, 0)}"
+        return f"(if {_words(node.of, 0)} then {_words(node.left, 0)}{rest})"
+    if isinstance(node, Bin):
+        if node.edges is None:
+            return f"bin({_words(node.of, 0)}, width {shown(node.width or Fraction(0))})"
+        return f"bin({_words(node.of, 0)}, [{', '.join(shown(e) for e in node.edges)}])"
+    if isinstance(node, IsIn):
+        words, bind = f"{_words(node.of, 5)} in ({', '.join(_quoted(v) for v in node.values)})", 4
+    elif isinstance(node, IsNull):
+        words, bind = f"{_words(node.of, 5)} is missing", 4
+    elif isinstance(node, Not):
+        words, bind = f"not {_words(node.of, 4)}", 3
+    elif isinstance(node, Compare):
+        words, bind = f"{_words(node.left, 5)} {node.op} {_words(node.right, 5)}", 4
+    else:
+        bind = _BINDING[node.op]
+        right = bind + 1 if node.op in ("-", "*", "+") else bind
+        words = f"{_words(node.left, bind)} {node.op} {_words(node.right, right)}"
+    return f"({words})" if bind < outer else words
+
+
+def _quoted(value: Value) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else _value(value)

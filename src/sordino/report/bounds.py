@@ -1,0 +1,76 @@
+"""The picture of a search for clipping bounds: the clipped sum against the bound, its error band, the bound chosen.
+
+It sees released values and public parameters only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sordino.report.titles import COLORS, data_of, marked, title_of
+
+if TYPE_CHECKING:
+    from sordino.release import Release
+    from sordino.report.titles import AnyChart
+
+__all__ = ["draw"]
+
+_SEEDED = "its noise was seeded"
+_WIDE = 200.0  # times: bounds that span more are drawn on a logarithmic scale
+
+
+def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a release that chose bounds, and its title: one panel a side."""
+    import altair as alt
+
+    release.interval(confidence)  # refuses a confidence that is none
+    said = marked(title or f"{release.question}: {release.lower} to {release.upper}", _seal(release))
+    notes = [*release.notes, f"band: {100 * confidence:g}% interval of each sum", release.summary()]
+    sides = list(dict.fromkeys(release.keys[0].labels))
+    panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
+    heading = title_of(said, notes, width=120 + 340 * len(panels), alarm=not release.private)
+    if len(panels) == 1:
+        return panels[0].properties(title=heading), said
+    return alt.hconcat(*panels).properties(title=heading), said
+
+
+def _seal(release: Release) -> str | None:
+    return None if release.private else _SEEDED
+
+
+def _side(release: Release, side: str, confidence: float) -> Any:
+    """Return the panel of one side: line, band and the bound chosen."""
+    import altair as alt
+
+    output = release.outputs[0]
+    ends = output.estimate.intervals(confidence)
+    rows = [
+        {"bound": b, "sum": v, "low": low, "high": high}
+        for s, b, v, (low, high) in zip(
+            release.keys[0].labels, release.keys[1].labels, output.estimate.values(), ends, strict=True
+        )
+        if s == side
+    ]
+    bounds = [abs(float(r["bound"] or 0)) for r in rows]
+    least = min((b for b in bounds if b), default=1.0)
+    scale = alt.Scale(type="symlog", constant=least) if max(bounds) > _WIDE * least else alt.Scale(zero=False)
+    x = alt.X("bound:Q", title=f"{side} bound", scale=scale)
+    base = alt.Chart(data_of(rows))
+    band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q", title="clipped sum"), y2="high:Q")
+    line = base.mark_line(point=alt.OverlayMarkDef(size=18), color=COLORS[0]).encode(x=x, y="sum:Q")
+    chosen = release.upper if side == "upper" else release.lower
+    rule = alt.Chart(data_of([{"bound": chosen, "label": f"chosen: {chosen:,}"}]))
+    mark = rule.mark_rule(color=COLORS[1], strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
+    word = rule.mark_text(color=COLORS[1], align="right", dx=-5, y=12).encode(x=x, text="label:N")
+    return (band + line + mark + word).properties(width=420, height=260)
+
+
+def _ends(release: Release) -> Any:
+    """Return the panel of a search that released no sums: the interval chosen."""
+    import altair as alt
+
+    rows = [{"side": side, "bound": bound} for side, bound in (("lower", release.lower), ("upper", release.upper))]
+    points = alt.Chart(data_of(rows)).mark_point(filled=True, size=70, color=COLORS[1])
+    return points.encode(x=alt.X("bound:Q", title="bound"), y=alt.Y("side:N", title=None)).properties(
+        width=420, height=90
+    )

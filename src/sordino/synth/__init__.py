@@ -1,0 +1,1 @@
+"""Synthetic data: tables of the same shape that answer the questions of the original, at a stated loss."""

@@ -1,0 +1,208 @@
+"""The default synthesizer: independent columns, then a graph of measured pairs, as large as the budget can pay.
+
+Every access is a release of tables of counts or of distances to a public model; all that is decided between is
+post-processing, so the privacy proof is the curator's. Knows no data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.synth.access import Counts
+from sordino.synth.budget import share_of
+from sordino.synth.calibrate import Beliefs, marginal
+from sordino.synth.columns import Keyed
+from sordino.synth.junction import Pair
+from sordino.synth.outcome import Outcome, coded, independent_outcome
+from sordino.synth.pairs import Coding, fitted, merged, pair_table
+from sordino.synth.projection import Floats
+from sordino.synth.sampler import drawn_codes, spacings
+from sordino.synth.selection import allocation, chosen_pairs, expected_distance, shrunken_scores
+from sordino.synth.session import Session
+from sordino.synth.ways import Ways, joined_ways
+
+__all__ = ["FAINT", "fit_adaptive", "information", "measured_pairs", "model_pairs", "scored"]
+
+FAINT = 5e-5  # rho below which only one-ways are asked, for a table of unknown size (epsilon .06 at delta 1e-9)
+_WAYS = 0.2  # of the loss, for one-way counts
+_WAYS_MOST = 0.5  # where their error is large
+_WAYS_ERROR = 0.006  # the mean error of one-ways above which they get more
+_CALM = 0.003  # the mean error of one-ways below which larger cliques pay
+_SCORES = 0.03  # of the loss, for each round of scores
+_FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
+_SMALL, _LARGE, _LARGEST = 3e4, 5e5, 2e6  # cells of all cliques: first round, last round, last round if calm
+_SWEEPS, _SWEEPS_LAST, _SWEEPS_LARGEST = 10, 40, 25
+_CLEAR = 3.5  # deviations at which a score is no accident
+_SAMPLE = 200_000
+
+
+def fit_adaptive(session: Session, columns: Sequence[Keyed], *, cap: float | None = None) -> Outcome:
+    """Return the model fitted through the session, spending all that is left of it."""
+    if len(columns) == 1:
+        return independent_outcome(session.ways(columns, session.left), "independent columns")
+    ways, error = _first_ways(session, columns)
+    coding = coded(ways, ways.compressed())
+    pairs = list(itertools.combinations(range(len(columns)), 2))
+    models = [coding.independent(p) for p in pairs]
+    margins = [coding.independent_variance(p) for p in pairs]
+    excess, deviation = scored(session, coding, pairs, models, share_of(_SCORES), margins=margins)
+    scores = shrunken_scores(excess, deviation)
+    if int((excess > _CLEAR * deviation).sum()) < len(columns):
+        return _faint(session, ways, coding, pairs, scores, models)
+    large = cap if cap is not None else _LARGEST if error < _CALM else _LARGE
+    budget = share_of(float(session.left) * _FIRST)
+    taken, cliques, _ = chosen_pairs(
+        pairs,
+        scores,
+        models,
+        sizes=coding.sizes,
+        rows=coding.rows,
+        variance_each=session.variance(budget),
+        cap=min(_SMALL, large),
+    )
+    measured = measured_pairs(session, coding, taken, budget, {})
+    kept: dict[tuple[int, ...], Floats] = {}
+    beliefs = fitted(coding, measured, cliques, sweeps=_SWEEPS, kept=kept)
+    first = dict(zip(pairs, scores.tolist(), strict=True))
+    wanted, cliques = _second_pairs(session, coding, beliefs, pairs, first, list(measured), large)
+    measured = merged(measured, measured_pairs(session, coding, wanted, session.left, measured))
+    sweeps = _SWEEPS_LAST if large <= _LARGE else _SWEEPS_LARGEST
+    beliefs = fitted(coding, measured, cliques, sweeps=sweeps, kept=kept)
+    return Outcome(ways, coding, beliefs, measured, "a clique tree of pairs")
+
+
+def scored(
+    session: Session,
+    coding: Coding,
+    pairs: Sequence[Pair],
+    models: Sequence[Floats],
+    share: Fraction,
+    *,
+    margins: Sequence[Floats] | None = None,
+) -> tuple[Floats, float]:
+    """Return how much farther each pair's table lies from its model than noise explains, and the deviation of the scores.
+
+    `margins` are the variances of the models' own cells.
+    """
+    raw, variance = session.distances([pair_table(coding, p) for p in pairs], models, share)
+    floors = [expected_distance(m, 0.0 if margins is None else margins[i]) for i, m in enumerate(models)]
+    return raw - np.array(floors), math.sqrt(variance)
+
+
+def measured_pairs(
+    session: Session,
+    coding: Coding,
+    pairs: Sequence[Pair],
+    share: Fraction,
+    known: dict[tuple[int, ...], Counts],
+) -> dict[tuple[int, ...], Counts]:
+    """Return noisy tables of the pairs, with more of the share for those with more cells above the noise."""
+    weights = information(session, coding, pairs, share, known)
+    found = session.weighed([pair_table(coding, p) for p in pairs], share, weights)
+    return {pairs[i]: counts for i, counts in found.items()}
+
+
+def information(
+    session: Session,
+    coding: Coding,
+    pairs: Sequence[Pair],
+    share: Fraction,
+    known: dict[tuple[int, ...], Counts],
+) -> list[float]:
+    """Return the information (1 / variance) to add to each pair."""
+    each = session.variance(share)
+    floor = 0.8 * math.sqrt(each * max(len(pairs), 1))
+    cells = [float((coding.independent(p) > floor).sum()) for p in pairs]
+    return allocation(cells, [1.0 / known[p].variance if p in known else 0.0 for p in pairs], 1.0 / each)
+
+
+def model_pairs(session: Session, coding: Coding, beliefs: Beliefs, pairs: Sequence[Pair]) -> list[Floats]:
+    """Return the model's table of each pair: exact within a clique, else counted in rows drawn from the model."""
+    sizes, tree = coding.sizes, beliefs.tree
+    rows = int(max(min(2 * coding.rows, _SAMPLE), 1000))
+    drawn = None
+    found: list[Floats] = []
+    for pair in pairs:
+        home = tree.home(pair, sizes)
+        if home is not None:
+            found.append(marginal(beliefs.tables[home], tree.cliques[home], pair))
+            continue
+        if drawn is None:
+            drawn = drawn_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=session.rng)
+        a, b = pair
+        counts = np.bincount(drawn[a] * sizes[b] + drawn[b], minlength=sizes[a] * sizes[b])
+        found.append(counts.reshape(sizes[a], sizes[b]) * (coding.rows / rows))
+    return found
+
+
+def _first_ways(session: Session, columns: Sequence[Keyed]) -> tuple[Ways, float]:
+    """Return the one-way counts, asked again where their error is large, and the mean error of the first."""
+    first = share_of(_WAYS)
+    ways = session.ways(columns, first)
+    error = float(ways.errors().mean())
+    more = share_of(min(_WAYS * (error / _WAYS_ERROR) ** 2, _WAYS_MOST)) - first
+    return (joined_ways(ways, session.ways(columns, more)) if more > 0 else ways), error
+
+
+def _second_pairs(
+    session: Session,
+    coding: Coding,
+    beliefs: Beliefs,
+    pairs: Sequence[Pair],
+    first: dict[Pair, float],
+    done: list[Pair],
+    cap: float,
+) -> tuple[list[Pair], list[int]]:
+    """Score every pair again, now against the model; return all pairs to measure, old ones first, and the cliques."""
+    models = model_pairs(session, coding, beliefs, pairs)
+    excess, deviation = scored(session, coding, pairs, models, share_of(_SCORES))
+    scores = dict(zip(pairs, shrunken_scores(excess, deviation).tolist(), strict=True))
+    fresh = [p for p in pairs if p not in done]
+    more, cliques, _ = chosen_pairs(
+        fresh,
+        np.array([scores[p] for p in fresh]),
+        [coding.independent(p) for p in fresh],
+        sizes=coding.sizes,
+        rows=coding.rows,
+        variance_each=session.variance(),
+        cap=cap,
+        kept=done,
+        kept_distances=np.array([first[p] for p in done]),
+        kept_means=[coding.independent(p) for p in done],
+    )
+    return [*done, *more], cliques
+
+
+def _faint(
+    session: Session, ways: Ways, coding: Coding, pairs: Sequence[Pair], scores: Floats, models: Sequence[Floats]
+) -> Outcome:
+    """Spend what is left where few pairs show: on pairs, on one-ways, or half each, whatever promises the most."""
+    errors = ways.errors() * 2.0 * coding.rows
+    have = float(np.mean([1.0 / v for v in ways.variances]))
+    best: tuple[float, Fraction, list[Pair], list[int]] = (-1.0, Fraction(1), [], [])
+    for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
+        more = 1.0 / session.variance(session.left * part, tables=len(errors)) if part else 0.0
+        gain = (len(errors) - 1) * float(errors.sum()) * (1.0 - math.sqrt(have / (have + more)))
+        taken, cliques, worth = [], [1 << i for i in range(len(errors))], 0.0
+        if part < 1:
+            each = session.variance(session.left * (1 - part))
+            taken, cliques, worth = chosen_pairs(
+                pairs, scores, models, sizes=coding.sizes, rows=coding.rows, variance_each=each, cap=_SMALL
+            )
+        if gain + worth > best[0]:
+            best = (gain + worth, part, taken, cliques)
+    _, part, taken, cliques = best
+    part = part if taken else Fraction(1)
+    if part:
+        ways = joined_ways(ways, session.ways(coding.columns, session.left * part))
+    if not taken:
+        return independent_outcome(ways, "independent columns: no pair shows above the noise")
+    coding = coded(ways, coding.codes)
+    measured = measured_pairs(session, coding, taken, session.left, {})
+    beliefs = fitted(coding, measured, cliques, sweeps=_SWEEPS_LAST, kept={})
+    return Outcome(ways, coding, beliefs, measured, "a small tree of pairs")

@@ -1,0 +1,177 @@
+"""Columns as synthesizers see them: a public list of keys each, and how a value is drawn from a key. Knows no data.
+
+Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else runs of
+equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
+lattice. A missing value is a key where the column keeps it. A value is drawn from a run uniformly over the column's own
+steps, and told on the declared resolution.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, Real
+from sordino.errors import QuestionRefused
+from sordino.neighbors import Neighbors
+from sordino.noise.rng import Rng
+from sordino.queries.expr import Name
+from sordino.queries.marginal import Axis
+from sordino.queries.measure import EPOCH, measure
+from sordino.synth.sampler import Codes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Keyed", "keyed", "keyed_columns", "values_of"]
+
+_MOST_KEYS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """One column: its name and declaration, the runs of steps its keys stand for, and how many keys there are.
+
+    `edges` is None where each declared value is a key; else key i holds the steps in [edges[i], edges[i + 1]), the last
+    one its upper edge too. `ordered` says that neighboring keys are alike; `missing` that the last key is missing.
+    """
+
+    name: str
+    column: Column
+    edges: tuple[int, ...] | None
+    size: int
+    ordered: bool
+    missing: bool
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of the column's keys."""
+        return Axis(self.name, self.edges)
+
+    def coded(self, codes: Sequence[int]) -> Axis:
+        """Return the axis of public codes of the keys."""
+        return Axis(self.name, self.edges, tuple(int(c) for c in codes))
+
+
+def keyed_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neighbors) -> list[Keyed]:
+    """Return the keys of the columns named, or of all that are declared but identifiers and the privacy unit's.
+
+    Raises UnknownName for one that is not declared, QuestionRefused for one whose values are not public.
+    """
+    unit = None if neighbors.unit is None else neighbors.unit.column
+    chosen = names
+    if chosen is None:
+        chosen = [n for n in domain if n != unit and not isinstance(domain[n], Identifier)]
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise QuestionRefused("a synthetic table takes one column or more, each once")
+    return [keyed(name, domain) for name in chosen]
+
+
+def keyed(name: str, domain: Domain) -> Keyed:
+    """Return the keys of one column; raises QuestionRefused where they are not public."""
+    column = domain[name]
+    if isinstance(column, Identifier):
+        raise QuestionRefused(f"{name!r} names units: a synthetic table cannot have it; leave it out of columns=")
+    missing = column.missing == "keep"
+    if isinstance(column, (Category, Boolean)):
+        count = len(column.values) if isinstance(column, Category) else 2
+        return Keyed(name, column, None, count + missing, False, missing)
+    if isinstance(column, Real) and column.resolution is None:
+        raise QuestionRefused(f"{name!r} has no declared resolution: declare the smallest difference that counts")
+    of = measure(Name(name), domain)
+    if of.interval.lower is None or of.interval.upper is None:
+        raise QuestionRefused(f"{name!r} has no declared bounds, so its keys are not public: declare lower and upper")
+    low, high = int(of.interval.lower), int(of.interval.upper)
+    if not isinstance(column, Real) and high - low < _MOST_KEYS:
+        return Keyed(name, column, None, high - low + 1 + missing, True, missing)
+    edges = _edges(low, high)
+    return Keyed(name, column, edges, len(edges) - 1 + missing, True, missing)
+
+
+def values_of(column: Keyed, keys: Codes, rng: Rng) -> pa.Array:
+    """Return a value for each key: the declared one, or one drawn uniformly from the key's steps; null for missing."""
+    import pyarrow as pa
+
+    declared = column.column
+    absent = keys == column.size - 1 if column.missing else None
+    if isinstance(declared, (Category, Boolean)):
+        labels = pa.array([*(declared.values if isinstance(declared, Category) else (False, True))])
+        places = pa.array(keys, mask=absent)
+        return labels.take(places)
+    steps = _steps(column, keys, rng)
+    if isinstance(declared, Integer):
+        return pa.array(steps, mask=absent)
+    if isinstance(declared, Date):
+        return pa.array(steps.astype(np.int32), mask=absent).cast(pa.date32())
+    return pa.array(_reals(declared, steps), mask=absent)  # type: ignore[arg-type]  # identifiers have no keys
+
+
+def label_of(column: Keyed, key: int) -> str | int | bool | None:
+    """Return the label of one key: its value, or its run."""
+    declared = column.column
+    if column.missing and key == column.size - 1:
+        return None
+    if isinstance(declared, Category):
+        return declared.values[key]
+    if isinstance(declared, Boolean):
+        return bool(key)
+    if column.edges is None:
+        low = _lowest(declared)
+        return (EPOCH + datetime.timedelta(days=low + key)).isoformat() if isinstance(declared, Date) else low + key
+    return f"[{column.edges[key]}, {column.edges[key + 1]})"
+
+
+def _lowest(declared: Column) -> int:
+    if isinstance(declared, Date):
+        return (declared.lower - EPOCH).days
+    if isinstance(declared, Integer) and declared.lower is not None:
+        return declared.lower
+    raise ValueError("a column without declared values")
+
+
+def _steps(column: Keyed, keys: Codes, rng: Rng) -> Codes:
+    if column.edges is None:
+        return keys + _lowest(column.column)
+    edges = np.asarray(column.edges, dtype=np.int64)
+    place = np.minimum(keys, len(edges) - 2)
+    width = edges[place + 1] - edges[place]
+    width[place == len(edges) - 2] += 1  # the last run is closed
+    offset = np.floor(rng.uniform_doubles(len(keys)) * width).astype(np.int64)
+    made: Codes = edges[place] + np.minimum(offset, width - 1)
+    return made
+
+
+def _reals(declared: Real, steps: Codes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return steps as numbers on the declared resolution, within the declared bounds."""
+    from sordino.noise.lattice import grid
+
+    resolution = declared.resolution or Fraction(1)
+    exact = steps.astype(np.float64) * float(grid(resolution))
+    per = 1 / resolution
+    if per.denominator == 1:
+        near = np.rint(exact * float(per)) / float(per)
+    else:
+        near = np.rint(exact / float(resolution)) * float(resolution)
+    low = -math.inf if declared.lower is None else float(declared.lower)
+    high = math.inf if declared.upper is None else float(declared.upper)
+    return np.clip(near, low, high)
+
+
+def _edges(low: int, high: int) -> tuple[int, ...]:
+    """Return edges of at most 1,024 runs of near equal width, with runs of one step at both bounds and at zero."""
+    inner = _MOST_KEYS - 8
+    cuts = {low, high, min(low + 1, high)} | {c for c in (0, 1) if low <= c <= high}
+    cuts |= set(range(low, high + 1)) if high - low <= inner else {low + (high - low) * i // inner for i in range(inner)}
+    return (*sorted(cuts), high)  # the last run is [high, high], closed
+
+
+def pairs_of(count: int) -> list[tuple[int, int]]:
+    """Return all pairs of columns, in order."""
+    return list(itertools.combinations(range(count), 2))

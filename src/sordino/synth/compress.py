@@ -1,0 +1,88 @@
+"""Fewer codes for a column: neighboring or rare values that the noise hides are merged. Knows released numbers only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sordino.synth.projection import Floats, project, shrunken
+from sordino.synth.sampler import Codes
+
+__all__ = ["Compressed", "compressed", "within"]
+
+_MOST_BINS = 64
+_RARE = 2.0  # deviations of noise below which a value's count is not told apart from none
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """Which code each declared key has, and how many codes there are."""
+
+    codes: Codes
+    size: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether each key is a code of its own, in order."""
+        return self.size == len(self.codes)
+
+    def summed(self, counts: Floats) -> Floats:
+        """Return counts by code."""
+        return np.bincount(self.codes, weights=counts, minlength=self.size)
+
+
+def compressed(counts: Floats, deviation: float, *, ordered: bool, missing: bool, most: int = _MOST_BINS) -> Compressed:
+    """Return codes for the keys of a column from its projected noisy counts.
+
+    Ordered columns are cut into runs of keys, each with a mass above the noise of its sum; of others the keys with counts
+    below two deviations share one code. `missing` says that the last key is a missing value, which keeps its own code.
+    """
+    last = len(counts) - 1 if missing else len(counts)
+    if len(counts) <= 2:
+        return Compressed(np.arange(len(counts)), len(counts))
+    codes = _runs(counts[:last], deviation, most) if ordered else _frequent(counts[:last], deviation, most)
+    if missing:
+        codes = np.append(codes, codes.max() + 1 if last else 0)
+    return Compressed(codes, int(codes.max()) + 1)
+
+
+def within(codes: Codes, noisy: Floats, variance: float, totals: Floats) -> Floats:
+    """Return for each key its share of its code's count: noisy counts shrunken to their mean, then projected."""
+    shares = np.ones(len(codes), dtype=np.float64)
+    for code in range(int(codes.max()) + 1):
+        members = np.flatnonzero(codes == code)
+        if len(members) == 1:
+            continue
+        goal = max(float(totals[code]), 1e-9)
+        inside = project(shrunken(noisy[members], variance), goal) / goal
+        shares[members] = inside
+    return shares
+
+
+def _runs(counts: Floats, deviation: float, most: int) -> Codes:
+    codes = np.zeros(len(counts), dtype=np.int64)
+    left, slots, mass, width, code = float(counts.sum()), most, 0.0, 0, 0
+    for i, count in enumerate(counts.tolist()):
+        codes[i] = code
+        mass, width = mass + count, width + 1
+        enough = max(_RARE * deviation * math.sqrt(width), left / max(slots, 1))
+        if mass >= enough and i + 1 < len(counts) and code + 1 < most:
+            left, slots, mass, width, code = left - mass, slots - 1, 0.0, 0, code + 1
+    if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):  # the tail alone is noise: join it
+        codes[codes == code] = code - 1
+    return codes
+
+
+def _frequent(counts: Floats, deviation: float, most: int) -> Codes:
+    kept = np.flatnonzero(counts >= _RARE * deviation)
+    if len(kept) > most - 1:
+        kept = np.sort(kept[np.argsort(-counts[kept], kind="stable")[: most - 1]])
+    if len(kept) >= len(counts) - 1 and len(counts) <= most:
+        return np.arange(len(counts))
+    codes = np.full(len(counts), len(kept), dtype=np.int64)
+    codes[kept] = np.arange(len(kept))
+    return codes
+
+

@@ -1,0 +1,112 @@
+"""Drawing rows from a junction tree of tables: ancestral, with randomised rounding. Knows released numbers only.
+
+Rows are drawn clique by clique. Within each configuration of the separator, rows are put in the order of other columns and
+given evenly spread quantiles u_i = frac(i alpha + U), so that every margin is met to within a row or so: the noise of
+sampling is far below that of independent draws. Each step has an alpha of its own; a shared one makes columns that share
+an order functions of each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sordino.noise.rng import Rng
+from sordino.synth.calibrate import Beliefs
+from sordino.synth.projection import Floats
+
+__all__ = ["Codes", "drawn_codes", "drawn_within", "spacings"]
+
+Codes = np.ndarray[Any, np.dtype[np.int64]]
+
+_ORDERED_BY = 6  # other columns that rows are put in the order of
+_KEY_BITS = 62
+
+
+def spacings() -> Iterator[float]:
+    """Yield frac(sqrt(p)) for the primes p: no two are related by a rational, so no two steps move together."""
+    primes: list[int] = []
+    candidate = 2
+    while True:
+        if all(candidate % p for p in primes if p * p <= candidate):
+            primes.append(candidate)
+            yield math.sqrt(candidate) % 1.0
+        candidate += 1
+
+
+def drawn_codes(
+    beliefs: Beliefs, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng
+) -> list[Codes]:
+    """Return the code of each of `rows` rows in each column, drawn from the tables of the tree."""
+    columns: list[Codes | None] = [None] * len(sizes)
+    visits = [(0, ())] + [(link.child, link.separator) for link in beliefs.tree.links]
+    for clique, separator in visits:
+        held = beliefs.tree.cliques[clique]
+        fresh = tuple(c for c in held if columns[c] is None)
+        if not fresh:
+            continue
+        known = tuple(c for c in held if columns[c] is not None)
+        del separator  # by the running intersection it is `known`
+        table = beliefs.tables[clique].transpose([held.index(c) for c in (*known, *fresh)])
+        weights = table.reshape(math.prod(sizes[c] for c in known), -1)
+        group = np.zeros(rows, dtype=np.int64)
+        for c in known:
+            group = group * sizes[c] + _drawn(columns, c)
+        others = sorted((c for c, v in enumerate(columns) if v is not None and c not in known), key=lambda c: -sizes[c])
+        order = [(_drawn(columns, c), sizes[c]) for c in others[:_ORDERED_BY]]
+        cell = drawn_within(weights, group, order, alpha=next(alphas), rng=rng)
+        for c in reversed(fresh):
+            cell, columns[c] = np.divmod(cell, sizes[c])
+    return [_drawn(columns, c) for c in range(len(sizes))]
+
+
+def drawn_within(
+    weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]], *, alpha: float, rng: Rng
+) -> Codes:
+    """Return for each row a cell of `weights[group]`, by evenly spread quantiles over the rows in order.
+
+    A group whose weights are all zero is drawn from the sum over all groups.
+    """
+    rows, (groups, cells) = len(group), weights.shape
+    place = _ordered(group, groups, order, rng)
+    rising = np.cumsum(weights, axis=1)
+    empty = rising[:, -1] <= 0
+    if empty.any():
+        overall = np.cumsum(weights.sum(axis=0))
+        rising[empty] = overall if overall[-1] > 0 else np.arange(1.0, cells + 1)
+    rising /= rising[:, -1:]
+    rising[:, -1] = 1.0
+    rising += np.arange(groups, dtype=np.float64)[:, None]
+    start = float(rng.uniform_doubles(1)[0])
+    quantile = (np.arange(rows, dtype=np.float64) * alpha + start) % 1.0
+    sorted_group = group[place]
+    found = np.searchsorted(rising.ravel(), sorted_group + quantile, side="right") - sorted_group * cells
+    made = np.empty(rows, dtype=np.int64)
+    made[place] = np.clip(found, 0, cells - 1)
+    return made
+
+
+def _ordered(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rng: Rng) -> Codes:
+    """Return the rows sorted by group, then by the other columns, then at random: all in one 64-bit key."""
+    key, bits = group, max(1, groups - 1).bit_length()
+    for codes, size in order:
+        wide = max(1, size - 1).bit_length()
+        if bits + wide > _KEY_BITS:
+            break
+        key = (key << wide) | codes
+        bits += wide
+    spare = min(_KEY_BITS - bits, 16)
+    if spare > 0:
+        noise = rng.words(len(group), np.uint16) >> np.uint16(16 - spare)
+        key = (key << spare) | noise.astype(np.int64)
+    return np.argsort(key)
+
+
+def _drawn(columns: Sequence[Codes | None], column: int) -> Codes:
+    found = columns[column]
+    if found is None:
+        raise ValueError("a column was used before it was drawn")
+    return found

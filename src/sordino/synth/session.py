@@ -1,0 +1,79 @@
+"""A fit under way: the Queryable, what is left of its loss, and the three things that may be asked of it. Knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sordino.loss import PureDP
+from sordino.noise.rng import Rng
+from sordino.queries.marginal import Table
+from sordino.synth.access import Counts, Data, released_counts, released_distances
+from sordino.synth.budget import Purse, purse
+from sordino.synth.columns import Keyed
+from sordino.synth.projection import Floats
+from sordino.synth.ways import Ways, exact_shares, way_shares
+
+__all__ = ["Session", "steadier"]
+
+
+@dataclass(slots=True)
+class Session:
+    """Spend shares of one loss; `left` only falls, and nothing is asked beyond it. `rng` serves post-processing only."""
+
+    data: Data
+    money: Purse
+    rng: Rng
+    left: Fraction = Fraction(1)
+
+    def ways(self, columns: Sequence[Keyed], share: Fraction) -> Ways:
+        """Return noisy one-way counts of all columns."""
+        shares = way_shares([c.size for c in columns], pure=self.money.currency == "epsilon")
+        counts = self.tables([Table((c.axis,)) for c in columns], share, shares=shares)
+        return Ways(tuple(columns), tuple(c.cells for c in counts), tuple(c.variance for c in counts))
+
+    def tables(
+        self, tables: Sequence[Table], share: Fraction, *, shares: Sequence[Fraction] | None = None
+    ) -> list[Counts]:
+        """Return noisy tables of counts."""
+        self._take(share)
+        return released_counts(self.data, tables, self.money.loss(share), shares=shares)
+
+    def weighed(self, tables: Sequence[Table], share: Fraction, weights: Sequence[float]) -> dict[int, Counts]:
+        """Return noisy tables by place, with information in proportion to `weights`; none where the weight is 0."""
+        chosen = [i for i, w in enumerate(weights) if w > 0]
+        if not chosen:
+            return {}
+        power = 0.5 if self.money.currency == "epsilon" else 1.0
+        shares = exact_shares([weights[i] ** power for i in chosen])
+        return dict(zip(chosen, self.tables([tables[i] for i in chosen], share, shares=shares), strict=True))
+
+    def distances(self, tables: Sequence[Table], models: Sequence[Floats], share: Fraction) -> tuple[Floats, float]:
+        """Return noisy l1 distances of tables to public models, and the variance of the noise."""
+        self._take(share)
+        return released_distances(self.data, tables, models, self.money.loss(share))
+
+    def variance(self, share: Fraction | float | None = None, *, tables: int = 1) -> float:
+        """Return the variance of each cell of `tables` tables that share this share, or all that is left."""
+        return self.money.variance(self.left if share is None else share, tables=tables)
+
+    def _take(self, share: Fraction) -> None:
+        if not 0 < share <= self.left:
+            raise ValueError("a share beyond what is left")
+        self.left -= share
+
+
+def steadier(data: Data, sizes: Sequence[int]) -> Purse:
+    """Return the currency in which one-way counts of columns of these sizes err least, by public parameters alone.
+
+    With delta a choice: Laplace noise costs (sum n^(1/2))^2 sqrt(1/2) a unit of deviation, Gaussian (sum n^(2/3))^(3/2).
+    """
+    money = purse(data.loss, data.neighbors)
+    epsilon = getattr(data.loss, "epsilon", None)
+    if money.currency == "epsilon" or epsilon is None or epsilon <= 0:
+        return money
+    pure = purse(PureDP(epsilon), data.neighbors)
+    laplace = sum(n**0.5 for n in sizes) ** 2 * (pure.variance(1.0, tables=1) / 2.0) ** 0.5
+    gaussian = 0.8 * sum(n ** (2.0 / 3.0) for n in sizes) ** 1.5 * money.variance(1.0, tables=1) ** 0.5
+    return pure if laplace < gaussian else money

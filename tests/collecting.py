@@ -1,0 +1,106 @@
+"""What tests of the collector and of its clients share: tasks, bodies, and a collector under uvicorn on loopback."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import uvicorn
+
+from sordino.collector.app import collector_app
+from sordino.collector.limits import Limits
+from sordino.collector.store import Store
+from sordino.local.response import GRR
+from sordino.local.task import SigningKey, Task, create_task
+from sordino.local.two_rounds import TwoRounds
+from sordino.local.unary import SUE, Unary
+from sordino.noise.rng import Rng
+
+LABELS = ("tea", "coffee", "milk", "water")
+KEY = SigningKey.make(Rng.seeded(1))
+UNTIL = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
+MANY = Limits(per_minute=1e9, burst=10**6)
+
+
+def task_of(
+    protocol: GRR | Unary | TwoRounds | None = None, *, name: str = "drinks", origin: str = "https://a.example"
+) -> Task:
+    made = protocol or SUE(LABELS, epsilon=2)
+    return create_task(
+        KEY,
+        made,
+        task=name,
+        question="What do you drink?",
+        lifetime_epsilon=None if isinstance(made, TwoRounds) else 20,
+        epoch="2026",
+        expires=UNTIL,
+        origin=origin,
+    )
+
+
+def reports_of(task: Task, answers: list[str], rng: Rng) -> bytes:
+    """Return the body of one request: a report with a random id for each answer."""
+    protocol: Any = task.protocol
+    rows = protocol.perturb(answers, rng).rows
+    return task.manifest.hash + b"".join(rng.bytes(16) + row.tobytes() for row in rows)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A collector that runs: where, over which store."""
+
+    url: str
+    store: str
+    port: int
+
+    def post(self, body: bytes, *, task: str = "drinks", token: str | None = "r", **headers: str) -> httpx.Response:  # noqa: S107
+        sent = ({"authorization": f"Bearer {token}"} if token else {}) | headers
+        return httpx.post(f"{self.url}/v1/tasks/{task}/reports", content=body, headers=sent)
+
+    def get(self, path: str, *, token: str | None = "a") -> httpx.Response:  # noqa: S107
+        return httpx.get(self.url + path, headers={"authorization": f"Bearer {token}"} if token else {})
+
+    def estimate(self, task: str = "drinks") -> dict[str, Any]:
+        answer = self.get(f"/v1/tasks/{task}/estimate")
+        assert answer.status_code == 200, answer.text
+        plain: dict[str, Any] = answer.json()
+        return plain
+
+
+Start = Callable[..., Running]
+
+
+@contextmanager
+def running(store: str, tasks: list[Task], *, limits: Limits = MANY, clock: Any = time.time, port: int = 0) -> Iterator[Running]:
+    app = collector_app(store, tasks, limits=limits, clock=clock)
+    config = uvicorn.Config(app, port=port, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        for _ in range(500):
+            if server.started or not thread.is_alive():
+                break
+            time.sleep(0.01)
+        assert server.started
+        found = server.servers[0].sockets[0].getsockname()[1]
+        yield Running(f"http://127.0.0.1:{found}", store, found)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def with_tokens(store: str) -> str:
+    """Make the store with a respondent's token `r` and an administrator's `a`."""
+    made = Store.open(store)
+    made.add_tokens("respondent", ["r", "r2"])
+    made.add_tokens("admin", ["a"])
+    made.close()
+    return store

@@ -1,0 +1,241 @@
+"""Quantiles through DuckDB: the law from few scans, groups, filters, poison, and nothing fetched row by row.
+
+False alarms: 1e-6 a test.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from battery import chi_square_tail
+from quantile_law import single_law
+from sordino import col
+from sordino.curator import quantile as room
+from sordino.curator.quantile import PlannedQuantile, bin_widths, plan_quantile
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.errors import QuestionRefused
+from sordino.loss import ZCDP, Loss, PureDP
+from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.noise.rng import Rng
+from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.build import Selection, count
+from sordino.queries.expr import Expr
+from sordino.queries.quantile import iqr, median, quantile, quantiles
+
+F = Fraction
+ALARM = 1e-6
+ROW = Neighbors("add_remove", None)
+NOTHING = Selection()
+
+
+class Scans:
+    """Run trees over a table, and remember what was fetched."""
+
+    def __init__(self, table: pa.Table, domain: sd.Domain, unit: PrivacyUnit | None = None) -> None:
+        self.engine, self.fetched = DuckDBEngine(table, domain=domain, unit=unit), list[int]()
+
+    def words(self) -> Any:
+        return self.engine.primitives
+
+    def run(self, select: Any) -> pa.Table:
+        found = self.engine.run(select)
+        self.fetched.append(found.num_rows)
+        return found
+
+
+def _planned(
+    asked: Any,
+    domain: sd.Domain,
+    *,
+    where: Expr | None = None,
+    by: tuple[Any, ...] = (),
+    loss: Loss | None = None,
+    neighbors: Neighbors = ROW,
+) -> PlannedQuantile:
+    selection = NOTHING if where is None else NOTHING.where(where)
+    selection = selection.group_by(*by) if by else selection
+    question: Aggregation = selection.agg(count())
+    return plan_quantile(
+        asked.made, resolve(question, domain), domain=domain, neighbors=neighbors, loss=loss or PureDP(1)
+    )
+
+
+def _found(planned: PlannedQuantile, scans: Scans, seed: int = 1) -> list[list[Any]]:
+    return [list(o.estimate.values()) for o in planned.released(scans, Rng.seeded(seed))]
+
+
+WHOLE = sd.Domain({"x": sd.Integer(0, 26), "g": sd.Category(["a", "b", "c"]), "id": sd.Identifier()})
+
+
+@pytest.mark.parametrize("bins", [100_000, 3], ids=["one scan", "bins of 9, 3 and 1"])
+def test_released_values_have_the_law(bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_MOST_BINS", bins)
+    table = [0, 3, 3, 3, 4, 9, 9, 25, 26]
+    scans = Scans(pa.table({"x": table, "g": ["a"] * 9, "id": ["1"] * 9}), WHOLE)
+    planned = _planned(median("x"), WHOLE)
+    expected = single_law(table, F(1, 2), planned.selection.rate(0), range(27))
+    rng, draws, counts = Rng.seeded(3), 150, collections.Counter[int]()
+    for _ in range(draws):
+        counts[planned.released(scans, rng)[0].estimate.values()[0]] += 1
+    large = [v for v, p in expected.items() if p * draws >= 8]
+    pairs = [(counts[v[0]], expected[v] * draws) for v in large]
+    pairs.append((draws - sum(c for c, _ in pairs), draws - sum(e for _, e in pairs)))
+    assert chi_square_tail(sum((c - e) ** 2 / e for c, e in pairs), len(pairs) - 1) > ALARM
+
+
+def test_groups_and_filters_see_their_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At epsilon 10^4 the answers are exact: groups of 200, none, and 100 rows, of which the filter drops half."""
+    for bins in (100_000, 5):
+        monkeypatch.setattr(room, "_MOST_BINS", bins)
+        rows = [("a", 5)] * 200 + [("c", 20)] * 60 + [("c", 10)] * 40 + [("c", 1)] * 300 + [(None, 7)] * 5000
+        table = pa.table({"g": [g for g, _ in rows], "x": [x for _, x in rows], "id": ["1"] * len(rows)})
+        planned = _planned(median("x"), WHOLE, where=col("x") > 3, by=("g",), loss=PureDP(10_000))
+        found = _found(planned, Scans(table, WHOLE))[0]
+        assert (found[0], found[2]) == (5, 20)
+        assert 0 <= found[1] <= 26
+
+
+def test_many_groups_by_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 groups, bins refined where each needs them, in the order of the declared keys."""
+    monkeypatch.setattr(room, "_MOST_BINS", 40)
+    domain = sd.Domain({"x": sd.Integer(0, 59_999), "g": sd.Category(["a", "b"]), "k": sd.Integer(0, 99)})
+    rows = [(g, k, 500 * k + 7 * (g == "b")) for g in "ab" for k in range(100) for _ in range(5)]
+    columns = list(zip(*rows, strict=True))
+    table = pa.table({"g": list(columns[0]), "k": list(columns[1]), "x": list(columns[2])})
+    scans = Scans(table, domain)
+    found = _found(_planned(median("x"), domain, by=("g", "k"), loss=PureDP(10_000)), scans)[0]
+    assert found == [500 * k + 7 * (g == "b") for g in "ab" for k in range(100)]
+    assert len(scans.fetched) <= 4
+
+
+def test_a_million_values_are_never_fetched() -> None:
+    """Reals to the cent up to a million: two scans, and no more lines than bins."""
+    domain = sd.Domain({"x": sd.Real(0, 1_000_000, resolution=0.01)})
+    values = np.random.default_rng(1).lognormal(10, 1, 200_000)
+    scans = Scans(pa.table({"x": values}), domain)
+    for asked in (median("x"), quantiles("x", [0.1, 0.5, 0.9]), iqr("x")):
+        scans.fetched.clear()
+        found = _found(_planned(asked, domain), scans)
+        levels = asked.made.levels
+        if not asked.made.spread:
+            ranks = [np.mean(values <= f[0]) for f in found]
+            assert all(abs(r - float(q)) < 0.002 for r, q in zip(ranks, levels, strict=True))
+        assert len(scans.fetched) <= 4
+        assert max(scans.fetched) <= 50_000
+
+
+def test_the_order_of_columns_is_the_order_asked() -> None:
+    domain = sd.Domain({"x": sd.Integer(0, 1000)})
+    scans = Scans(pa.table({"x": list(range(1001)) * 5}), domain)
+    planned = _planned(quantiles("x", [0.9, "1/4", 0.5]), domain, loss=PureDP(1000))
+    assert [o.name for o in planned.released(scans, Rng.seeded(1))] == [
+        "quantile_x_0.9",
+        "quantile_x_0.25",
+        "quantile_x_0.5",
+    ]
+    assert [v[0] for v in _found(planned, scans)] == pytest.approx([900, 250, 500], abs=2)
+    spread = _found(_planned(iqr("x"), domain, loss=PureDP(1000)), scans)
+    assert spread[0][0] == pytest.approx(500, abs=2)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [],
+        [None] * 50,
+        [float("nan")] * 50,
+        [float("inf")] * 50,
+        [-float("inf")] * 50,
+        [1e308, -0.0, None, float("nan")],
+    ],
+    ids=["empty", "missing", "nan", "inf", "-inf", "mixed"],
+)
+def test_poison_changes_no_class_of_answer(cells: list[float | None]) -> None:
+    domain = sd.Domain({"x": sd.Real(0, 1_000_000, resolution=0.01, missing="drop")})
+    scans = Scans(pa.table({"x": pa.array(cells, pa.float64())}), domain)
+    for asked in (median("x"), quantiles("x", [0, 0.5, 1]), iqr("x")):
+        found = _found(_planned(asked, domain), scans)
+        assert all(len(c) == 1 and isinstance(c[0], float | int) and 0 <= c[0] <= 1_000_000 for c in found)
+
+
+def test_missing_rows_take_no_part_and_fills_do() -> None:
+    cells = pa.array([10] * 300 + [None] * 1000 + [20] * 100, pa.int64())
+    dropped = sd.Domain({"x": sd.Integer(0, 100, missing="drop")})
+    filled = sd.Domain({"x": sd.Integer(0, 100, missing=sd.Fill(50))})
+    table = pa.table({"x": cells})
+    assert _found(_planned(median("x"), dropped, loss=PureDP(1000)), Scans(table, dropped))[0] == [10]
+    assert _found(_planned(median("x"), filled, loss=PureDP(1000)), Scans(table, filled))[0] == [50]
+
+
+def test_units_count_up_to_their_cap() -> None:
+    """One unit of 1000 rows, capped at 2, cannot outweigh 100 units of one row."""
+    domain, unit = sd.Domain({"x": sd.Integer(0, 100), "id": sd.Identifier()}), PrivacyUnit("id", max_rows=2)
+    table = pa.table({"x": [90] * 1000 + [10] * 100, "id": ["u"] * 1000 + [f"v{i}" for i in range(100)]})
+    planned = _planned(median("x"), domain, loss=PureDP(1000), neighbors=Neighbors("replace", unit))
+    assert _found(planned, Scans(table, domain, unit))[0] == [10]
+    assert planned.selection.rate(0) == F(1000, 4)
+
+
+def test_expressions_wider_than_64_bits() -> None:
+    domain = sd.Domain({"a": sd.Integer(-(2**40), 2**40), "b": sd.Integer(-(2**31), 2**31)})
+    product = col("a") * col("b")
+    table = pa.table({"a": [2**40] * 11 + [-(2**40)] * 10, "b": [2**30] * 21})
+    scans = Scans(table, domain)
+    assert _found(_planned(median(product), domain, loss=PureDP(10_000)), scans)[0] == [2**70]
+    assert _found(_planned(quantile(product, 0.25), domain, loss=PureDP(10_000)), scans)[0] == [-(2**70)]
+
+
+def test_the_whole_cost() -> None:
+    domain = sd.Domain({"x": sd.Integer(0, 1000)})
+    for asked in (median("x"), quantiles("x", [0.1, 0.2, 0.5, 0.9]), iqr("x")):
+        pure = _planned(asked, domain, loss=PureDP("1/3")).event.pure()
+        assert pure == F(1, 3)
+        rho = _planned(asked, domain, loss=ZCDP("1/7")).event.rho()
+        assert rho is not None
+        assert F(1, 7) - F(1, 10**15) < rho <= F(1, 7)
+
+
+def test_errors_are_ranks_from_public_facts() -> None:
+    domain = sd.Domain({"x": sd.Integer(0, 2**20 - 1)})
+    planned = _planned(median("x"), domain)
+    scans = Scans(pa.table({"x": [1, 2, 3]}), domain)
+    released = planned.released(scans, Rng.seeded(1))[0].estimate
+    assert planned.errors(0.95, assume_rows=None) == released.errors(0.95)
+    several = _planned(quantiles("x", [0.25, 0.5, 0.75]), domain)
+    assert max(several.errors(0.95, assume_rows=1000)) < min(several.errors(0.95, assume_rows=None))
+
+
+def test_widths_are_public_and_nested() -> None:
+    for values, groups in itertools.product([1, 2, 99, 10**5, 10**5 + 1, 10**9, 10**30], [1, 7, 10_000]):
+        widths = bin_widths(values, groups)
+        assert widths[-1] == 1
+        assert all(a > b and a % b == 0 for a, b in itertools.pairwise(widths))
+        ratio = widths[-2] if len(widths) > 1 else 10**5
+        assert widths[0] * ratio >= values
+
+
+def test_what_is_refused() -> None:
+    open_ended = sd.Domain({"x": sd.Integer(), "d": sd.Date("2000-01-01", "2001-01-01"), "k": sd.Integer(0, 20_000)})
+    for of in ("x", "d"):
+        with pytest.raises(QuestionRefused, match="quantile of"):
+            _planned(median(of), open_ended)
+    with pytest.raises(QuestionRefused, match="20001 groups"):
+        _planned(median("k"), open_ended, by=("k",))
+    for levels in ([1.5], [-0.1], [], [0.5, 0.5], "0.5"):
+        with pytest.raises(QuestionRefused):
+            quantiles("x", levels)
+    with pytest.raises(QuestionRefused):
+        quantile("x", 2)
+
+
+def test_one_question_has_one_identity() -> None:
+    assert quantiles("x", [0.5]).made.plain() == median("x").made.plain() == quantile("x", "1/2").made.plain()
+    assert quantiles("x", [0.25, 0.75]).made.plain() != iqr("x").made.plain()

@@ -1,0 +1,71 @@
+"""What every protocol of the local model must pass: law, epsilon, error, wire. A new one is one line in RANDOMIZERS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from sordino.local import GRR, OLH, OUE, SUE, Hadamard, Rappor, SubsetSelection, Unary
+from sordino.noise.rng import Rng
+
+__all__ = ["RANDOMIZERS", "RandomizerCase", "false_alarm", "population", "squared_errors"]
+
+NARROW, WIDE = 14, 128
+
+
+@dataclass(frozen=True)
+class RandomizerCase:
+    """A protocol made for a number of labels, and whether an answer may be missing without a label of its own."""
+
+    name: str
+    made: Callable[[Any], Any]
+    missing: bool
+
+
+RANDOMIZERS = [
+    RandomizerCase("grr", lambda labels: GRR(labels, epsilon=1), missing=False),
+    RandomizerCase("unary", lambda labels: Unary(labels, p=0.75, q=0.25), missing=True),
+    RandomizerCase("sue", lambda labels: SUE(labels, epsilon=1), missing=True),
+    RandomizerCase("oue", lambda labels: OUE(labels, epsilon=1), missing=True),
+    RandomizerCase("olh", lambda labels: OLH(labels, epsilon=1), missing=True),
+    RandomizerCase("olh, odd g", lambda labels: OLH(labels, epsilon=0.5), missing=True),
+    RandomizerCase("hadamard", lambda labels: Hadamard(labels, epsilon=1), missing=True),
+    RandomizerCase("subset", lambda labels: SubsetSelection(labels, epsilon=1), missing=False),
+    RandomizerCase("rappor", lambda labels: Rappor(labels, f=0.25, p=0.35, q=0.65), missing=True),
+]
+
+
+def population(k: int, n: int) -> np.ndarray[Any, Any]:
+    """Return n label numbers, small ones more often: shares fall like 1 / (v + 1)."""
+    weights = 1 / np.arange(1, k + 1)
+    counts = np.floor(n * weights / weights.sum()).astype(np.int64)
+    counts[0] += n - counts.sum()
+    return np.repeat(np.arange(k, dtype=np.int32), counts)
+
+
+def squared_errors(protocol: Any, *, k: int, n: int, runs: int, seed: int) -> np.ndarray[Any, Any]:
+    """Return (error of share)^2 / variance formula, a row a run and a column a label; its mean is 1."""
+    from sordino.local.frequency import variance
+
+    truth = population(k, n)
+    shares = np.bincount(truth, minlength=k) / n
+    formula = np.array([variance(protocol.p, protocol.q, share=float(s), n=n) for s in shares])
+    rng = Rng.seeded(seed)
+    found = np.empty((runs, k))
+    for run in range(runs):
+        found[run] = protocol.estimate(protocol.count(protocol.perturb(truth, rng))).frequencies
+    return np.square(found - shares) / formula
+
+
+def false_alarm(ratios: np.ndarray[Any, Any], *, within: float) -> float:
+    """Return how likely the mean over a run's labels and all runs leaves 1 -+ within, were the formula right.
+
+    The runs are independent; the deviation of a run's mean is taken from the runs, the sum of runs as normal.
+    """
+    means = ratios.mean(axis=1)
+    return 2 * NormalDist().cdf(-within / (float(means.std(ddof=1)) / math.sqrt(len(means))))

@@ -1,0 +1,135 @@
+"""The lifetime ledger of a device: sums are exact, the cap holds across tasks, threads and restarts."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.local.lifetime import Lifetime, LifetimeCharge
+from sordino.noise.rng import Rng
+
+
+def charge(task: str = "a", *, epoch: str = "1", epsilon: Fraction | int = 1, manifest: bytes = b"m") -> LifetimeCharge:
+    return LifetimeCharge("key", task, epoch, manifest, Fraction(epsilon))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "device"
+
+
+def opened(path: Path, cap: object = 3) -> Lifetime:
+    return Lifetime.open(path, cap=cap, rng=Rng.seeded(5))  # type: ignore[arg-type]
+
+
+def test_ten_tenths_fill_a_cap_of_one(path: Path) -> None:
+    lifetime = opened(path, 1)
+    for _ in range(10):
+        lifetime.charge(charge(epsilon=Fraction(1, 10)), limit=Fraction(1))
+    assert lifetime.spent() == 1
+    with pytest.raises(BudgetExhausted):
+        lifetime.charge(charge("b", epsilon=Fraction(1, 10**12)), limit=Fraction(1))
+
+
+def test_the_cap_holds_over_tasks_and_restarts(path: Path) -> None:
+    first = opened(path)
+    first.charge(charge("a", epsilon=2), limit=Fraction(2))
+    first.close()
+    again = opened(path)
+    with pytest.raises(BudgetExhausted, match="1 of your cap of 3 is left"):
+        again.permanent(charge("b", epsilon=2), b"x")
+    assert again.kept(charge("b")) is None
+    again.permanent(charge("b", epsilon=1), b"x")
+    assert again.spent() == 3
+    assert first.secret == again.secret
+    assert len(again.secret) == 32
+
+
+def test_a_task_has_a_limit_of_its_own_within_an_epoch(path: Path) -> None:
+    lifetime = opened(path, 10)
+    for _ in range(2):
+        lifetime.charge(charge(), limit=Fraction(2))
+    with pytest.raises(BudgetExhausted, match="may reveal epsilon 2 in this epoch, 2 is spent"):
+        lifetime.charge(charge(), limit=Fraction(2))
+    lifetime.charge(charge(epoch="2"), limit=Fraction(2))
+    assert lifetime.spent() == 3
+
+
+def test_a_permanent_answer_is_charged_once_and_stays_the_first(path: Path) -> None:
+    lifetime = opened(path)
+    assert lifetime.permanent(charge(epsilon=2), b"first") == b"first"
+    assert lifetime.permanent(charge(epsilon=2), b"second") == b"first"
+    assert lifetime.spent() == 2
+    assert lifetime.kept(charge()) == b"first"
+
+
+def test_a_changed_manifest_is_refused_within_an_epoch(path: Path) -> None:
+    lifetime = opened(path)
+    lifetime.permanent(charge(), b"x")
+    for act in (
+        lambda: lifetime.permanent(charge(manifest=b"n"), b"y"),
+        lambda: lifetime.charge(charge(manifest=b"n"), limit=Fraction(9)),
+    ):
+        with pytest.raises(DeclarationError, match="changed within the epoch"):
+            act()
+    with pytest.raises(DeclarationError, match="had a permanent answer"):
+        lifetime.charge(charge(), limit=Fraction(9))
+    assert lifetime.spent() == 1
+
+
+def test_threads_never_pass_the_cap_together(path: Path) -> None:
+    opened(path, 7).close()
+    granted: list[int] = []
+
+    def spend(number: int) -> None:
+        mine = opened(path, 7)
+        for turn in range(4):
+            try:
+                mine.charge(charge(f"t{number}-{turn}"), limit=Fraction(1))
+                granted.append(1)
+            except BudgetExhausted:
+                pass
+        mine.close()
+
+    threads = [threading.Thread(target=spend, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(granted) == 7
+    assert opened(path, 7).spent() == 7
+
+
+def test_charges_cannot_be_changed_or_removed(path: Path) -> None:
+    opened(path).charge(charge(), limit=Fraction(1))
+    db = sqlite3.connect(path)
+    for statement in ("DELETE FROM charges", "UPDATE charges SET epsilon = '0'"):
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute(statement)
+
+
+def test_the_file_is_for_its_owner_only(path: Path) -> None:
+    opened(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_another_cap_or_file_is_refused(path: Path, tmp_path: Path) -> None:
+    opened(path).close()
+    with pytest.raises(DeclarationError, match="holds a cap of 3, not 4"):
+        opened(path, 4)
+    other = tmp_path / "notes.txt"
+    other.write_text("no ledger of a device, only notes" * 100)
+    with pytest.raises(LedgerError, match="no device's ledger"):
+        opened(other)
+    plain = sqlite3.connect(tmp_path / "plain.db")
+    plain.execute("CREATE TABLE t (x)")
+    plain.commit()
+    with pytest.raises(LedgerError, match="no device's ledger"):
+        opened(tmp_path / "plain.db")
+    with pytest.raises(DeclarationError, match="above 0"):
+        opened(tmp_path / "new", 0)

@@ -1,0 +1,188 @@
+"""Sparse vector: its law and its loss by exact sums over the threshold's noise, its error, and its session.
+
+Seeded; each statistical test would alarm falsely for one seed in 100,000 or more.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from battery import chi_square_tail
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.mechanisms.sparse_vector import SparseSession, SparseVector
+from sordino.noise.laws import DiscreteLaplace
+from sordino.noise.rng import Rng
+
+ALARM = 1e-5
+ONE = SparseVector(1, Fraction(2), 1)
+TWO = SparseVector(1, Fraction(4), 2)
+
+
+@lru_cache
+def masses(scale: Fraction) -> tuple[range, np.ndarray]:
+    """Return the noise's values of note and their probabilities: all but about e^-40."""
+    reach = math.ceil(40 * scale)
+    q = math.exp(-1 / scale)
+    values = range(-reach, reach + 1)
+    return values, np.array([(1 - q) / (1 + q) * q ** abs(x) for x in values])
+
+
+@lru_cache
+def tails(scale: Fraction) -> np.ndarray:
+    """Return P(noise >= x) for x from -3 reach to 3 reach."""
+    reach = 3 * math.ceil(40 * scale)
+    law = DiscreteLaplace(scale)
+    return np.array([law.upper_tail(x - 1) for x in range(-reach, reach + 1)])
+
+
+def transcript_probability(made: SparseVector, answers: tuple[int, ...], outcome: tuple[bool, ...]) -> float:
+    """Return P(the session says `outcome`): a product over the stretches up to each crossing, of sums over the noise."""
+    values, weights = masses(made.threshold_law.scale)
+    upper = tails(made.question_law.scale)
+    middle = len(upper) // 2
+    total, stretch = 1.0, np.array(weights)
+    for answer, above in zip(answers, outcome, strict=True):
+        chance = upper[middle + np.array(values) - answer]  # P(answer + noise >= threshold's noise)
+        stretch = stretch * (chance if above else 1 - chance)
+        if above:
+            total, stretch = total * stretch.sum(), np.array(weights)
+    return float(total * (1.0 if outcome and outcome[-1] else stretch.sum()))
+
+
+def outcomes(length: int, crossings: int) -> list[tuple[bool, ...]]:
+    """Return all transcripts of at most `length` questions, ended early by the last crossing."""
+    found = []
+    for size in range(length + 1):
+        for outcome in itertools.product((False, True), repeat=size):
+            stopped = sum(outcome) == crossings
+            if sum(outcome[:-1]) < crossings and (size == length or (stopped and outcome[-1])):
+                found.append(outcome)
+    return found
+
+
+def run(made: SparseVector, answers: tuple[int, ...], rng: Rng) -> tuple[bool, ...]:
+    session, said = made.session(0, rng), []
+    for answer in answers:
+        if not session.open:
+            break
+        said.append(session.above(answer))
+    return tuple(said)
+
+
+@pytest.mark.parametrize("made", [ONE, TWO], ids=["one", "two"])
+def test_law_by_chi_square(made: SparseVector) -> None:
+    answers, rng, count = (-1, 2, 0, 3), Rng.seeded(31), 8000
+    kinds = outcomes(4, made.crossings)
+    wanted = np.array([count * transcript_probability(made, answers[: len(o)], o) for o in kinds])
+    assert wanted.sum() == pytest.approx(count, rel=1e-9)
+    found = dict.fromkeys(kinds, 0)
+    for _ in range(count):
+        found[run(made, answers, rng)] += 1
+    statistic = float(((np.array([found[k] for k in kinds]) - wanted) ** 2 / wanted).sum())
+    assert chi_square_tail(statistic, len(kinds) - 1) > ALARM
+
+
+@pytest.mark.parametrize("made", [ONE, TWO, SparseVector(2, Fraction(3), 2)], ids=["one", "two", "wide"])
+def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVector) -> None:
+    """Three questions about the threshold, all neighbors; the test below shows that it has teeth."""
+    step, worst = int(made.sensitivity), 0.0
+    for answers in itertools.product((-6, 0, 6), repeat=3):
+        for move in itertools.product((-step, 0, step), repeat=3):
+            moved = tuple(a + m for a, m in zip(answers, move, strict=True))
+            for outcome in outcomes(3, made.crossings):
+                here = transcript_probability(made, answers[: len(outcome)], outcome)
+                there = transcript_probability(made, moved[: len(outcome)], outcome)
+                worst = max(worst, math.log(here / there))
+    assert worst <= made.epsilon * (1 + 1e-9)
+    assert worst > 0.3 * made.epsilon
+
+
+def test_many_questions_below_cost_no_more() -> None:
+    """Fifty answers just below and one crossing: the loss nears epsilon and does not pass it."""
+    outcome = (False,) * 50 + (True,)
+    here = transcript_probability(ONE, (5,) * 50 + (-1,), outcome)
+    there = transcript_probability(ONE, (6,) * 50 + (-2,), outcome)
+    assert 0.9 * 2 < abs(math.log(here / there)) <= 2 * (1 + 1e-9)
+
+
+def test_error_covers_all_answers() -> None:
+    """Answers beyond the error from the threshold are right but for 5%; 4.5 deviations for the sample."""
+    questions, count = 20, 2000
+    for made in (ONE, TWO):
+        error = made.error(0.95, questions=questions)
+        answers = tuple(-error - 1 if i % 7 else error + 1 for i in range(1, questions + 1))
+        rng, wrong = Rng.seeded(33), 0
+        for _ in range(count):
+            said = run(made, answers, rng)
+            wrong += said != tuple(a > 0 for a in answers)[: len(said)]
+        assert wrong / count <= 0.05 + 4.5 * math.sqrt(0.05 * 0.95 / count)
+        assert made.error(0.99, questions=questions) > error
+        assert made.error(0.95, questions=10) < error
+
+
+def test_dwork_roth_2014_theorem_3_24() -> None:
+    """AboveThreshold: alpha = 8 (ln k + ln(2 / beta)) / epsilon; the exact tails do better."""
+    for questions in (1, 10, 1000):
+        textbook = 8 * (math.log(questions) + math.log(2 / 0.05))
+        assert SparseVector(1, Fraction(1), 1).error(0.95, questions=questions) <= textbook
+
+
+def test_scales_of_the_reference_page() -> None:
+    made = SparseVector(Fraction(3), Fraction(1, 2), 5)
+    assert made.threshold_law.scale == 2 * 5 * 3 / Fraction(1, 2)
+    assert made.question_law.scale == 4 * 5 * 3 / Fraction(1, 2)
+    assert made.event.pure() == Fraction(1, 2)
+    assert made.event.approx() == (Fraction(1, 2), 0)
+
+
+def test_session_halts_and_redraws() -> None:
+    session = SparseVector(1, Fraction(1, 1000), 3).session(0, Rng.seeded(1))
+    thresholds = set()
+    for _ in range(3):
+        thresholds.add(session._noisy_threshold)
+        assert not session.above(-(10**9))
+        assert session.above(10**9)
+    assert len(thresholds) == 3
+    assert not session.open
+    for answer in (10**9, -(10**9)):
+        with pytest.raises(QuestionRefused, match="new charge"):
+            session.above(answer)
+    assert SparseVector(1, Fraction(1), 1).session(2**80, Rng.seeded(1)).above(2**81)
+
+
+def test_session_hides_its_threshold_and_is_not_copied() -> None:
+    session = ONE.session(123456, Rng.seeded(1))
+    assert str(session._noisy_threshold) not in repr(session)
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="copied or pickled"):
+            attempt(session)
+    assert isinstance(session, SparseSession)
+
+
+def test_repr_round_trip() -> None:
+    assert eval(repr(TWO), {"SparseVector": SparseVector, "Fraction": Fraction}) == TWO
+    assert "2 crossing" in TWO.describe()
+
+
+def test_bad_arguments_are_refused_by_name() -> None:
+    for arguments, name in (
+        ((0, 1, 1), "sensitivity"),
+        ((1, 0, 1), "epsilon"),
+        ((1, 1, 0), "crossings"),
+        ((1, 1, 1.5), "crossings"),
+    ):
+        with pytest.raises(DeclarationError, match=name):
+            SparseVector(*arguments)  # type: ignore[arg-type]
+    with pytest.raises(DeclarationError, match="threshold"):
+        ONE.session(0.5, Rng.seeded(1))  # type: ignore[arg-type]
+    with pytest.raises(DeclarationError, match="exact") as caught:
+        ONE.session(0, Rng.seeded(1)).above(0.123)  # type: ignore[arg-type]
+    assert "0.123" not in str(caught.value)
