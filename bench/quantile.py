@@ -81,31 +81,22 @@ def _times(rows: int, repeats: int) -> dict[str, Any]:
 
 
 def _asker(path: Path, asked: Any, by: Sequence[str]) -> Callable[[], Any]:
-    """Return a call that answers at epsilon 1, without ledger, straight from the engine."""
+    """Return a call that asks at epsilon 1, with its ledger in memory."""
     import sordino as sd
-    from sordino.curator.quantile import plan_quantile
-    from sordino.curator.rows import Rows
-    from sordino.engines.duckdb import DuckDBEngine
-    from sordino.neighbors import Neighbors
-    from sordino.queries.aggregation import resolve
-    from sordino.queries.build import Selection
-    from sordino.source import source_from
 
-    domain = sd.Domain(
-        {"income": sd.Real(0, HIGHEST, resolution=0.01), "job": sd.Category([f"job {i}" for i in range(15)])}
+    people = sd.protect(
+        path,
+        domain=sd.Domain(
+            {"income": sd.Real(0, HIGHEST, resolution=0.01), "job": sd.Category([f"job {i}" for i in range(15)])}
+        ),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(1000),
+        ledger=None,
+        name="people",
     )
-    engine = DuckDBEngine(source_from(str(path), relation=None, csv=None), domain=domain, unit=None)
-    question = (Selection().group_by(*by) if by else Selection()).agg(asked)
-    rng = sd.Rng.secure()
-
-    def call() -> Any:
-        found = resolve(question, domain)
-        planned = plan_quantile(
-            asked.made, found, domain=domain, neighbors=Neighbors("add_remove", None), loss=sd.PureDP(1)
-        )
-        return planned.released(Rows(engine), rng)
-
-    return call
+    question = people.group_by(*by).agg(asked) if by else asked
+    return lambda: people.ask(question, epsilon=1)
 
 
 def _ours(values: Any) -> Callable[[float], float]:

@@ -17,8 +17,8 @@ from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
 from sordino.collector.store import Store
 from sordino.local.response import GRR
+from sordino.local.rounds import TwoRounds
 from sordino.local.task import SigningKey, Task, create_task
-from sordino.local.two_rounds import TwoRounds
 from sordino.local.unary import SUE, Unary
 from sordino.noise.rng import Rng
 
@@ -59,11 +59,11 @@ class Running:
     store: str
     port: int
 
-    def post(self, body: bytes, *, task: str = "drinks", token: str | None = "r", **headers: str) -> httpx.Response:  # noqa: S107
+    def post(self, body: bytes, *, task: str = "drinks", token: str | None = "r", **headers: str) -> httpx.Response:
         sent = ({"authorization": f"Bearer {token}"} if token else {}) | headers
         return httpx.post(f"{self.url}/v1/tasks/{task}/reports", content=body, headers=sent)
 
-    def get(self, path: str, *, token: str | None = "a") -> httpx.Response:  # noqa: S107
+    def get(self, path: str, *, token: str | None = "a") -> httpx.Response:
         return httpx.get(self.url + path, headers={"authorization": f"Bearer {token}"} if token else {})
 
     def estimate(self, task: str = "drinks") -> dict[str, Any]:
@@ -77,9 +77,13 @@ Start = Callable[..., Running]
 
 
 @contextmanager
-def running(store: str, tasks: list[Task], *, limits: Limits = MANY, clock: Any = time.time, port: int = 0) -> Iterator[Running]:
+def running(
+    store: str, tasks: list[Task], *, limits: Limits = MANY, clock: Any = time.time, port: int = 0
+) -> Iterator[Running]:
     app = collector_app(store, tasks, limits=limits, clock=clock)
-    config = uvicorn.Config(app, port=port, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app, port=port, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=5
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -9,9 +9,9 @@ import functools
 import importlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -29,12 +29,14 @@ __all__ = [
     "law_to_dict",
     "ratio_margin",
     "ratio_tail",
+    "taken",
 ]
 
 _LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly
 
 _ELSEWHERE = {  # the kinds of estimate that have a file of their own
+    "choices": "sordino.estimate_choice",
     "curve": "sordino.estimate_curve",
     "ranks": "sordino.estimate_ranks",
     "spread": "sordino.estimate_spread",
@@ -45,10 +47,15 @@ Number = int | float
 
 
 class Estimate(Protocol):
-    """A column of estimates: one value, error and interval a row, in the question's units."""
+    """A column of estimates: one value, error and interval a row, in the question's units.
 
-    def values(self) -> Sequence[Number | None]:
-        """Return the point estimates."""
+    `per_row` names the fields that hold one item a row, or estimates that do.
+    """
+
+    per_row: ClassVar[tuple[str, ...]]
+
+    def values(self) -> Sequence[Any]:
+        """Return the point estimates: numbers, labels where labels were chosen, None where nothing was given."""
 
     def errors(self, confidence: float) -> Sequence[Number | None]:
         """Return the error of each that is not exceeded with probability `confidence`."""
@@ -73,6 +80,8 @@ class Noisy:
     law: Law
     least: int | None = None
     most: int | None = None
+
+    per_row: ClassVar[tuple[str, ...]] = ("steps",)
 
     def values(self) -> list[Number]:
         """Return the noisy values."""
@@ -119,6 +128,8 @@ class Ratio:
     center: int
     lower: int
     upper: int
+
+    per_row: ClassVar[tuple[str, ...]] = ("numerator", "denominator")
 
     def values(self) -> list[Number]:
         """Return the clamped ratios; the noisy count is at least 1."""
@@ -186,6 +197,8 @@ class Bare:
 
     steps: tuple[int | None, ...]
     unit: Fraction
+
+    per_row: ClassVar[tuple[str, ...]] = ("steps",)
 
     def values(self) -> list[Number | None]:
         """Return the values."""
@@ -289,6 +302,25 @@ def law_from_dict(data: dict[str, str]) -> Law:
     if data["name"] == "discrete Laplace":
         return DiscreteLaplace(exact_text(data["scale"]))
     return DiscreteGaussian(exact_text(data["sigma_squared"]))
+
+
+def taken(estimate: Any, places: Sequence[int]) -> Any:
+    """Return an estimate with the rows at these places, in this order.
+
+    >>> from sordino.noise.laws import DiscreteLaplace
+    >>> taken(Noisy((5, 7, 9), Fraction(1), DiscreteLaplace(Fraction(1))), [2, 0]).steps
+    (9, 5)
+    """
+    changed = {}
+    for name in estimate.per_row:
+        held = getattr(estimate, name)
+        if hasattr(held, "per_row"):
+            changed[name] = taken(held, places)
+        elif held and hasattr(held[0], "per_row"):
+            changed[name] = tuple(taken(h, places) for h in held)
+        else:
+            changed[name] = tuple(held[i] for i in places)
+    return replace(estimate, **changed)
 
 
 def estimate_from_dict(data: dict[str, Any]) -> Estimate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["Curve", "from_dict", "normal_quantile"]
 
@@ -20,6 +20,8 @@ class Curve:
 
     points: tuple[float, ...]
     deviations: tuple[float, ...]
+
+    per_row: ClassVar[tuple[str, ...]] = ("points", "deviations")
 
     def values(self) -> list[float]:
         """Return the point estimates."""

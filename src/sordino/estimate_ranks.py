@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from sordino.estimate import Number, exact_text
 from sordino.loss import shown
@@ -33,6 +33,10 @@ class Ranks:
     steps: tuple[int, ...]
     unit: Fraction
     stages: tuple[RankStage, ...]
+
+    error_unit: ClassVar[str] = "ranks"
+
+    per_row: ClassVar[tuple[str, ...]] = ("steps",)
 
     def values(self) -> list[Number]:
         """Return the values."""

@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class Spread:
     lifts: tuple[int, ...]
     spans: tuple[tuple[int, int], ...]
     ddof: int
+
+    per_row: ClassVar[tuple[str, ...]] = ("parts",)
 
     def values(self) -> list[Number]:
         """Return the estimates, clamped to what is possible."""

@@ -44,6 +44,9 @@ class Primitives(Protocol):
     def keep_groups(self, keys: Sequence[exp.Expression], most: int) -> None:
         """Keep only the rows of each unit's first `most` groups, by a public hash of the keys: no other unit matters."""
 
+    def units(self, of: exp.Expression | None) -> exp.Expression:
+        """Return, for `source`, one row a unit: sordino_has, its rows before any cap, or the different values of `of`."""
+
     def truth(self, column: str) -> exp.Expression:
         """Return the cell as true or false."""
 

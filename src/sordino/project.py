@@ -303,9 +303,10 @@ class _Reading:
             self.refuse((*here, "column"), said)
             return None
         try:
-            return neighbors_from(neighbors=shape.neighbors, privacy_unit=PrivacyUnit(unit.column, unit.max_rows))
+            owner = PrivacyUnit(unit.column, unit.max_rows, unit.max_groups)
+            return neighbors_from(neighbors=shape.neighbors, privacy_unit=owner)
         except DeclarationError as error:
-            self.refuse((*here, "max_rows"), str(error))
+            self.refuse((*here, "max_groups" if str(error).startswith("max_groups") else "max_rows"), str(error))
             return None
 
     def _column(self, at: At, raw: object) -> Column | None:

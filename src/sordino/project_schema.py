@@ -211,6 +211,7 @@ class UnitShape(_Shape):
 
     column: Text
     max_rows: int
+    max_groups: int | None = Field(None, description="the most private keys that one unit counts under")
 
 
 class CsvShape(_Shape):

@@ -106,7 +106,8 @@ class Release:
     @property
     def table(self) -> pa.Table:
         """The values as an Arrow table: key columns, then one column an output."""
-        return _arrow(self.columns, self.rows)
+        made = _arrow(self.columns, self.rows)
+        return made if made.num_rows else _without_rows(made, self)
 
     def error(self, confidence: float) -> Any:
         """Return the error that is not exceeded with probability `confidence`, for each value by itself.
@@ -244,7 +245,8 @@ class Release:
         for i in range(self._height()):
             line = [_label(k.labels[i]) for k in self.keys]
             for column, pair in zip(values, pairs, strict=True):
-                line += [show_number(column[i]), f"{show_number(pair[i][0])} - {show_number(pair[i][1])}"]
+                ends = "" if pair[i][0] is None else f"{show_number(pair[i][0])} - {show_number(pair[i][1])}"
+                line += [_label(column[i]) if isinstance(column[i], str) else show_number(column[i]), ends]
             lines.append(line)
         return lines
 
@@ -323,6 +325,15 @@ def _probability(confidence: float) -> float:
     if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
         raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
     return float(confidence)
+
+
+def _without_rows(made: pa.Table, release: Release) -> pa.Table:
+    """Return a table of no rows with the types that rows would have: private keys may all be kept back."""
+    import pyarrow as pa
+
+    whole = [getattr(o.estimate, "unit", Fraction(1, 2)).denominator == 1 for o in release.outputs]
+    kinds = [*(pa.string() for _ in release.keys), *(pa.int64() if w else pa.float64() for w in whole)]
+    return made.cast(pa.schema(list(zip(made.column_names, kinds, strict=True))))
 
 
 def _arrow(names: Sequence[str], rows: list[dict[str, Any]]) -> pa.Table:

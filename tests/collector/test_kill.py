@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from collecting import LABELS, reports_of, task_of, with_tokens
 
+from collecting import LABELS, reports_of, task_of, with_tokens
 from sordino.collector.store import Store
 from sordino.local.reports import Reports
 from sordino.local.task import Task

@@ -17,9 +17,9 @@ from sordino.local.lifetime import Lifetime
 from sordino.local.longitudinal import ID_BYTES, Device, permanent_answer, permanent_key
 from sordino.local.reports import Reports
 from sordino.local.response import GRR
+from sordino.local.rounds import TwoRounds, again, two_rounds
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import FULL, log_up
-from sordino.local.two_rounds import TwoRounds, again, two_rounds
 from sordino.local.unary import OUE, SUE, Unary
 from sordino.noise.rng import Rng
 

@@ -14,8 +14,8 @@ from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local.hashing import OLH
 from sordino.local.labels import canonical
 from sordino.local.response import GRR
+from sordino.local.rounds import two_rounds
 from sordino.local.task import SigningKey, Task, create_task, key_fingerprint, read_task
-from sordino.local.two_rounds import two_rounds
 from sordino.local.unary import OUE, SUE
 from sordino.noise.rng import Rng
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from battery import chi_square_tail
+from battery import audited_epsilon, chi_square_tail
 from quantile_law import Counted, law, single_law
 from sordino.errors import DeclarationError
 from sordino.estimate import estimate_from_dict
@@ -131,7 +131,7 @@ def test_the_loss_of_halving(relation: str, unit: dict[str, Neighbors], levels: 
     assert float(epsilon) / 3 < worst <= made.stages * float(epsilon) * (1 + 1e-12)
 
 
-DRAWS = [300, pytest.param(20_000, marks=pytest.mark.deep)]
+DRAWS = [300, pytest.param(6_000, marks=pytest.mark.deep)]
 TABLES = {
     "empty": (),
     "constant": (7,) * 9,
@@ -171,6 +171,37 @@ def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytes
     for _ in range(2 * draws):
         found[tuple(made.release(Counted([table], 0, 5, (3, 1)), low=0, high=5, rng=rng)[0])] += 1
     _tested(found, dict(expected))
+
+
+def test_the_first_selection_of_halving_has_its_law_with_all_its_parts() -> None:
+    """As released, 2^40 parts to a row: the places of a value that c rows tie at make an integral over its ranks."""
+    table, high = (3,) * 12 + (7,) * 20 + (8,) * 5, 15
+    made = QuantileSelection(THREE, F(2), ROW["add_remove"], groups=1)
+    rate, aim = float(made.rate(1)), len(table) / 2
+    weights = {}
+    for v in range(high + 1):
+        below, tied = sum(x < v for x in table), table.count(v)
+        ranks = below + tied * (np.arange(10_000) + 0.5) / 10_000
+        weights[(v,)] = float(np.exp(-rate * np.abs(ranks - aim)).mean())
+    total = math.fsum(weights.values())
+    rng, found = Rng.seeded(8), collections.Counter[tuple[int, ...]]()
+    for _ in range(1500):
+        found[(made.release(Counted([table], 0, high, (1,)), low=0, high=high, rng=rng)[0][1],)] += 1
+    _tested(found, {v: w / total for v, w in weights.items()})
+
+
+@pytest.mark.parametrize("levels", [HALF, THREE], ids=["one", "three"])
+def test_audited_epsilon(levels: tuple[Fraction, ...]) -> None:
+    """Neighbors that the theorem is tight for: all rows at one end, and one row less."""
+    made = QuantileSelection(levels, F(1), ROW["add_remove"], groups=1)
+    here, there = (
+        np.array(
+            [made.release(Counted([t], 0, 9, (1,)), low=0, high=9, rng=rng)[0][len(levels) // 2] for _ in range(1500)]
+        )
+        for t, rng in (((5,) * 3 + (0,) * 3, Rng.seeded(1)), ((5,) * 3 + (0,) * 2, Rng.seeded(2)))
+    )
+    for a, b in ((here, there), (there, here), (-here, -there)):
+        assert audited_epsilon(a.astype(float), b.astype(float), 0.0, ALARM) <= made.stages
 
 
 def test_ties_are_split_where_the_quantiles_lie() -> None:

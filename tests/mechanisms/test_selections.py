@@ -223,19 +223,8 @@ def test_bad_arguments_are_refused_by_name(kind: type) -> None:
         with pytest.raises(DeclarationError, match=name):
             kind(sensitivity, epsilon)
     made, rng = kind(1, Fraction(1)), Rng.seeded(1)
-    for scores in (
-        [],
-        [0.5, 1],
-        [float("nan")],
-        ["a"],
-        [None],
-        [[1, 2]],
-        [[1], [1, 2]],
-        [True],
-        [Fraction(1, 2), 0.5],
-        [Fraction(1, 2), True],
-        np.array([0.5]),
-    ):
+    floats = ([0.5, 1], [float("nan")], [Fraction(1, 2), 0.5], np.array([0.5]))
+    for scores in ([], *floats, ["a"], [None], [[1, 2]], [[1], [1, 2]], [True], [Fraction(1, 2), True]):
         with pytest.raises(DeclarationError, match="scores") as caught:
             made.release(scores, rng)
         assert "nan" not in str(caught.value)

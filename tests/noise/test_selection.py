@@ -238,3 +238,11 @@ def test_a_million_candidates_take_a_third_of_a_second() -> None:
                 draw(gaps)
                 spent.append(time.perf_counter() - start)
             assert min(spent) < 0.3
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_law_of_many_millions(case: tuple[list[int], Fraction, list[int] | None]) -> None:
+    urn, law = urn_of(case), exact_law(*case)
+    found = sum(np.bincount(urn.sample(Rng.seeded(s), 10**6), minlength=len(law)) for s in range(20))
+    assert chi_square(found.tolist(), [2e7 * p for p in law]) > FALSE_ALARM

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -9,11 +11,22 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
-from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import Selection, as_aggregation
+from sordino.queries.aggregation import Aggregation, Grouping
+from sordino.queries.build import (
+    Selection,
+    as_aggregation,
+    correlation,
+    count_distinct,
+    covariance,
+    std,
+    variance,
+)
+from sordino.queries.expr import when
+from sordino.queries.quantile import quantile
 from sordino.queries.sql import parse_sql, table_of
 
 S = Selection()
+AND = S.where((col("age") > 3) & (col("gain") < 9))
 COLUMNS = ("age", "occ", "gain", "married", "born", "two words")
 
 
@@ -60,6 +73,51 @@ def parsed(text: str) -> Aggregation:
             "SELECT BIN(age, [0, 18, 65]), COUNT(*) FROM adult GROUP BY BIN(age, 0, 18, 65)",
             S.group_by(col("age").bin([0, 18, 65])).agg(sd.count()),
         ),
+        ("SELECT COUNT(DISTINCT occ) FROM adult", count_distinct("occ")),
+        ("SELECT VAR_POP(age), VAR_SAMP(gain) FROM adult", [variance("age"), variance("gain", ddof=1)]),
+        ("SELECT STDDEV_POP(age), STDDEV(gain) FROM adult", [std("age"), std("gain", ddof=1)]),
+        (
+            "SELECT CORR(age, gain), COVAR_POP(age, gain) FROM adult",
+            [correlation("age", "gain"), covariance("age", "gain")],
+        ),
+        ("SELECT COVAR_SAMP(age, gain) FROM adult", covariance("age", "gain", ddof=1)),
+        ("SELECT MEDIAN(age) FROM adult", quantile("age", 0.5)),
+        ("SELECT QUANTILE_CONT(age, 0.9) FROM adult", quantile("age", 0.9)),
+        ("SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY age) FROM adult", quantile("age", 0.9)),
+        ("SELECT SUM(YEAR(born)) FROM adult", sd.sum(col("born").year())),
+        ("SELECT SUM(EXTRACT(DOW FROM born)) FROM adult", sd.sum(col("born").day_of_week())),
+        ("SELECT SUM(DATE_PART('month', born)) FROM adult", sd.sum(col("born").month())),
+        (
+            "SELECT SUM(CASE WHEN age > 30 THEN 1 WHEN married THEN gain END) FROM adult",
+            sd.sum(when(col("age") > 30, 1).when(col("married"), col("gain")).otherwise(None)),
+        ),
+        ("SELECT SUM(CASE occ WHEN 'a' THEN 1 ELSE 0 END) FROM adult", sd.sum(when(col("occ") == "a", 1).otherwise(0))),
+        ("SELECT SUM(COALESCE(age, 0)) FROM adult", sd.sum(when(col("age").is_null(), 0).otherwise(col("age")))),
+        (
+            "SELECT CASE WHEN age < 18 THEN 'minor' ELSE 'adult' END AS band, COUNT(*) FROM adult GROUP BY band",
+            replace(
+                S.group_by(when(col("age") < 18, "minor").otherwise("adult")).agg(sd.count()),
+                groups=(Grouping("band", when(col("age") < 18, "minor").otherwise("adult").node),),
+            ),
+        ),
+        (
+            "SELECT occ, COUNT(*) AS n FROM adult GROUP BY occ HAVING n > 30 ORDER BY COUNT(*) DESC, 1 LIMIT 5",
+            S.group_by("occ").agg(sd.count().alias("n")).having(col("n") > 30).order_by(-col("n"), "occ").limit(5),
+        ),
+        ("SELECT COUNT(*) FROM (SELECT * FROM adult WHERE age > 3) WHERE gain < 9", AND.agg(sd.count())),
+        (
+            "SELECT COUNT(*) FROM (SELECT age AS a, gain FROM adult WHERE age > 3) AS s WHERE s.gain < 9",
+            AND.agg(sd.count()),
+        ),
+        (
+            "WITH w AS (SELECT *, age * 2 AS twice FROM adult), v AS (SELECT * FROM w WHERE age > 3) "
+            "SELECT SUM(twice) FROM v WHERE gain < 9",
+            AND.agg(sd.sum(col("age") * 2)),
+        ),
+        (
+            "WITH adult AS (SELECT * FROM adult WHERE age > 3) SELECT COUNT(*) FROM adult a WHERE a.gain < 9",
+            AND.agg(sd.count()),
+        ),
     ],
 )
 def test_sql_and_python_are_one_question(text: str, question: Any) -> None:
@@ -73,37 +131,84 @@ def test_aliases_of_groups_and_aggregates() -> None:
     assert table_of("SELECT COUNT(*) FROM Adult") == "Adult"
 
 
+def test_names_that_a_sub_query_gives() -> None:
+    found = parsed("SELECT job, SUM(x) AS s FROM (SELECT occ AS job, age + 1 AS x FROM adult) GROUP BY job")
+    assert [g.alias for g in found.groups] == ["job"]
+    assert found.identity().count('"occ"') == 1
+    assert table_of("WITH w AS (SELECT * FROM Adult) SELECT COUNT(*) FROM (SELECT * FROM w)") == "Adult"
+    with pytest.raises(UnknownName, match="column 'age' is not declared"):
+        parsed("SELECT SUM(age) FROM (SELECT gain FROM adult)")
+    with pytest.raises(UnknownName, match="table 'secret' is not declared"):
+        parsed("WITH adult AS (SELECT * FROM secret) SELECT COUNT(*) FROM adult")
+
+
+def test_a_sample_is_a_share_of_the_units() -> None:
+    found = parsed("SELECT COUNT(*) FROM adult TABLESAMPLE BERNOULLI (12.5 PERCENT) WHERE age > 1")
+    assert found.sample == Fraction(1, 8)
+    assert "a sample of 12.5%" in found.describe()
+    assert found.identity() != parsed("SELECT COUNT(*) FROM adult WHERE age > 1").identity()
+
+
 C, F = "SELECT COUNT(*) FROM adult ", "SELECT COUNT(*) FROM "
 REFUSED = [  # what is written, the name it is refused by, the column it stands at (0: no place)
     (C + "JOIN b ON age = x", "JOIN is not supported", 28),
     (C + "LEFT JOIN b ON age = x", "JOIN is not supported", 33),
     (F + "adult, adult b", "JOIN is not supported", 27),
-    (C + "HAVING COUNT(*) > 1", "HAVING is not supported", 28),
-    (C + "ORDER BY 1", "ORDER BY is not supported", 28),
-    (C + "LIMIT 3", "LIMIT is not supported", 28),
+    (C + "HAVING SUM(age) > 1", "the sum of age is not in SELECT", 35),
+    (C + "HAVING age > 1", "age is no column of the answer", 35),
+    (C + "ORDER BY 2", "ORDER BY 2: there is no such column", 37),
+    (C + "ORDER BY 1 NULLS FIRST", "NULLS FIRST is not supported", 39),
+    (C + "LIMIT 3 PERCENT", "LIMIT takes a number of rows", 28),
+    (C + "LIMIT age", "LIMIT takes a number of rows", 28),
     (C + "OFFSET 3", "OFFSET is not supported", 28),
     (C + "QUALIFY 1", "QUALIFY is not supported", 28),
     (C + "WINDOW w AS (PARTITION BY age)", "WINDOW is not supported", 28),
-    (C + "TABLESAMPLE 10%", "SAMPLE is not supported", 22),
+    (C + "TABLESAMPLE 10%", "SAMPLE is not supported like this", 28),
+    (C + "TABLESAMPLE BERNOULLI (0 PERCENT)", "above 0", 28),
+    (C + "TABLESAMPLE BERNOULLI (10 ROWS)", "SAMPLE is not supported like this", 28),
+    (C + "USING SAMPLE 10%", "SAMPLE is not supported", 34),
     (C + "FOR UPDATE", "FOR is not supported", 28),
-    ("WITH a AS (SELECT 1) " + C, "WITH is not supported", 1),
+    ("WITH a AS (SELECT 1) " + C, "names its table", 0),
+    ("WITH RECURSIVE a AS (SELECT * FROM adult) " + C, "WITH RECURSIVE is not supported", 6),
+    ("WITH a(x) AS (SELECT age FROM adult) SELECT COUNT(*) FROM a", "renames columns", 6),
+    ("WITH a AS MATERIALIZED (SELECT * FROM adult) SELECT COUNT(*) FROM a", "MATERIALIZED is not supported", 11),
+    (
+        "WITH a AS (SELECT * FROM adult), a AS (SELECT * FROM adult) SELECT COUNT(*) FROM a",
+        "names two queries alike",
+        1,
+    ),
     (C + "UNION " + C, "UNION is not supported", 1),
     (C + "EXCEPT " + C, "EXCEPT is not supported", 1),
-    (F + "(SELECT * FROM adult)", "FROM takes the name of a declared table", 30),
+    (F + "(SELECT * FROM adult LIMIT 3)", "LIMIT is not supported inside a sub-query", 43),
+    (F + "(SELECT * FROM adult ORDER BY age)", "ORDER BY is not supported inside a sub-query", 43),
+    (F + "(SELECT occ FROM adult GROUP BY occ)", "GROUP BY is not supported inside a sub-query", 45),
+    (F + "(SELECT DISTINCT occ FROM adult)", "DISTINCT is not supported inside a sub-query", 30),
+    (F + "(SELECT COUNT(*) AS n FROM adult)", "COUNT is not supported here", 30),
+    (F + "(SELECT age + 1 FROM adult)", "needs a name", 36),
+    (F + "(SELECT age, age FROM adult)", "two columns named 'age'", 35),
+    (F + "(SELECT * EXCLUDE (age) FROM adult)", "EXCEPT is not supported", 0),
+    (F + "(SELECT * FROM adult UNION SELECT * FROM adult)", "UNION is not supported in a sub-query", 43),
+    (F + "(SELECT * FROM adult JOIN b ON age = x)", "JOIN is not supported inside a sub-query", 43),
+    (F + "(SELECT * FROM adult) AS s(a, b)", "renames columns", 0),
+    (F + "(VALUES (1))", "nothing else", 0),
     (C + "WHERE age IN (SELECT 1)", "sub-query is not supported", 34),
     (C + "WHERE EXISTS (SELECT 1)", "sub-query is not supported", 49),
     ("SELECT (SELECT 1), COUNT(*) FROM adult", "sub-query is not supported", 16),
     ("SELECT COUNT(*) OVER () FROM adult", "OVER is not supported", 8),
     ("SELECT COUNT(*) FILTER (WHERE age > 1) FROM adult", "FILTER is not supported", 17),
     ("SELECT DISTINCT COUNT(*) FROM adult", "DISTINCT is not supported", 8),
-    ("SELECT COUNT(DISTINCT age) FROM adult", r"COUNT\(DISTINCT\) is not supported", 23),
+    ("SELECT COUNT(DISTINCT age, occ) FROM adult", r"COUNT\(DISTINCT\) takes one column", 23),
     ("SELECT SUM(DISTINCT age) FROM adult", r"SUM\(DISTINCT\) is not supported", 8),
     ("SELECT MIN(age) FROM adult", "MIN is not supported", 12),
     ("SELECT MAX(age) FROM adult", "MAX is not supported", 12),
-    ("SELECT MEDIAN(age) FROM adult", "MEDIAN is not supported", 8),
+    ("SELECT MODE(age) FROM adult", "MODE is not supported", 0),
+    ("SELECT STDDEV(DISTINCT age) FROM adult", r"STDDEV\(DISTINCT\) is not supported", 8),
+    ("SELECT QUANTILE_CONT(age, gain) FROM adult", "a number is needed", 27),
+    ("SELECT VAR_SAMP(age) * 2 FROM adult", "an aggregate stands by itself", 8),
     ("SELECT COUNT(*) + 1 FROM adult", "COUNT is not supported here", 8),
     ("SELECT SUM(SUM(age)) FROM adult", "SUM is not supported here", 12),
-    ("SELECT SUM(CASE WHEN age > 1 THEN 1 END) FROM adult", "CASE is not supported", 12),
+    ("SELECT SUM(CASE WHEN age > 1 THEN NULL ELSE 1 END) FROM adult", "THEN NULL is not supported", 35),
+    ("SELECT SUM(EXTRACT(WEEK FROM born)) FROM adult", r"EXTRACT\(WEEK\) is not supported", 12),
     ("SELECT SUM(CAST(age AS INT)) FROM adult", "CAST is not supported", 12),
     ("SELECT SUM(age::INT) FROM adult", "CAST is not supported", 15),
     ("SELECT SUM(age / 2) FROM adult", "division is not supported", 18),
@@ -144,7 +249,7 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     ("SELECT FROM WHERE", "not SQL that can be read", 17),
     ("SELECT COUNT(* FROM adult", "not SQL that can be read", 19),
     ("SELECT 'open FROM adult", "unfinished quote", 0),
-    (C + "LIMIT 3 -- $$it's$$ E'a\\'b'", "LIMIT is not supported", 28),
+    (C + "OFFSET 3 -- $$it's$$ E'a\\'b'", "OFFSET is not supported", 28),
     ("", "one SELECT", 0),
     (";;", "one SELECT", 0),
 ]
@@ -163,8 +268,8 @@ def test_everything_else_is_refused_by_name_and_place(text: str, match: str, pla
 
 
 def test_the_place_counts_lines() -> None:
-    with pytest.raises(QuestionRefused, match=r"^line 3, column 2: LIMIT"):
-        parsed("SELECT COUNT(*)\nFROM adult\n LIMIT 3")
+    with pytest.raises(QuestionRefused, match=r"^line 3, column 2: OFFSET"):
+        parsed("SELECT COUNT(*)\nFROM adult\n OFFSET 3")
 
 
 def test_unknown_names_say_what_is_near() -> None:
@@ -198,6 +303,10 @@ HUGE = {
     "pluses": "SELECT SUM(" + " + ".join(["age"] * 9_000) + ") FROM adult",
     "brackets": C + "WHERE age = " + "[" * 10_000,
     "sub-queries": F + "(SELECT * FROM " * 2_000,
+    "doubled": "WITH a0 AS (SELECT age + age AS x FROM adult)"
+    + "".join(f", a{i} AS (SELECT x + x AS x FROM a{i - 1})" for i in range(1, 60))
+    + " SELECT SUM(x) FROM a59",
+    "cases": "SELECT SUM(" + "CASE WHEN age > 1 THEN 1 ELSE " * 300 + "1" + " END" * 300 + ") FROM adult",
     "too long": C + " " * 100_001,
 }
 

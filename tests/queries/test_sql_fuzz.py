@@ -12,7 +12,13 @@ from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.sql import parse_sql
 
 DOMAIN = sd.Domain(
-    {"age": sd.Integer(0, 125), "occ": sd.Category(["a", "b"]), "ok": sd.Boolean(), "id": sd.Identifier()}
+    {
+        "age": sd.Integer(0, 125),
+        "occ": sd.Category(["a", "b"]),
+        "ok": sd.Boolean(),
+        "id": sd.Identifier(),
+        "born": sd.Date("1999-12-30", "2001-02-03"),
+    }
 )
 LINES = (
     "SELECT FROM WHERE GROUP BY AS COUNT ( ) * , age occ ok id adult SUM AVG + - / % = <> < > <= AND OR NOT IN ",
@@ -20,10 +26,21 @@ LINES = (
     "ON UNION ALL WITH CASE WHEN THEN ELSE END CAST :: INT DATE '2000-01-01' OVER PARTITION random() ; -- /* ",
     "*/ \" ' $$ ? $1 [ ] { } . -> MIN MAX EXISTS ANY FILTER QUALIFY PIVOT VALUES INTERVAL LAMBDA x: COLUMNS ",
     "EXCLUDE REPLACE ROLLUP CUBE GROUPING SETS TRY_CAST EXTRACT POSITION SUBSTRING TRIM COLLATE ESCAPE SIMILAR ",
+    "VAR_POP STDDEV CORR COVAR_SAMP MEDIAN QUANTILE_CONT WITHIN PERCENTILE_CONT YEAR MONTH DOW born TABLESAMPLE ",
+    "BERNOULLI PERCENT COALESCE RECURSIVE DESC NULLS FIRST OFFSET IF ",
     "ILIKE GLOB \x00 \ufeff é 𝟙 0x1F 1_0 .5 5. @ # ~ ^ | & !",
 )
 WORDS = [word for line in LINES for word in line.rstrip(" ").split(" ")]
-TAILS = ("SELECT COUNT(*) FROM adult WHERE ", "SELECT ", "SELECT occ, AVG(age) FROM adult GROUP BY ", "")
+TAILS = (
+    "SELECT COUNT(*) FROM adult WHERE ",
+    "SELECT ",
+    "SELECT occ, AVG(age) FROM adult GROUP BY ",
+    "",
+    "SELECT COUNT(*) AS n FROM (SELECT ",
+    "SELECT occ, COUNT(*) AS n FROM adult GROUP BY occ HAVING ",
+    "WITH w AS (SELECT age, occ FROM adult) SELECT VAR_POP(age) FROM w ORDER BY ",
+    "SELECT SUM(CASE WHEN age > 3 THEN ",
+)
 
 
 def held(text: str) -> None:
@@ -42,7 +59,7 @@ def held(text: str) -> None:
 
 
 @pytest.mark.parametrize("head", TAILS)
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(WORDS), max_size=14))
 def test_soups_of_words(head: str, words: list[str]) -> None:
     held(head + " ".join(words))
@@ -56,7 +73,9 @@ def test_soups_of_letters(text: str) -> None:
 
 
 def grammar() -> st.SearchStrategy[str]:
-    leaves = st.sampled_from(["age", "occ", "ok", "id", "1", "-2.5", "'a'", "TRUE", "NULL", "DATE '2000-01-01'"])
+    leaves = st.sampled_from(
+        ["age", "occ", "ok", "id", "born", "1", "-2.5", "'a'", "TRUE", "NULL", "DATE '2000-01-01'"]
+    )
 
     def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         pair = st.tuples(inner, st.sampled_from(["+", "-", "*", "=", "<>", "<", ">=", "AND", "OR"]), inner)
@@ -68,6 +87,9 @@ def grammar() -> st.SearchStrategy[str]:
             inner.map(lambda e: f"CLIP({e}, 0, 9)"),
             st.tuples(inner, inner, inner).map(lambda t: f"{t[0]} BETWEEN {t[1]} AND {t[2]}"),
             st.tuples(inner, inner).map(lambda t: f"{t[0]} IN ({t[1]})"),
+            st.tuples(inner, inner, inner).map(lambda t: f"CASE WHEN {t[0]} THEN {t[1]} ELSE {t[2]} END"),
+            st.tuples(inner, inner).map(lambda t: f"COALESCE({t[0]}, {t[1]})"),
+            inner.map(lambda e: f"EXTRACT(MONTH FROM {e})"),
         )
 
     return st.recursive(leaves, grown, max_leaves=8)
@@ -77,3 +99,14 @@ def grammar() -> st.SearchStrategy[str]:
 @given(grammar(), grammar(), st.sampled_from(["occ", "age", "BIN(age, 10)", "ok", "1"]))
 def test_sentences_of_the_grammar(condition: str, number: str, group: str) -> None:
     held(f"SELECT {group}, COUNT(*), SUM({number}) FROM adult WHERE {condition} GROUP BY {group}")
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(grammar(), grammar(), grammar(), st.sampled_from(["VAR_POP", "STDDEV", "COUNT(DISTINCT", "MEDIAN", "SUM"]))
+def test_sentences_through_sub_queries(condition: str, number: str, outer: str, word: str) -> None:
+    opened = word if word.endswith("DISTINCT") else f"{word}("
+    held(
+        f"WITH w AS (SELECT *, {number} AS x FROM adult WHERE {condition}) "
+        f"SELECT occ, {opened} x) AS n FROM (SELECT x, occ, age, ok, id, born FROM w WHERE {outer}) GROUP BY occ "
+        "HAVING n > 1 ORDER BY n DESC LIMIT 3"
+    )

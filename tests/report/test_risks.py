@@ -122,6 +122,15 @@ def test_a_conflict_and_an_open_end_and_no_error_at_all() -> None:
         plot(Tradeoff("a mean", 0.5, []))
 
 
+def test_ends_are_rounded_inwards() -> None:
+    least, most = (0.123456789, 5.0, 0.6), (0.987654321, 2.5, 0.7)
+    made = Tradeoff("a mean", 0.5, POINTS, least=least, most=most, chosen=least[0], odds=(0.6, 0.4), remarks=["so"])
+    said = json.dumps(plot(made).spec())
+    assert "epsilon from 0.123457 to 0.987654" in said
+    assert "at the choice, epsilon 0.123457" in said
+    assert '"subtitle": ["so"]' in said
+
+
 def test_icons_never_understate() -> None:
     made = icon_array(0.7501, 0.2599).to_dict()
     filled = [sum(row["suspected"] == "rightly" for row in panel["data"]["values"]) for panel in made["hconcat"]]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.zcdp import rho_for
-from sordino.curator.plan import make_plan
+from sordino.curator.plan import Plan, make_plan
 from sordino.domain import Boolean, Domain, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, PureDP
@@ -275,28 +275,26 @@ def test_accuracy_with_gaussian_noise_is_the_plans_error_inverted(
     near = Neighbors("add_remove", None)
     found = precision_of(query, domain=ADULT, neighbors=near, confidence=0.95, delta=delta, currency=currency)
 
-    def planned(epsilon: float) -> float:
-        loss = ApproxDP(epsilon, delta) if currency == "epsilon" else ZCDP(rho_for(epsilon, delta))
-        plan = make_plan(
+    def planned(epsilon: float) -> Plan:
+        return make_plan(
             found.question,
             table_name="adult",
             domain=ADULT,
             neighbors=near,
-            asked=loss,
+            asked=ApproxDP(epsilon, delta) if currency == "epsilon" else ZCDP(rho_for(epsilon, delta)),
             cap=ApproxDP(10**7, "1/2") if currency == "epsilon" else ZCDP(10**7, "1/2"),
             declaration="",
             assume_rows=1000,
             assume_mean=None,
         )
-        told_at = delta if currency == "rho" else 0  # a plan in epsilon knows its delta
-        assert risk.accuracy(error=error, confidence=0.95, query=plan, n=1000, delta=told_at) == made
-        return float(plan.error(0.95))
 
+    told_at = delta if currency == "rho" else 0  # a plan in epsilon knows its delta
+    assert risk.accuracy(error=error, confidence=0.95, query=planned(1), n=1000, delta=told_at) == made
     if made.lower == 0:  # the delta alone is enough
-        assert planned(1e-6) <= error
+        assert planned(1e-6).error(0.95) <= error
         return
-    assert planned(made.lower) <= error
-    assert planned(made.lower * (1 - 1e-6)) > error
+    assert planned(made.lower).error(0.95) <= error
+    assert planned(made.lower * (1 - 1e-6)).error(0.95) > error
 
 
 def test_gaussian_noise_errs_within_what_was_asked() -> None:

@@ -31,7 +31,7 @@ def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
 
     >>> from sordino.accounting.events import LaplaceEvent
     >>> float(poisson_sampled(LaplaceEvent(1), rate=0.1, relation="add_remove").pure())
-    0.158613606155
+    0.158565078741
     """
     if relation != "add_remove":
         raise DeclarationError(
@@ -44,13 +44,13 @@ def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
 @event_kind("sampled")
 @dataclass(frozen=True, slots=True, init=False)
 class Sampled:
-    """State that `event` was run on a Poisson sample at `rate`; for add_remove only: see `poisson_sampled`.
+    """State that `inner` was run on a Poisson sample at `rate`; for add_remove only: see `poisson_sampled`.
 
     With q the rate:
 
     - pure: ln(1 + q (e^epsilon - 1)) (Li, Qardaji, Su 2012; Balle, Barthe, Gaboardi 2018, Theorem 8);
     - (epsilon, delta): the same epsilon, and q delta (the same theorem);
-    - rho and any divergence: never above the event's own, since divergences are quasi-convex in pairs;
+    - rho and any divergence: never above the inner ones, since divergences are quasi-convex in pairs;
     - Renyi of pure events: read off the profile; of others at whole orders a, E = sum over k of C(a, k) (1 - q)^(a - k)
       q^k exp((k - 1) D_k), ln(E) / (a - 1): exact for the unit removed, and as a bound for it added where the losses of
       both directions are alike (Mironov, Talwar, Zhang 2019, Theorem 5), as with Gaussian noise on whole numbers. For
@@ -61,39 +61,39 @@ class Sampled:
     Raises DeclarationError unless 0 < rate <= 1.
     """
 
-    event: Event
+    inner: Event
     rate: Fraction
 
-    def __init__(self, event: Event, rate: Number) -> None:
+    def __init__(self, inner: Event, rate: Number) -> None:
         share = exact(rate, name="rate")
         if not 0 < share <= 1:
             raise DeclarationError(
                 f"rate, the chance that a unit is in the sample, must lie in (0, 1], not {shown(share)}"
             )
-        if not isinstance(event, Event):
-            raise DeclarationError("event must be an event: LaplaceEvent, GaussianEvent, Composed or the like")
-        object.__setattr__(self, "event", event)
+        if not isinstance(inner, Event):
+            raise DeclarationError("inner must be an event: LaplaceEvent, GaussianEvent, Composed or the like")
+        object.__setattr__(self, "inner", inner)
         object.__setattr__(self, "rate", share)
 
     def pure(self) -> Fraction | None:
         """Return ln(1 + rate (e^epsilon - 1)), rounded up at twelve digits."""
-        whole = self.event.pure()
+        whole = self.inner.pure()
         return None if whole is None else _amplified(whole, self.rate)
 
     def approx(self) -> tuple[Fraction, Fraction] | None:
         """Return (ln(1 + rate (e^epsilon - 1)), rate delta)."""
-        pair = self.event.approx()
+        pair = self.inner.approx()
         return None if pair is None else (_amplified(pair[0], self.rate), self.rate * pair[1])
 
     def rho(self) -> Fraction | None:
         """Return the event's own rho, or pure epsilon^2 / 2 where that is less."""
-        pure, rho = self.pure(), self.event.rho()
+        pure, rho = self.pure(), self.inner.rho()
         known = [rho] if rho is not None else []
         return min([*known, pure**2 / 2], default=None) if pure is not None else rho
 
     def renyi(self, order: float) -> float | None:
         """Return the least bound known on the divergence at `order` > 1, rounded up."""
-        bounds = [bound for bound in (self.event.renyi(order),) if bound is not None]
+        bounds = [bound for bound in (self.inner.renyi(order),) if bound is not None]
         pure = self.pure()
         if pure is not None:
             bounds += [_up(pure), self._read_off(order, _up(pure))]
@@ -107,11 +107,12 @@ class Sampled:
         """Return the losses of the mixture in both directions; the event's own losses may come of its rho or pair."""
         from sordino.accounting.discretised import thinned
 
-        rho = self.event.rho()
+        rho = self.inner.rho()
         scale = math.sqrt(2 * float(rho)) if rho is not None else 0.0
         base = Grid(max(grid.step, scale / 1000), grid.tail)
-        losses = _losses(self.event, base)
-        return losses if self.rate == 1 else thinned(losses, base, _up(self.rate), grid)
+        if self.rate == 1:
+            return _losses(self.inner, grid)
+        return thinned(_losses(self.inner, base), base, _up(self.rate), grid)
 
     def _read_off(self, order: float, most: float) -> float:
         """Return the divergence of the losses on a fine grid, the worse of both directions."""
@@ -123,14 +124,14 @@ class Sampled:
 
     def _binomial(self, order: int) -> float:
         """Return (order - 1) times the bound on the divergence at a whole order of 2 or more."""
-        scale = math.sqrt(2 * float(self.event.rho() or 1))
+        scale = math.sqrt(2 * float(self.inner.rho() or 1))
         base = Grid(scale / 100, 1e-30)
-        loss = self.event.profile(base)
+        loss = self.inner.profile(base)
         alike = loss is not None and loss.added is loss.removed
         rate = _up(self.rate)
         terms = [(order - 1) * math.log1p(-rate) + math.log1p((order - 1) * rate)]  # k = 0 and k = 1
         for k in range(2, order + 1):
-            told = self.event.renyi(float(k)) or 0.0
+            told = self.inner.renyi(float(k)) or 0.0
             if alike and loss is not None:  # the theorem is on the pair of these losses
                 told = max(told, _divergence(loss.removed, base.step, float(k)))
             ways = math.lgamma(order + 1) - math.lgamma(k + 1) - math.lgamma(order - k + 1)

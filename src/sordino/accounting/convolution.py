@@ -63,7 +63,8 @@ class Summands:
     @property
     def reach(self) -> float:
         """The largest size of one finite loss."""
-        return max(max(abs(r.start), abs(r.start + r.table.shape[1])) for r in self.groups) * self.step
+        widest: int = max(max(abs(rows.start), abs(rows.start + rows.table.shape[1])) for rows in self.groups)
+        return widest * self.step
 
     def _extreme(self, *, highest: bool) -> float:
         total = 0

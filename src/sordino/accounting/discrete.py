@@ -142,11 +142,11 @@ class DiscreteGaussianEvent:
         total, power, left = None, gaussian_losses(_down(self.sigma_squared), self.shift, grid), self.cells
         while True:
             if left & 1:
-                total = power if total is None else both(total, power)
+                total = power if total is None else both(total, power, grid)
             left >>= 1
             if not left:
                 return total if total is not None else power
-            power = both(power, power)
+            power = both(power, power, grid)
 
 
 def _whole(value: int, name: str) -> int:

@@ -22,12 +22,13 @@ from sordino.loss import Grid, Losses, PrivacyLoss
 
 __all__ = ["approximate", "blocked", "both", "concentrated", "gaussian_losses", "laplace_losses", "settled", "thinned"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _ULP = 2.3e-16
 _FINEST = 1 << 15  # whole numbers whose masses are summed one by one; wider Gaussians are integrated
 _LARGEST = 600.0  # losses beyond it would overflow; below minus it they are rounded up to it
 _GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(4)), strict=True))
+_WORK = 1 << 27  # multiplications of one direct sum
 _BENDS = 500  # of the delta of a zCDP mechanism on either side of 0
 
 
@@ -153,7 +154,7 @@ def concentrated(rho: float, grid: Grid) -> PrivacyLoss:
     slope = np.concatenate([[-1.0], np.diff(y) / np.diff(x), [0.0]])
     mass = np.maximum(np.diff(slope), 0.0) * x
     bound = Losses(at.astype(np.int64), mass, float(y[-1]))
-    told = np.array([_delta(bound, k, grid) for k in at])
+    told = np.array([_delta(bound, int(k), grid) for k in at])
     short = float(np.max((y - told) / np.maximum(told, 1e-300)))
     losses = Losses(bound.at, mass * (1 + max(0.0, short) + 1e-13), bound.infinite * (1 + 1e-13))
     return PrivacyLoss(losses, losses)
@@ -181,15 +182,27 @@ def thinned(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> PrivacyLo
     return PrivacyLoss(first, settled(_nudged(lost), mass * slack, 0.0, grid))
 
 
-def both(first: PrivacyLoss, second: PrivacyLoss) -> PrivacyLoss:
+def both(first: PrivacyLoss, second: PrivacyLoss, grid: Grid) -> PrivacyLoss:
     """Return the losses of two things run on one table: sums, each direction by itself."""
-    removed = _sum(first.removed, second.removed)
+    removed = _sum(first.removed, second.removed, grid)
     alike = first.added is first.removed and second.added is second.removed
-    return PrivacyLoss(removed, removed if alike else _sum(first.added, second.added))
+    return PrivacyLoss(removed, removed if alike else _sum(first.added, second.added, grid))
 
 
-def _sum(first: Losses, second: Losses) -> Losses:
-    """Return the losses' sum, by direct convolution: all terms are positive, so no digits are lost."""
+def _sum(first: Losses, second: Losses, grid: Grid) -> Losses:
+    """Return the losses' sum, by direct convolution: all terms are positive, so no digits are lost.
+
+    Where that is too long, losses first go to multiples of several steps, as in `settled`.
+    """
+    work = math.prod(int(one.at[-1] - one.at[0]) + 1 for one in (first, second))
+    if work > _WORK:
+        several = math.ceil(math.sqrt(work / _WORK)) + 1
+        coarse = [
+            settled(one.at * grid.step, one.mass, one.infinite, Grid(several * grid.step, grid.tail))
+            for one in (first, second)
+        ]
+        total = _sum(coarse[0], coarse[1], Grid(several * grid.step, grid.tail))
+        return Losses(total.at * several, total.mass, total.infinite)
     tables = []
     for one in (first, second):
         table = np.zeros(int(one.at[-1] - one.at[0]) + 1)
@@ -219,11 +232,12 @@ def _gathered(low: Any, low_mass: Array, high: Any, high_mass: Array, infinite: 
     start = int(at.min())
     slack = 1 + _ULP * at.size  # of sums
     if int(at.max()) - start < 64 * at.size + 4096:
-        summed = np.bincount(at - start, weights=mass)
+        summed: Array = np.bincount(at - start, weights=mass)
         kept = np.flatnonzero(summed)
         return Losses(kept + start, summed[kept] * slack, infinite)
     places, index = np.unique(at, return_inverse=True)
-    return Losses(places, np.bincount(index, weights=mass) * slack, infinite)
+    together: Array = np.bincount(index, weights=mass)
+    return Losses(places, together * slack, infinite)
 
 
 def _pmf(x: Array, sigma: float) -> Array:
@@ -245,7 +259,8 @@ def _block_masses(first: Array, block: int, sigma: float) -> Array:
     if total <= _FINEST:
         x = np.arange(first[0], first[0] + total)
         weights = np.exp(-0.5 * (x / sigma) ** 2)
-        return weights.reshape(first.size, block).sum(axis=1) / _normaliser(sigma)
+        summed: Array = weights.reshape(first.size, block).sum(axis=1)
+        return summed / _normaliser(sigma)
     half = block / (2 * sigma)
     center = (first - 0.5) / sigma + half
     inner = np.zeros(first.size)

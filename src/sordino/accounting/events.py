@@ -33,6 +33,7 @@ __all__ = [
     "event_kind",
     "event_to_dict",
     "parts",
+    "summands",
 ]
 
 Certificate = tuple[Fraction, Fraction]
@@ -235,7 +236,7 @@ class Composed:
             part = event.profile(grid)
             if part is None:
                 return None
-            total = both(total, part)
+            total = both(total, part, grid)
         return total
 
 
@@ -249,6 +250,16 @@ def parts(event: Event) -> tuple[Event, ...]:
     found = tuple(deeper for part in event.events for deeper in parts(part))
     whole = event.certificate is None or all(part.approx() is not None or part.rho() is not None for part in found)
     return found if whole else (event,)
+
+
+def summands(event: Event) -> list[tuple[Event, int]]:
+    """Return the events that were run, as `parts` does, with how often: Gaussian noise once for each moved cell."""
+    return [
+        (DiscreteGaussianEvent(part.sigma_squared, part.shift, 1), part.cells)
+        if isinstance(part, DiscreteGaussianEvent)
+        else (part, 1)
+        for part in parts(event)
+    ]
 
 
 def _amount(value: Number, *, name: str) -> Fraction:

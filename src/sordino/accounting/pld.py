@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.accounting.convolution import Summands, convolved, gathered, tilt_for_delta, tilt_for_epsilon
 from sordino.accounting.discretised import approximate, concentrated
-from sordino.accounting.events import parts
+from sordino.accounting.events import summands
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, PrivacyLoss, exact, shown
 
@@ -42,13 +42,14 @@ def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
         raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {shown(target)}; try 1e-6")
     goal = math.nextafter(target.numerator / target.denominator, 0.0)
     worst = 0.0
-    for sums in _totals(events, goal):
+    pures = [event.pure() for event in events]
+    whole = math.inf if None in pures else _up(sum((pure for pure in pures if pure is not None), Fraction(0)))
+    for sums in _totals(events, goal, tail=goal * 1e-9):
         left = goal - sums.infinite
         if left <= 0:
             return math.inf
-        found = convolved(sums, tilt_for_delta(sums, left), log_goal=math.log(left))
-        worst = max(worst, min(found.epsilon(goal), _all_of(sums)))
-    return worst
+        worst = max(worst, min(_least(sums, goal, left), _all_of(sums)))
+    return min(worst, whole)
 
 
 def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
@@ -65,7 +66,7 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
         raise DeclarationError(f"epsilon must not be negative, not {shown(bound)}")
     told = math.nextafter(bound.numerator / bound.denominator, 0.0)
     worst = 0.0
-    for sums in _totals(events, 1e-12):
+    for sums in _totals(events, 1.0, tail=1e-20):
         if told >= sums.most:
             worst = max(worst, sums.infinite)
             continue
@@ -74,22 +75,37 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
     return worst
 
 
+def _least(sums: Summands, goal: float, left: float) -> float:
+    """Return the epsilon in one direction; a window that begins above it is moved down."""
+    tilt = tilt_for_delta(sums, left)
+    for _ in range(20):
+        found = convolved(sums, tilt, log_goal=math.log(left))
+        epsilon = found.epsilon(goal)
+        if epsilon == 0 or epsilon > found.first * found.step:
+            break
+        tilt = min(tilt_for_epsilon(sums, epsilon), 0.7 * tilt)
+    return epsilon
+
+
 def _all_of(sums: Summands) -> float:
     """Return the largest finite loss: beyond it delta is what is infinite."""
     return max(0.0, sums.most) * (1 + 1e-14)
 
 
-def _totals(events: Sequence[Event], delta: float) -> list[Summands]:
-    """Return what is summed in each direction that differs, on a grid fine enough for it."""
-    counts = Counter(part for event in events for part in parts(event))
+def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[Summands]:
+    """Return what is summed in each direction that differs, on a grid fine enough for it; `tail` in all is infinite."""
+    counts: Counter[Event] = Counter()
+    for event, times in Counter(events).items():
+        for part, each in summands(event):
+            counts[part] += times * each
     if not counts:
         return []
     several = sum(counts.values())
-    tail = max(delta * 1e-9 / several, 1e-300)
+    share = max(tail / several, 1e-300)
     largest = max((_up(pure) for event in counts if (pure := event.pure()) is not None), default=0.0)
     step = _fitted(_first_step(counts), largest)
     for _ in range(8):
-        losses = _profiles(counts, Grid(step, tail))
+        losses = _profiles(counts, Grid(step, share))
         wanted = _fitted(_step_for(losses, step, several, delta), largest)
         if wanted > 0.6 * step:
             break

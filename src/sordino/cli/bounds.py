@@ -52,7 +52,7 @@ def bounds(
         typer.Option("--plot", metavar="FILE", help="Draw the clipped sums: .svg, .png or .html.", show_default=False),
     ] = None,
     confidence: Confidence = 0.95,
-    form: Annotated[TextFormat, typer.Option("--format", help="Text or JSON.")] = TextFormat.text,
+    form: Annotated[TextFormat, typer.Option("--format", help="Text or JSON.")] = TextFormat.table,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -60,12 +60,13 @@ def bounds(
 
     Nothing else is required: no bound is read from the data without paying for it. Charged once, before data is touched.
     """
+    from sordino.cli.epsilon_out import check_picture
     from sordino.cli.opening import table_at
     from sordino.cli.question import checked_confidence
     from sordino.cli.rendering import cost_lines
     from sordino.cli.writing import draft
     from sordino.report.charts import plot as plotted
-    from sordino.report.picture import check_picture, encoded
+    from sordino.report.picture import encoded
 
     confidence = checked_confidence(confidence)
     if plot is not None:

@@ -16,6 +16,8 @@ from sordino.cli.terminal import in_terminal, note, paint, plain, say, wrapped
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from sordino.accounting.composition import Best
+    from sordino.accounting.ledger import Ledger
     from sordino.accounting.records import Report
     from sordino.loss import Loss
     from sordino.project import Budget
@@ -28,13 +30,21 @@ _BAR = 20
 def budget(
     name: BudgetName = None,
     form: Annotated[ListFormat, typer.Option("--format", help="How the budgets are written.")] = ListFormat.table,
+    tight: Annotated[
+        bool,
+        typer.Option("--tight", help="Also tell all charges so far as one list, at --delta. The cap is unaffected."),
+    ] = False,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="With --tight: the delta at which it is told.")
+    ] = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
     """Show what was spent and what is left. Costs nothing, and the data need not be there."""
     from sordino.cli.opening import budgets_of, project_at
 
-    found = [_state(one) for one in budgets_of(project_at(project), name)]
+    target = _target(tight=tight, delta=delta)
+    found = [_state(one, target) for one in budgets_of(project_at(project), name)]
     if form is ListFormat.json:
         say(json.dumps({"schema": 1, "budgets": [one.to_dict() for one in found]}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
@@ -56,6 +66,7 @@ class _State:
     cap: Loss
     spent: Loss
     report: Report | None
+    tight: Best | None = None
 
     @property
     def answered(self) -> int:
@@ -103,21 +114,43 @@ class _State:
             "predecessor": None if report is None or report.predecessor is None else list(report.predecessor),
             "declared_cap": loss_to_dict(self.budget.cap),
             "reason": self.budget.reason,
+            "tight": None if self.tight is None else _tight_to_dict(self.tight),
         }
 
 
-def _state(declared: Budget) -> _State:
-    """Return how a budget stands, every entry of its ledger replayed."""
+def _target(*, tight: bool, delta: str | None) -> str | None:
+    """Return the delta of --tight, or None where it was not asked for."""
+    from sordino.errors import DeclarationError
+
+    if tight != (delta is not None):
+        raise DeclarationError("--tight and --delta go together, as in `sordino budget --tight --delta 1e-6`")
+    return delta
+
+
+def _tight_to_dict(told: Best) -> dict[str, Any]:
+    from sordino.loss import shown
+
+    return {"epsilon": told.epsilon, "delta": shown(told.delta), "method": told.method, "table": dict(told.table)}
+
+
+def _state(declared: Budget, target: str | None) -> _State:
+    """Return how a budget stands, every entry of its ledger replayed; with a target, also told tightly."""
     from sordino.cli.opening import ledger_of
     from sordino.loss import ZCDP, loss_from
 
     with ledger_of(declared) as ledger:
         if ledger is not None:
             report = ledger.verify()
-            return _State(declared, report.cap, report.spent, report)
+            return _State(declared, report.cap, report.spent, report, _tightly(ledger, target))
     nothing = {name: amount * 0 for name, amount in declared.cap.amounts().items()}
     delta = declared.cap.delta if isinstance(declared.cap, ZCDP) else None
     return _State(declared, declared.cap, loss_from(nothing, delta=delta), None)
+
+
+def _tightly(ledger: Ledger, target: str | None) -> Best | None:
+    from sordino.accounting.composition import tight
+
+    return None if target is None else tight(ledger.charges(), target)
 
 
 def _print(one: _State, *, quiet: bool) -> None:
@@ -134,6 +167,8 @@ def _print(one: _State, *, quiet: bool) -> None:
 
 def _remarks(one: _State) -> list[str]:
     said = [] if one.budget.reason is None else [f"the cap's reason: {plain(one.budget.reason)}"]
+    if one.tight is not None:
+        said.append(f"had these charges been a list fixed beforehand: {one.tight.describe()}; the cap is unaffected")
     if one.cap != one.budget.cap:
         cap = one.budget.cap.describe()
         said.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")

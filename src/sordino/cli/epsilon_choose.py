@@ -229,12 +229,18 @@ def _rho(epsilon: float, delta: Decimal) -> Decimal:
     return Decimal(shown(rho_for(epsilon, delta))) if math.isfinite(epsilon) else Decimal("inf")
 
 
+def _end(by: Requirement) -> str:
+    """Return what binds an end, and the relation that it is proved for."""
+    relation = "any relation" if by.relation is None else by.relation.replace("_", "/")
+    return f"{by.kind.replace('_', ' ')}: {by.says} ({relation})"
+
+
 def _tell(made: Choice, told: dict[str, Any]) -> None:
     least = f"{made.lower:.10g}" if made.lower else "0"
     most = "any" if made.upper == math.inf else f"{made.upper:.10g}"
     line("interval", f"epsilon from {least} to {most}", indent=_INDENT)
     for label, by in (("lower end", made.lower_by), ("upper end", made.upper_by)):
-        line(label, "nothing bounds it" if by is None else f"{by.kind.replace('_', ' ')}: {by.says}", indent=_INDENT)
+        line(label, "nothing bounds it" if by is None else _end(by), indent=_INDENT)
     line("choice", "any epsilon" if made.epsilon is None else f"{made.epsilon:.10g}", indent=_INDENT)
     if made.delta:
         in_rho = "" if made.rho is None else f"; together rho {float(made.rho):.10g}"

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _NAMED = 9  # epsilons named along a curve, at most
+_REACH = 100.0  # how far below the least error asked a curve is drawn
 _FEW = 100_000  # worlds up to which a curve has many points
 _DIGITS = range(6, 18)  # of a cap: as few as leave it within the interval
 
@@ -224,20 +225,30 @@ def tradeoff_of(made: Choice, precision: Precision, rows: int | None, prior: flo
 
     ends = [e for e in (made.lower, made.upper) if 0 < e < math.inf] or [1.0]
     low, high = min(ends) / 4, max(max(ends) * 4, min(ends) * 40)
-    points = sorted([*(low * (high / low) ** (step / 200) for step in range(201)), *ends])
+    even = [point(low * (high / low) ** (step / 80)) for step in range(81)]
+    marked = [point(e) for e in ends]
+    least = (
+        min(error for _, error, _ in marked) / _REACH
+    )  # where an error is far below all that is asked, nothing is seen
+    points = sorted([*(p for p in even if p[1] >= least), *marked])
+    high = points[-1][0]
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [e for power in decades for e in (float(f"1e{power}"), float(f"3e{power}")) if low <= e <= high]
     ticks = ticks[:: math.ceil(len(ticks) / _NAMED)]
-    odds = None if made.epsilon is None else posterior_bounds(made.epsilon, prior=prior)
+    odds = None if made.epsilon is None or precision.delta else posterior_bounds(made.epsilon, prior=prior)
+    but = (
+        f"at delta {float(precision.delta):g}: the posterior reads epsilon alone, and an answer passes it now and then"
+    )
     return Tradeoff(
         subject=precision.describe(),
         prior=prior,
-        curve=[point(e) for e in points],
+        curve=points,
         labels=[point(e) for e in ticks],
         least=point(made.lower) if made.lower > 0 else None,
         most=point(made.upper) if made.upper < math.inf else None,
         chosen=made.epsilon,
         odds=None if odds is None else (odds[1], odds[0]),
+        remarks=[but] if precision.delta else [],
     )
 
 

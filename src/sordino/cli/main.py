@@ -14,18 +14,22 @@ from sordino import __version__
 from sordino.cli.ask import ask
 from sordino.cli.bounds import bounds
 from sordino.cli.budget import budget
+from sordino.cli.caps import caps
 from sordino.cli.check import check
+from sordino.cli.collect import close, estimate, export_reports, serve, token
 from sordino.cli.demo import demo
 from sordino.cli.epsilon import choose, worlds
 from sordino.cli.explain import explain
 from sordino.cli.import_csv import import_csv
 from sordino.cli.init import init
 from sordino.cli.ledger import amend, export, verify
+from sordino.cli.local import local_plan, local_simulate
 from sordino.cli.plan import plan
 from sordino.cli.releases import releases
 from sordino.cli.report import report
 from sordino.cli.sensitivity import sensitivity
 from sordino.cli.show import show
+from sordino.cli.tasks import create, keygen, show_task
 from sordino.cli.terminal import paint, plain
 from sordino.errors import SordinoError
 
@@ -44,6 +48,13 @@ _ledger = typer.Typer(
 )
 _epsilon = typer.Typer(
     name="epsilon", no_args_is_help=True, rich_markup_mode="rich", help="Choose epsilon from what people ask of it."
+)
+
+_local = typer.Typer(
+    name="local", no_args_is_help=True, rich_markup_mode="rich", help="Collect from people who trust nobody."
+)
+_task = typer.Typer(
+    name="task", no_args_is_help=True, rich_markup_mode="rich", help="Sign what a collector asks, or check it."
 )
 
 
@@ -76,6 +87,7 @@ _COMMANDS: tuple[tuple[str, str, Callable[..., None], str], ...] = (  # panel, n
     ("Ask", "plan", plan, f'sordino plan "{_COUNT}" --epsilon 0.5'),
     ("Ask", "ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
     ("Ask", "bounds", bounds, "sordino bounds capital_gain --epsilon 1 --plot bounds.svg"),
+    ("Ask", "caps", caps, "sordino caps --epsilon 0.1 --plot caps.svg"),
     ("Look back", "budget", budget, "sordino budget --format json"),
     ("Look back", "releases", releases, "sordino releases"),
     ("Look back", "show", show, "sordino show c-0001 --format csv"),
@@ -94,6 +106,25 @@ _EPSILON_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("choose", choose, "sordino epsilon choose --attacker-prior 0.5 --max-posterior 0.75 --write"),
 )
 
+_LOCAL_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("plan", local_plan, "sordino local plan --size 14 --epsilon 1 --respondents 100000"),
+    ("simulate", local_simulate, "sordino local simulate --data adult.data --column occupation --epsilon 1"),
+    ("keygen", keygen, "sordino local keygen -o collector.key"),
+    ("token", token, "sordino local token --store reports.db --role respondent --count 100"),
+    ("serve", serve, "sordino local serve fruit.json --store reports.db"),
+    ("estimate", estimate, "sordino local estimate --store reports.db --format json"),
+    ("close", close, "sordino local close --store reports.db --task fruit-2026"),
+    ("export", export_reports, "sordino local export --store reports.db -o fruit.reports"),
+)
+_TASK = (
+    '--key collector.key --question "Which fruit?" --label apple --label pear --epsilon 1 --permanent-epsilon 2 '
+    "--epoch 2026 --expires 2027-01-01 --origin https://survey.example -o fruit.json"
+)
+_TASK_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("create", create, f"sordino local task create fruit-2026 {_TASK}"),
+    ("show", show_task, "sordino local task show fruit.json --cap 2"),
+)
+
 
 def _help(command: Callable[..., None]) -> str:
     """Return a command's docstring with each paragraph on one line, to be folded to the terminal."""
@@ -107,8 +138,14 @@ for _name, _command, _example in _LEDGER_COMMANDS:
     _ledger.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
 for _name, _command, _example in _EPSILON_COMMANDS:
     _epsilon.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
+for _name, _command, _example in _LOCAL_COMMANDS:
+    _local.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
 app.add_typer(_ledger, rich_help_panel="Look back")
 app.add_typer(_epsilon, rich_help_panel="Learn")
+for _name, _command, _example in _TASK_COMMANDS:
+    _task.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
+_local.add_typer(_task)
+app.add_typer(_local, rich_help_panel="Ask")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

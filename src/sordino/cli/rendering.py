@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.cli.options import AnswerFormat
-from sordino.cli.terminal import columns_of, paint
+from sordino.cli.terminal import columns_of, paint, plain
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -128,7 +128,10 @@ def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     values, errors = estimate.values(), estimate.errors(confidence)
     ends = estimate.intervals(confidence)
     if any(e is None for e in errors):  # the width of the noise is private
-        return [(show_number(v), "not stated") for v in values]
+        return [(_cell(v), "not stated") for v in values]
+    if any(a is None for a, _ in ends):  # an error in ranks or rows says nothing about values
+        unit = getattr(estimate, "error_unit", "")
+        return [(_cell(v), f"within {show_number(e)} {unit}") for v, e in zip(values, errors, strict=True)]
     least = min((e for e in errors if e > 0), default=0)
     if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values), default=0) > 1e15:
         return [
@@ -145,6 +148,12 @@ def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
         (f"{round(v, places) + 0.0:,.{places}f}", f"{outward(a, math.floor)} - {outward(b, math.ceil)}")
         for v, (a, b) in zip(values, ends, strict=True)
     ]
+
+
+def _cell(value: Any) -> str:
+    from sordino.release import show_number
+
+    return show_number(value) if value is None or isinstance(value, (int, float)) else plain(str(value))
 
 
 def _label(label: Any) -> str:

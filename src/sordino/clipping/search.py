@@ -186,8 +186,13 @@ def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bound
         first, last = (top if low is None else low) - 1, top if high is None else high
     else:
         target = math.ceil(2 * (math.log(top) + _LEFT) / worth) * q.neighbors.contributions
-        last = q.select([Beyond(ladder, j, target, "near", below=False) for j in range(top + 1)], half).value
-        first = q.select([Beyond(ladder, j, target, "near", below=True) for j in range(top + 1)], half).value
+        step = math.ceil(2 / worth) * q.neighbors.contributions  # each rung away from 0 is e times less likely
+        zero = next((j for j, e in enumerate(edges) if e >= 0), top)
+
+        def near(below: bool) -> list[Beyond]:
+            return [Beyond(ladder, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
+
+        last, first = q.select(near(False), half).value, q.select(near(True), half).value
     first, last = max(0, min(first, last - 1)), max(1, last)
     how = f"about {target} rows left beyond each end, among {top} rungs"
     return Bounds(edges[first] * found.unit, _top(edges[last], found.unit), (), how)

@@ -60,7 +60,9 @@ class Desk:
             seen.add(ids)
         self.counts = counts_from(stored.counts, self.task)
         if total != self.counts.n or total != len(seen):
-            rule = f"the store's task {self.task.manifest.task!r} has {total} reports, but its counts say {self.counts.n}"
+            rule = (
+                f"the store's task {self.task.manifest.task!r} has {total} reports, but its counts say {self.counts.n}"
+            )
             raise DeclarationError(f"{rule}; put back a sound copy")
         self.closed, self._seen = stored.closed, seen
 

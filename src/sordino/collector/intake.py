@@ -94,7 +94,10 @@ class Intake:
         if reports > MOST_REPORTS:
             return "oversized", None
         if reports < 1 or rest:
-            return "malformed", f"a body of this task has {HEAD_BYTES} + {step} bytes, or {step} more for each further report"
+            return (
+                "malformed",
+                f"a body of this task has {HEAD_BYTES} + {step} bytes, or {step} more for each further report",
+            )
         wait = self._buckets.take(name.encode() if self._limits.open else sender, reports)
         if wait:
             return "too_many", "3600" if math.isinf(wait) else str(math.ceil(wait))

@@ -56,7 +56,10 @@ def _reports() -> dict[str, Any]:
         "responses": {
             "200": {"description": "Stored", "content": {"application/json": {"schema": stored}}},
             **{
-                str(status): {"description": "; ".join(f"{code}: {ERRORS[code][1]}" for code in codes), "content": failed}
+                str(status): {
+                    "description": "; ".join(f"{code}: {ERRORS[code][1]}" for code in codes),
+                    "content": failed,
+                }
                 for status, codes in sorted(told.items())
             },
         },

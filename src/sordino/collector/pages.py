@@ -61,7 +61,9 @@ def add_pages(app: FastAPI, collector: Collector) -> None:
     def page(name: str, task: str) -> Response:
         if task not in collector.desks:
             raise HTTPException(404)
-        text = words.get_template(f"{name}.html").render(_words(collector.desks[task].task, opened=collector.limits.open))
+        text = words.get_template(f"{name}.html").render(
+            _words(collector.desks[task].task, opened=collector.limits.open)
+        )
         return HTMLResponse(text, headers=_HEADERS)
 
     @app.get("/", include_in_schema=False)
@@ -78,6 +80,10 @@ def add_pages(app: FastAPI, collector: Collector) -> None:
     @app.get("/tasks/{task}/live", include_in_schema=False)
     async def live(task: str) -> Response:
         return page("live", task)
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        return Response(status_code=204, headers=_HEADERS)
 
     @app.get("/page/{name}", include_in_schema=False)
     async def file(name: str) -> Response:

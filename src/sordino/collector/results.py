@@ -13,7 +13,7 @@ from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task
 from sordino.loss import shown
 
-__all__ = ["exported", "results"]
+__all__ = ["exported", "recounted", "results"]
 
 
 def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: float, liars: float) -> dict[str, Any]:
@@ -63,6 +63,12 @@ def exported(task: Task, chunks: Iterable[Chunk]) -> bytes:
     width = task.protocol.width
     rows = np.frombuffer(b"".join(chunk.reports for chunk in chunks), dtype=f"S{width}")
     return Reports.of(task.protocol, np.sort(rows).view(np.uint8).reshape(-1, width)).to_bytes()
+
+
+def recounted(task: Task, chunks: Iterable[Chunk]) -> SupportCounts:
+    """Return the counts of the reports themselves, whatever counts were kept beside them."""
+    rows = np.frombuffer(b"".join(chunk.reports for chunk in chunks), dtype=np.uint8).reshape(-1, task.protocol.width)
+    return task.protocol.count(Reports.of(task.protocol, rows.copy()))
 
 
 def _number(value: Any) -> float | None:

@@ -23,7 +23,7 @@ __all__ = ["add_routes"]
 Authorization = Annotated[str | None, Header()]
 
 
-class _Refused(Exception):  # noqa: N818  # a refusal, told as a word of ERRORS
+class _Refused(Exception):  # a refusal, told as a word of ERRORS
     def __init__(self, code: str, says: str | None = None) -> None:
         self.code = code
         self.says = says

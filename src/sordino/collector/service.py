@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -37,8 +41,25 @@ def serve_collector(app: Any, *, host: str, port: int) -> None:
     )
     server = uvicorn.Server(config)
     try:
-        server.run()
-    except (SystemExit, KeyboardInterrupt):
+        with _told_to_stop():
+            server.run()
+    except SystemExit:  # uvicorn's way to say that it could not start
         pass
     if not server.started:
-        raise DeclarationError(f"the collector could not start on port {port}: see that it is free, and the store is sound")
+        raise DeclarationError(
+            f"the collector could not start on port {port}: see that it is free, and the store is sound"
+        )
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[None]:
+    """Let a signal to stop end in a plain return: uvicorn ends gracefully, then raises the signal once more."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {kind: signal.signal(kind, lambda *_: None) for kind in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -11,7 +11,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -93,9 +93,13 @@ class Store:
     @classmethod
     def _sqlite(cls, path: Path) -> Store:
         if not path.parent.is_dir():
-            raise DeclarationError(f"the store {path} cannot be made: its directory is missing; make the directory first")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # reports are for the collector's own user
-        os.close(descriptor)
+            raise DeclarationError(
+                f"the store {path} cannot be made: its directory is missing; make the directory first"
+            )
+        with suppress(FileExistsError):  # reports are for the collector's own user
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        # A store that is there is opened by SQLite alone: to close any other descriptor of it would drop this process's
+        # locks, and with them the write-ahead log, which the next program to leave would take for its own.
         try:
             db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
             version = db.execute("PRAGMA application_id").fetchone()[0]
@@ -122,7 +126,9 @@ class Store:
         try:
             db = psycopg.connect(url, autocommit=True, connect_timeout=10)
         except psycopg.OperationalError:
-            raise DeclarationError("the PostgreSQL store cannot be reached; see that it runs and the url is right") from None
+            raise DeclarationError(
+                "the PostgreSQL store cannot be reached; see that it runs and the url is right"
+            ) from None
         store = cls(db, marker="%s", where="in PostgreSQL", path=None)
         with store._transaction() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK + 1,))

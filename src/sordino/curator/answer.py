@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 from sordino.curator.parts import Parts, PlannedPart
 from sordino.curator.rows import Answer
 from sordino.domain import Domain
-from sordino.estimate import Noisy
+from sordino.estimate import Noisy, taken
 from sordino.loss import shown
 from sordino.noise.rng import Rng
+from sordino.queries.after import After, kept_rows
 from sordino.queries.aggregation import Aggregation, Resolved
 from sordino.release import Key, Output
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["exact_vectors", "noisy_columns"]
+__all__ = ["after_release", "exact_vectors", "noisy_columns"]
 
 
 def noisy_columns(question: Aggregation, parts: Parts, domain: Domain, *, table: pa.Table | None, rng: Rng) -> Answer:
@@ -49,6 +50,17 @@ def noisy_columns(question: Aggregation, parts: Parts, domain: Domain, *, table:
     )
     keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
     return keys, outputs
+
+
+def after_release(after: After | None, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Answer:
+    """Return what HAVING, ORDER BY and LIMIT leave of a noisy answer, in their order: post-processing, free."""
+    if after is None:
+        return keys, outputs
+    columns: dict[str, Sequence[Any]] = {k.name: k.labels for k in keys}
+    columns |= {o.name: o.estimate.values() for o in outputs}
+    places = kept_rows(after, columns)
+    shown_keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
+    return shown_keys, tuple(Output(o.name, taken(o.estimate, places), o.mechanism) for o in outputs)
 
 
 def exact_vectors(table: pa.Table, resolved: Resolved) -> list[list[int]]:

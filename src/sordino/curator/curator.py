@@ -9,12 +9,15 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar, overload
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
+from sordino.clipping.caps import find_caps
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
+from sordino.curator.batch import Batch, batched
+from sordino.curator.choice import ChoicePlan, make_choice_plan
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss, make_plan
 from sordino.curator.robust import RobustPlan, make_robust_plan
@@ -22,12 +25,13 @@ from sordino.curator.rows import Answer, Planned, Rows
 from sordino.curator.session import Session
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
-from sordino.errors import ChargedError, DeclarationError, LedgerError, QuestionRefused
+from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, LedgerError, QuestionRefused
 from sordino.loss import Event, Loss, Number
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Asked, Column, Selection, as_aggregation
+from sordino.queries.choice import MostCommon
 from sordino.queries.expr import Expr
 from sordino.queries.queryable import Queryable, Told
 from sordino.queries.robust import Robust
@@ -37,8 +41,8 @@ from sordino.release import Release
 __all__ = ["Curator"]
 
 T = TypeVar("T")
-Question: TypeAlias = Aggregation | Robust | Asked | Sequence[Asked] | SqlText | str
-AnyPlan: TypeAlias = Plan | RobustPlan
+Question: TypeAlias = Aggregation | Robust | MostCommon | Asked | Sequence[Asked] | SqlText | str
+AnyPlan: TypeAlias = Plan | RobustPlan | ChoicePlan
 
 
 class Curator:
@@ -98,18 +102,36 @@ class Curator:
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
+        error: Number | Sequence[Number] | None = None,
+        confidence: float = 0.95,
+        weights: Sequence[Number] | None = None,
         assume_rows: int | None = None,
         assume_mean: float | None = None,
-    ) -> AnyPlan:
+    ) -> Any:
         """Return what the question would cost and how wrong the answer would be; spends nothing, reads no data.
 
         State the loss as `epsilon`, as `epsilon` and `delta`, or as `rho`. A mean's expected error needs public guesses:
         `assume_rows`, and `assume_mean` for a figure that is no upper bound. Raises QuestionRefused (exit 3) where the
         question has no private answer, DeclarationError (exit 2) where an argument breaks a rule.
+
+        `error=`, one number or one a question, asks instead for a Batch: the least loss a question whose expected error
+        at `confidence` is at most that. A list of whole questions with a loss is a Batch too: the loss split among them
+        for the least sum of errors, weighted by `weights`.
         """
+        if error is not None or _several(question):
+
+            def priced(one: Any, **loss: Number | None) -> Any:
+                return self.plan(one, assume_rows=assume_rows, assume_mean=assume_mean, **loss)  # type: ignore[arg-type]
+
+            counted = "rho" if "rho" in self._ledger.cap.amounts() else "epsilon"
+            losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
+            return batched(
+                question, priced, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
+            )
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
-        if isinstance(question, Robust):
-            special = make_robust_plan(
+        if isinstance(question, (Robust, MostCommon)):
+            planner: Any = make_robust_plan if isinstance(question, Robust) else make_choice_plan
+            special = planner(
                 question,
                 table_name=self._name,
                 domain=self._domain,
@@ -132,6 +154,10 @@ class Curator:
         )
         return made.seen_before(tuple(c.id for c in self._earlier(made)))
 
+    @overload
+    def ask(self, question: Batch) -> list[Release]: ...
+
+    @overload
     def ask(
         self,
         question: Question | AnyPlan,
@@ -140,13 +166,25 @@ class Curator:
         delta: Number | None = None,
         rho: Number | None = None,
         request_id: str | None = None,
-    ) -> Release:
+    ) -> Release: ...
+
+    def ask(
+        self,
+        question: Question | AnyPlan | Batch,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        request_id: str | None = None,
+    ) -> Release | list[Release]:
         """Return the private answer, charged once: to a Plan, or to a question with its loss.
 
         Order: refusals (exit 2, 3), then the durable charge (BudgetExhausted, exit 4), then data, then noise. A
         `request_id` asked again returns the stored answer; one whose outcome is unknown raises InDoubt (exit 5). Raises
         ChargedError (exit 5) where the engine fails after the charge, whatever the cause.
         """
+        if isinstance(question, Batch):
+            return self._asked_together(question)
         plan = self._planned(question, epsilon=epsilon, delta=delta, rho=rho)
         identity = plan.identity()
         self._declare()
@@ -212,6 +250,27 @@ class Curator:
         """Return a release with `.lower` and `.upper`, clipping bounds found privately; see `clipping.search`."""
         return find_bounds(self, of, method=method, ladder=ladder, epsilon=epsilon, delta=delta, rho=rho)
 
+    def find_caps(
+        self,
+        *,
+        by: Column | None = None,
+        assume_keys: int | None = None,
+        question_epsilon: Number | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> Release:
+        """Return a release whose `.value` holds max_rows, and with `by` max_groups, chosen privately; see `clipping.caps`."""
+        return find_caps(
+            self,
+            by=by,
+            assume_keys=assume_keys,
+            question_epsilon=question_epsilon,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+        )
+
     # ---- the budget and what was released
 
     @property
@@ -265,6 +324,15 @@ class Curator:
 
     # ---- inside
 
+    def _asked_together(self, batch: Batch) -> list[Release]:
+        """Return the answer to each plan of a batch; nothing is asked where the budget does not cover all."""
+        left, cost = self._ledger.remaining().amounts(), batch.cost.amounts()
+        if any(amount > left[name] for name, amount in cost.items()):
+            raise BudgetExhausted(
+                f"the batch costs {batch.cost.describe()}, and {self._ledger.remaining().describe()} is left; nothing was charged"
+            )
+        return [self.ask(plan) for plan in batch.plans]
+
     def _understood(self, question: Question) -> Aggregation:
         if isinstance(question, SqlText):
             return parse_sql(question.text, table=self._name, columns=tuple(self._domain))
@@ -275,8 +343,9 @@ class Curator:
     def _planned(
         self, question: Question | AnyPlan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
     ) -> AnyPlan:
-        if not isinstance(question, (Plan, RobustPlan)):
-            return self.plan(question, epsilon=epsilon, delta=delta, rho=rho)
+        if not isinstance(question, (Plan, RobustPlan, ChoicePlan)):
+            made: AnyPlan = self.plan(question, epsilon=epsilon, delta=delta, rho=rho)
+            return made
         if any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
         if question.declaration != self._declaration or question.table_name != self._name:
@@ -382,6 +451,12 @@ def _recalled(stored: Recalled, plan: Planned) -> Release:
             f"{plan.cost.describe()}; take a new request id"
         )
     return release
+
+
+def _several(question: object) -> bool:
+    """Return whether this is a list of whole questions; a list of aggregates is one question."""
+    many = isinstance(question, (list, tuple)) and bool(question)
+    return many and all(isinstance(q, (Aggregation, SqlText)) for q in question)  # type: ignore[attr-defined]  # many
 
 
 def _digest(name: str, declaration: dict[str, Any]) -> str:

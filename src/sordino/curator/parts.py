@@ -23,6 +23,8 @@ from sordino.queries.query import Part, Term
 
 __all__ = ["Parts", "PlannedPart", "Threshold", "plan_parts"]
 
+_LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
+
 Threshold = LaplaceThreshold | GaussianThreshold
 
 
@@ -129,6 +131,8 @@ def _threshold(resolved: Resolved, neighbors: Neighbors, loss: Loss, shares: int
     part = loss.epsilon / shares
     left = loss.epsilon - part
     laplace = LaplaceThreshold(count, part, loss.delta)
+    if loss.delta < _LEAST:
+        return laplace, PureDP(left)
     gaussian = gaussian_threshold_for_pair(keys=count, epsilon=part, delta=loss.delta / 2)
     if laplace.threshold <= gaussian.threshold:
         return laplace, PureDP(left)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.accounting.composition import charge_amounts
-from sordino.curator.answer import noisy_columns
+from sordino.curator.answer import after_release, noisy_columns
 from sordino.curator.parts import Parts, PlannedPart, plan_parts
 from sordino.curator.rows import Answer, Rows
 from sordino.domain import Domain
@@ -108,7 +108,7 @@ class Plan:
         told: list[Output] = []
         for selection in self.answered.selections:
             told += [next(summed)] if selection is None else selection.released(rows, rng)
-        return keys, tuple(told)
+        return after_release(self.question.after, keys, tuple(told))
 
     def describe(self) -> str:
         """Return the plan in a few lines."""

@@ -27,6 +27,7 @@ _DIGITS = "[+-]?[0-9]{1,18}"
 _DECIMAL = r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
+_SOURCE = '"source"'
 _CHOICE = "sordino"  # public: keys the choice of a unit's rows
 
 
@@ -61,7 +62,7 @@ class DuckDBWords:
         the unit's own rows only, not on their order nor on anyone else's.
         """
         unit = self._held.unit
-        base = '"source"'
+        base = _SOURCE
         if unit is not None:
             rows = DuckDBWords(self._held)
             kind, cell = rows._cell(unit.column)
@@ -74,6 +75,16 @@ class DuckDBWords:
                 f"row_number() OVER (PARTITION BY sordino_unit ORDER BY sordino_order) <= {unit.max_rows}) AS sordino_capped"
             )
         return _table(self._staged(base))
+
+    def units(self, of: exp.Expression | None) -> exp.Expression:
+        """Return one row a unit: how many rows it has before any cap, or how many different values of `of`."""
+        assert self._held.unit is not None
+        owner = self._let(self._text(self._held.unit.column))
+        counted = "*" if of is None else f"DISTINCT {of.sql(dialect='duckdb')}"
+        return _table(
+            f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._staged(_SOURCE)} "
+            f"WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_units"
+        )
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; text other than up to 18 digits, fractions and NaN are missing."""

@@ -36,8 +36,9 @@ class Attributes:
 
     Theorem: "users": each respondent answers one attribute, drawn uniformly and independently of the answers, at
     epsilon. "budget": each answers all d at epsilon / d, which adds up to epsilon (sequential composition). Both are
-    epsilon-differentially private. `split` is chosen by the sum over attributes of a rare label's variance: V(epsilon)
-    d / n against V(epsilon / d) / n, each of the best protocol; V grows faster than 1 / epsilon, so users mostly win.
+    epsilon-differentially private. `split` is chosen by the sum over attributes of the variance at a share
+    f = 1 / k among all respondents: (V(epsilon) d + f (1 - f) (d - 1)) / n against V(epsilon / d) / n, V that of the best
+    protocol. V grows faster than 1 / epsilon, so users win unless epsilon is so large that only the drawing is left.
 
     With "users" an estimate is of a random part of the respondents: for the share among all of them take
     `interval(.., about="population")`.
@@ -71,8 +72,8 @@ class Attributes:
         }
         spread = {
             name: (
-                variance(by_users[name].p, by_users[name].q, share=0.0, n=1) * d / respondents,
-                variance(by_budget[name].p, by_budget[name].q, share=0.0, n=1) / respondents,
+                _noise(by_users[name]) * d / respondents + _drawn(by_users[name]) * (d - 1) / respondents,
+                _noise(by_budget[name]) / respondents,
             )
             for name in labels
         }
@@ -140,3 +141,13 @@ class Attributes:
 
     def __repr__(self) -> str:
         return f"<Attributes {', '.join(self.protocols)}, epsilon {self.epsilon:g}: {self.why}>"
+
+
+def _noise(protocol: Protocols) -> float:
+    """Return n times the variance of noise, at a share of 1 / k."""
+    return variance(protocol.p, protocol.q, share=1 / len(protocol.labels), n=1)
+
+
+def _drawn(protocol: Protocols) -> float:
+    """Return n times the variance of drawing respondents, at a share of 1 / k."""
+    return (1 - 1 / len(protocol.labels)) / len(protocol.labels)

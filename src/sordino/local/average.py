@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sordino.errors import DeclarationError
-from sordino.local.binomial import quantile
+from sordino.local.binomial import population_interval, quantile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["MeanEstimate", "Moments"]
+
+_FEW = 16.0  # variance of a sum of bits below which its whole steps show
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,23 @@ class MeanEstimate:
         """
         z, m = quantile(confidence), self.moments
         spread = self._variance(z, about)
-        return self._half * z * math.sqrt(max(spread, 0.0) / m.n)
+        deviation = math.sqrt(max(spread, 0.0) / m.n)
+        if m.slope == 0.0:
+            return self._half * (z * deviation + m.most / m.n)  # half a step of whole bits, as a correction
+        return self._half * _heavier(z, m.n) * deviation
 
     def interval(self, confidence: float, *, about: str = "respondents") -> tuple[float, float]:
-        """Return value -+ error, cut to the bounds. Raises DeclarationError unless 0 < confidence < 1."""
+        """Return value -+ error, cut to the bounds. Raises DeclarationError unless 0 < confidence < 1.
+
+        Few reports of one bit each: the exact binomial tails are inverted instead (Clopper & Pearson 1934). They hold for
+        bits of different probabilities too, whose sum is less spread than the binomial of their mean (Hoeffding 1956).
+        """
+        m = self.moments
+        if m.slope == 0.0 and m.n * (1 - 1 / m.most**2) / 4 < _FEW:
+            ones, high = round(m.n * (1 + m.first / m.most) / 2), (1 + 1 / m.most) / 2
+            ends = population_interval((ones,), n=m.n, p=high, q=1 - high, confidence=confidence)
+            low, top = (self.lower + 2 * self._half * float(end[0]) for end in ends)
+            return low, top
         margin = self.error(confidence, about=about)
         return (
             min(max(self.value - margin, self.lower), self.upper),
@@ -100,3 +115,8 @@ class MeanEstimate:
 
     def __repr__(self) -> str:
         return f"<Mean {self.value:.6g} within {self.error(0.95):.3g} at 95%, from {self.n:,} reports>"
+
+
+def _heavier(z: float, n: int) -> float:
+    """Return z as Student's t with n degrees has it, about (Cornish & Fisher 1938): few reports are not yet normal."""
+    return z + (z**3 + z) / (4 * n) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n * n)

@@ -67,11 +67,16 @@ class Choice:
         """Why this protocol, in a sentence."""
         next_ = min((c for c in self.candidates if c.protocol != self.protocol), key=self._score)
         gain = 1 - self._score(self._own) / self._score(next_)
-        beside = f"as narrow as {next_.name}" if gain < _TIE else f"{100 * gain:.0f}% narrower than {next_.name}"
-        weighed = f", with what {100 * self.liars:g}% liars can add" if self.liars else ""
+        less = f"{100 * gain:.0f}% less than {next_.name}"
+        if not self.liars:
+            less = f"{100 * gain:.0f}% narrower ({100 * (2 * gain - gain**2):.0f}% less variance) than {next_.name}"
+        beside = f"as narrow as {next_.name}" if gain < _TIE else less
+        score = f"{100 * self._score(self._own):.2g}"
+        weighed = f", {score} with what {100 * self.liars:g}% liars can add" if self.liars else ""
+        bytes_ = f"{self.protocol.width} byte{'s' if self.protocol.width > 1 else ''}"
         return (
             f"{self.protocol.name}: of {self.respondents:,} respondents, a rare label's share is within "
-            f"{100 * self.error:.2g} points at 95%{weighed}, {beside}; {self.protocol.width} bytes a report; "
+            f"{100 * self.error:.2g} points at 95%{weighed}, {beside}; {bytes_} a report; "
             f"1% liars could add {100 * shift_of(self.protocol.p, self.protocol.q, 0.01)[0]:.2g} points"
         )
 

@@ -31,16 +31,23 @@ def heads(threshold: int, count: int, rng: Rng) -> Bools:
 
 
 def below(bound: int, count: int, rng: Rng) -> Words:
-    """Return `count` numbers uniform in [0, bound), bound <= 2^32: words from 2^32 - 2^32 mod bound on are drawn again."""
-    found = rng.words(count, np.uint32)
+    """Return `count` numbers uniform in [0, bound), bound <= 2^32: words from 2^b - 2^b mod bound on are drawn again.
+
+    Words have b = 8 bits where the bound is 64 at most, else 16 to 2^14, else 32.
+    """
+    kind: Any = np.uint8 if bound <= 1 << 6 else np.uint16 if bound <= 1 << 14 else np.uint32
+    found = rng.words(count, kind)
+    room = 1 << 8 * found.itemsize
     if bound & (bound - 1) == 0:
-        return found & np.uint32(bound - 1)
-    limit = np.uint32(FULL - FULL % bound - 1)
+        masked: Words = (found & kind(bound - 1)).astype(np.uint32, copy=False)
+        return masked
+    limit = kind(room - room % bound - 1)
     again = np.flatnonzero(found > limit)
     while again.size:
-        found[again] = rng.words(again.size, np.uint32)
+        found[again] = rng.words(again.size, kind)
         again = again[found[again] > limit]
-    return found % np.uint32(bound)
+    drawn: Words = (found % kind(bound)).astype(np.uint32, copy=False)
+    return drawn
 
 
 def word_from(words: Iterator[int]) -> int:

@@ -162,10 +162,15 @@ class OLH:
         hashed = np.zeros(codes.size, dtype=np.uint32)
         for _ in range(self.digits):
             factor = below(g, codes.size, rng)
-            digit = rest & np.uint32(1) if base == 2 else rest % np.uint32(base)
-            rest = rest >> np.uint32(1) if base == 2 else rest // np.uint32(base)
-            hashed += factor * digit
-            number = number * narrow(g) + factor
+            number *= narrow(g)
+            number += factor
+            if base == 2:
+                factor *= rest & np.uint32(1)
+                rest >>= np.uint32(1)
+            else:
+                factor *= rest % np.uint32(base)
+                rest //= np.uint32(base)
+            hashed += factor
         hashed = hashed & np.uint32(g - 1) if g & (g - 1) == 0 else hashed % np.uint32(g)
         lies = np.flatnonzero(~heads(self.truth, codes.size, rng))
         others = below(g - 1, lies.size, rng)

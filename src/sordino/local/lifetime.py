@@ -77,8 +77,10 @@ class Lifetime:
         place, most = Path(path).expanduser().absolute(), exact(cap, name="cap")
         if most <= 0:
             raise DeclarationError(f"cap must be above 0, not {shown(most)}")
-        try:
-            os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
+        try:  # only a new file is opened here: to close one that SQLite has open would drop its locks
+            os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
         except OSError:
             raise LedgerError(f"the device's ledger {place} cannot be written; see its directory") from None
         db = sqlite3.connect(place, isolation_level=None, timeout=30)
@@ -91,7 +93,9 @@ class Lifetime:
         if held.cap != most:
             had = shown(held.cap)
             held.close()
-            raise DeclarationError(f"the device's ledger holds a cap of {had}, not {shown(most)}; open it with that one")
+            raise DeclarationError(
+                f"the device's ledger holds a cap of {had}, not {shown(most)}; open it with that one"
+            )
         return held
 
     def spent(self) -> Fraction:
@@ -113,11 +117,17 @@ class Lifetime:
         with self._transaction():
             earlier = self._earlier(charge)
             if any(permanent is not None for _, permanent in earlier):
-                raise DeclarationError(f"the task {charge.task!r} had a permanent answer in this epoch; it cannot change now")
+                raise DeclarationError(
+                    f"the task {charge.task!r} had a permanent answer in this epoch; it cannot change now"
+                )
             spent = sum((epsilon for epsilon, _ in earlier), Fraction(0))
             if spent + charge.epsilon > limit:
-                rule = f"the task {charge.task!r} may reveal epsilon {shown(limit)} in this epoch, {shown(spent)} is spent"
-                raise BudgetExhausted(f"{rule}; nothing was sent", asked=shown(charge.epsilon), left=shown(limit - spent))
+                rule = (
+                    f"the task {charge.task!r} may reveal epsilon {shown(limit)} in this epoch, {shown(spent)} is spent"
+                )
+                raise BudgetExhausted(
+                    f"{rule}; nothing was sent", asked=shown(charge.epsilon), left=shown(limit - spent)
+                )
             self._add(charge, None)
 
     def permanent(self, charge: LifetimeCharge, answer: bytes) -> bytes:
@@ -132,7 +142,9 @@ class Lifetime:
                 if kept is not None:
                     return kept
             if earlier:
-                raise DeclarationError(f"the task {charge.task!r} had changing answers in this epoch; wait for the next one")
+                raise DeclarationError(
+                    f"the task {charge.task!r} had changing answers in this epoch; wait for the next one"
+                )
             self._add(charge, answer)
             return answer
 
@@ -158,7 +170,9 @@ class Lifetime:
         spent = sum((Fraction(e) for (e,) in self._db.execute("SELECT epsilon FROM charges")), Fraction(0))
         if spent + charge.epsilon > self.cap:
             asked, left = shown(charge.epsilon), shown(self.cap - spent)
-            rule = f"the task {charge.task!r} needs epsilon {asked}, and {left} of your cap of {shown(self.cap)} is left"
+            rule = (
+                f"the task {charge.task!r} needs epsilon {asked}, and {left} of your cap of {shown(self.cap)} is left"
+            )
             raise BudgetExhausted(f"{rule}; nothing was sent", asked=asked, left=left)
         row = (charge.signer, charge.task, charge.epoch, charge.manifest, str(charge.epsilon), permanent)
         insert = "INSERT INTO charges (signer, task, epoch, manifest, epsilon, permanent) VALUES (?, ?, ?, ?, ?, ?)"

@@ -15,8 +15,8 @@ from sordino.errors import DeclarationError
 from sordino.local.labels import Label, canonical
 from sordino.local.lifetime import Lifetime, LifetimeCharge
 from sordino.local.response import GRR
+from sordino.local.rounds import TwoRounds
 from sordino.local.task import Task
-from sordino.local.two_rounds import TwoRounds
 from sordino.local.unary import Unary
 from sordino.noise.rng import Rng
 

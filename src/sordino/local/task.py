@@ -26,7 +26,7 @@ from sordino.local.frequency import Estimate
 from sordino.local.labels import Label, canonical, checked_labels
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
 from sordino.local.response import GRR
-from sordino.local.two_rounds import TwoRounds
+from sordino.local.rounds import TwoRounds
 from sordino.local.unary import Unary
 from sordino.loss import Number, exact, shown
 from sordino.noise.rng import Rng
@@ -38,7 +38,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _EXPIRES = "%Y-%m-%dT%H:%M:%SZ"
 _ORIGIN = re.compile(r"https?://[a-z0-9.\-\[\]:]{1,200}")
 _FIELDS = frozenset(
-    "schema task question labels mechanism permanent epsilon lifetime_epsilon epoch expires origin".split()
+    ("schema", "task", "question", "labels", "mechanism", "permanent")
+    + ("epsilon", "lifetime_epsilon", "epoch", "expires", "origin")
 )
 _LONGEST = 1 << 20  # characters of a manifest
 

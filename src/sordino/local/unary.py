@@ -79,7 +79,9 @@ class Unary:
 
     def _fill(self, labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> None:
         if top <= bottom:
-            raise DeclarationError("p must be above q: they are too near each other for thresholds of 32 bits")
+            raise DeclarationError(
+                "p must be above q: epsilon is too small, or p and q too near, for thresholds of 32 bits"
+            )
         if log_up(_ratio(top, bottom), digits=40) > claim:
             raise DeclarationError(f"p and q give an epsilon above the stated {shown(claim)}")
         object.__setattr__(self, "labels", labels)

@@ -64,7 +64,10 @@ def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> Chos
 def _gaussian(sensitivity: Sensitivity, rho: Fraction) -> Mechanism:
     if sensitivity.l2_squared == 0:
         return Laplace(Fraction(0), Fraction(1))
-    return gaussian_for_rho(l2_squared=sensitivity.l2_squared, rho=rho)
+    steps = sensitivity.linf
+    alike = steps.denominator == 1 and sensitivity.l0 * steps**2 == sensitivity.l2_squared
+    moved = (sensitivity.l0, int(steps)) if alike else None
+    return gaussian_for_rho(l2_squared=sensitivity.l2_squared, rho=rho, moved=moved)
 
 
 def _event(events: list[Event]) -> Event:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.accounting.calibrate import calibrate_gaussian
-from sordino.accounting.events import GaussianEvent
+from sordino.accounting.events import DiscreteGaussianEvent, GaussianEvent
 from sordino.errors import DeclarationError
 from sordino.loss import shown
 from sordino.mechanisms.vector import noised
@@ -23,7 +23,9 @@ class Gaussian:
 
     Theorem (Canonne, Kamath, Steinke 2020, Theorem 14): if neighboring vectors of whole numbers differ by at most the
     root of `l2_squared` in Euclidean distance, the release is rho-zCDP with rho = l2_squared / (2 sigma_squared).
-    `certificate`, where given, is an (epsilon, delta) pair proved for these very parameters.
+    `certificate`, where given, is an (epsilon, delta) pair proved for these very parameters. `moved`, where given, says
+    that at most so many cells move, each by at most so many steps, and that this is what l2_squared adds up to: the
+    event then states the law itself, at the same rho.
 
     Lengths are in whole steps of the lattice. Raises DeclarationError unless sigma_squared > 0.
     """
@@ -31,14 +33,19 @@ class Gaussian:
     l2_squared: Fraction
     sigma_squared: Fraction
     certificate: tuple[Fraction, Fraction] | None = None
+    moved: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.sigma_squared <= 0 or self.l2_squared < 0:
             raise DeclarationError("sigma_squared must be above 0 and l2_squared not negative")
+        if self.moved is not None and self.moved[0] * self.moved[1] ** 2 != self.l2_squared:
+            raise DeclarationError("moved, (cells, steps), must add up to l2_squared: cells times steps squared")
 
     @property
-    def event(self) -> GaussianEvent:
+    def event(self) -> GaussianEvent | DiscreteGaussianEvent:
         """What one release amounts to."""
+        if self.moved is not None:
+            return DiscreteGaussianEvent(self.sigma_squared, self.moved[1], self.moved[0], self.certificate)
         return GaussianEvent(self.l2_squared / (2 * self.sigma_squared), self.certificate)
 
     @property
@@ -55,15 +62,17 @@ class Gaussian:
         return f"discrete Gaussian, sigma {float(self.sigma_squared) ** 0.5:.6g} steps"
 
 
-def gaussian_for_rho(*, l2_squared: Fraction, rho: Fraction) -> Gaussian:
+def gaussian_for_rho(*, l2_squared: Fraction, rho: Fraction, moved: tuple[int, int] | None = None) -> Gaussian:
     """Return the mechanism whose cost is exactly rho-zCDP: sigma_squared = l2_squared / (2 rho).
+
+    `moved` is (cells, steps), where at most so many cells move, each by at most so many steps: see `Gaussian`.
 
     >>> gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 2)).sigma_squared
     Fraction(1, 1)
     """
     if rho <= 0:
         raise DeclarationError(f"rho must be above 0, not {shown(rho)}")
-    return Gaussian(l2_squared, l2_squared / (2 * rho))
+    return Gaussian(l2_squared, l2_squared / (2 * rho), moved=moved)
 
 
 def gaussian_for_pair(*, shift: int, epsilon: Fraction, delta: Fraction) -> Gaussian:
@@ -76,4 +85,4 @@ def gaussian_for_pair(*, shift: int, epsilon: Fraction, delta: Fraction) -> Gaus
         return DiscreteGaussian(sigma_squared).upper_tail
 
     sigma_squared = calibrate_gaussian(epsilon, delta, shift=shift, law=law)
-    return Gaussian(Fraction(shift * shift), sigma_squared, (epsilon, delta))
+    return Gaussian(Fraction(shift * shift), sigma_squared, (epsilon, delta), (1, shift))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.events import LaplaceEvent
+from sordino.accounting.events import DiscreteLaplaceEvent, LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.loss import shown
 from sordino.mechanisms.vector import noised
@@ -40,8 +40,10 @@ class Laplace:
             raise DeclarationError("l1 must not be negative")
 
     @property
-    def event(self) -> LaplaceEvent:
-        """What one release amounts to: pure epsilon, or nothing where l1 is 0."""
+    def event(self) -> LaplaceEvent | DiscreteLaplaceEvent:
+        """What one release amounts to: pure epsilon, with the law where l1 is whole; nothing where l1 is 0."""
+        if self.l1 > 0 and Fraction(self.l1).denominator == 1:
+            return DiscreteLaplaceEvent(self.epsilon, int(self.l1))
         return LaplaceEvent(self.epsilon if self.l1 > 0 else Fraction(0))
 
     @property

@@ -163,6 +163,12 @@ class Resolved:
         return made.group_by(*_ordinals(len(self.keys)))
 
 
+def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
+    """Return the names of an aggregate's columns in the answer: several quantiles have one each."""
+    several = getattr(aggregate, "columns", None)
+    return (aggregate.alias,) if several is None else tuple(several())
+
+
 def _ordinals(count: int) -> list[exp.Expression]:
     from sqlglot import exp
 
@@ -175,9 +181,12 @@ def resolve(question: Aggregation, domain: Domain) -> Resolved:
         raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
     if len(question.aggregates) > _MOST_AGGREGATES:
         raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
-    _distinct([*(g.alias for g in question.groups), *(a.alias for a in question.aggregates)])
+    names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
+    _distinct(names)
     if question.after is not None:
-        question.after.check([*(g.alias for g in question.groups), *(a.alias for a in question.aggregates)])
+        question.after.check(names)
+        if not question.groups and (question.after.having is not None or question.after.limit == 0):
+            raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
     found = tuple(keys(g.of, domain) for g in question.groups)
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:

@@ -141,6 +141,8 @@ class Rungs:
 class Beyond:
     """Score one edge of a ladder by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
 
+    `handicap`, a public number, is taken off, so that of many empty edges the nearest is likely.
+
     Theorem: the rows beyond an edge are a count, so every score moves by C under add_remove and under replace.
     """
 
@@ -149,6 +151,7 @@ class Beyond:
     target: int
     score: Literal["few", "many", "near"]
     below: bool
+    handicap: int = 0
 
     @property
     def unit(self) -> Fraction:
@@ -177,7 +180,7 @@ class Beyond:
         side = pc.less(rungs, self.edge) if self.below else pc.greater_equal(rungs, self.edge)
         beyond = int(pc.sum(tables[0]["t0"].filter(side)).as_py() or 0)
         over = beyond - self.target
-        return [[{"few": -over, "many": over, "near": -abs(over)}[self.score]]]
+        return [[{"few": -over, "many": over, "near": -abs(over)}[self.score] - self.handicap]]
 
     def describe(self) -> str:
         """Return the question as a sentence."""

@@ -162,7 +162,8 @@ class Values:
         part = {"dayofweek": "dow", "weekday": "dow", "dayofmonth": "day"}.get(word.lower(), word.lower())
         if part not in ("year", "quarter", "month", "day", "dow"):
             raise self.refused(
-                self._place.of(item), f"EXTRACT({word.upper()[:20]}) is not supported: YEAR, QUARTER, MONTH, DAY or DOW"
+                self._place.word("EXTRACT") or self._place.of(item),
+                f"EXTRACT({word.upper()[:20]}) is not supported: YEAR, QUARTER, MONTH, DAY or DOW"
             )
         return Expr(DatePart(part, self.value(of).node))
 

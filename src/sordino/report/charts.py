@@ -23,7 +23,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     """Return the picture of a thing; what it can draw:
 
     - a Release: its values with their intervals at `confidence`, one panel an answered column; of `find_bounds`, the
-      clipped sum against the bound with its error band, and the bound chosen;
+      clipped sum against the bound with its error band, and the bound chosen; of `find_caps`, what a cap loses against the noise it costs;
     - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
     - Worlds: the local sensitivity of every table of a small universe, and the global one as their maximum.
@@ -42,9 +42,11 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import bounds, odds_icons, profiles, releases, risks, worlds
+    from sordino.report import bounds, caps, odds_icons, profiles, releases, risks, worlds
 
     if isinstance(thing, Release):
+        if "max_rows" in dict(thing.chosen):
+            return caps.draw
         return bounds.draw if thing.chosen else releases.draw
     if isinstance(thing, Worlds):
         return worlds.draw

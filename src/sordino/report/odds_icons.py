@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
@@ -31,7 +32,8 @@ class Tradeoff:
 
     `curve` holds (epsilon, error, largest posterior from `prior`) in ascending epsilon, `least` and `most` such points
     at the ends of what is feasible (None: nothing bounds that end), `labels` those named along the curve. `odds` are
-    the largest and the least posterior at the epsilon chosen; None where there is none (a conflict).
+    the largest and the least posterior at the epsilon chosen; None where there is none (a conflict). `remarks` go below
+    the title.
     """
 
     subject: str
@@ -42,6 +44,7 @@ class Tradeoff:
     most: tuple[float, float, float] | None = None
     chosen: float | None = None
     odds: tuple[float, float] | None = None
+    remarks: Sequence[str] = ()
 
 
 def draw(made: Tradeoff, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -55,7 +58,7 @@ def draw(made: Tradeoff, confidence: float, title: str | None) -> tuple[AnyChart
     panels = [_tradeoff(made)]
     if made.odds is not None:
         panels.append(icon_array(*made.odds))
-    heading = title_of(said, [], width=420 + 330 * (len(panels) - 1), alarm=False)
+    heading = title_of(said, made.remarks, width=420 + 330 * (len(panels) - 1), alarm=False)
     return alt.hconcat(*panels, spacing=40).resolve_scale(color="independent").properties(title=heading), said
 
 
@@ -125,12 +128,19 @@ def _notes(made: Tradeoff) -> list[str]:
     if _conflicting(made):
         return ["no epsilon meets all requirements: the error needs more than the risk allows"]
     if made.least is not None or made.most is not None:
-        least = "0" if made.least is None else f"{made.least[0]:.6g}"
-        most = "any" if made.most is None else f"{made.most[0]:.6g}"
+        least = "0" if made.least is None else _told(made.least[0], ROUND_CEILING)
+        most = "any" if made.most is None else _told(made.most[0], ROUND_FLOOR)
         notes.append(f"shaded: what meets the requirements, epsilon from {least} to {most}")
     if made.chosen is not None and made.odds is not None:
-        notes.append(f"icons: at the choice, epsilon {made.chosen:.6g}")
+        inside = ROUND_FLOOR if made.least is None else ROUND_CEILING
+        notes.append(f"icons: at the choice, epsilon {_told(made.chosen, inside)}")
     return notes
+
+
+def _told(epsilon: float, rounding: str) -> str:
+    """Return an epsilon of 6 digits, rounded towards the inside of what is feasible."""
+    cut = Context(prec=6, rounding=rounding).create_decimal(Decimal(repr(epsilon)))
+    return f"{float(cut):.6g}"
 
 
 def _conflicting(made: Tradeoff) -> bool:

@@ -41,18 +41,20 @@ _CLEAR = 3.5  # deviations at which a score is no accident
 _SAMPLE = 200_000
 
 
-def fit_adaptive(session: Session, columns: Sequence[Keyed], *, cap: float | None = None) -> Outcome:
-    """Return the model fitted through the session, spending all that is left of it."""
+def fit_adaptive(
+    session: Session, columns: Sequence[Keyed], *, cap: float | None = None, pairs: Sequence[Pair] | None = None
+) -> Outcome:
+    """Return the model fitted through the session, spending all that is left of it; `pairs` None looks at all."""
     if len(columns) == 1:
         return independent_outcome(session.ways(columns, session.left), "independent columns")
     ways, error = _first_ways(session, columns)
     coding = coded(ways, ways.compressed())
-    pairs = list(itertools.combinations(range(len(columns)), 2))
+    pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
     models = [coding.independent(p) for p in pairs]
     margins = [coding.independent_variance(p) for p in pairs]
     excess, deviation = scored(session, coding, pairs, models, share_of(_SCORES), margins=margins)
     scores = shrunken_scores(excess, deviation)
-    if int((excess > _CLEAR * deviation).sum()) < len(columns):
+    if int((excess > _CLEAR * deviation).sum()) < min(len(columns), len(pairs)):
         return _faint(session, ways, coding, pairs, scores, models)
     large = cap if cap is not None else _LARGEST if error < _CALM else _LARGE
     budget = share_of(float(session.left) * _FIRST)
@@ -69,7 +71,7 @@ def fit_adaptive(session: Session, columns: Sequence[Keyed], *, cap: float | Non
     kept: dict[tuple[int, ...], Floats] = {}
     beliefs = fitted(coding, measured, cliques, sweeps=_SWEEPS, kept=kept)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    wanted, cliques = _second_pairs(session, coding, beliefs, pairs, first, list(measured), large)
+    wanted, cliques = _second_pairs(session, coding, beliefs, pairs, first, taken, large)
     measured = merged(measured, measured_pairs(session, coding, wanted, session.left, measured))
     sweeps = _SWEEPS_LAST if large <= _LARGE else _SWEEPS_LARGEST
     beliefs = fitted(coding, measured, cliques, sweeps=sweeps, kept=kept)
@@ -136,7 +138,7 @@ def model_pairs(session: Session, coding: Coding, beliefs: Beliefs, pairs: Seque
             drawn = drawn_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=session.rng)
         a, b = pair
         counts = np.bincount(drawn[a] * sizes[b] + drawn[b], minlength=sizes[a] * sizes[b])
-        found.append(counts.reshape(sizes[a], sizes[b]) * (coding.rows / rows))
+        found.append(np.asarray(counts.reshape(sizes[a], sizes[b]) * (coding.rows / rows), dtype=np.float64))
     return found
 
 
@@ -188,7 +190,8 @@ def _faint(
     for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
         more = 1.0 / session.variance(session.left * part, tables=len(errors)) if part else 0.0
         gain = (len(errors) - 1) * float(errors.sum()) * (1.0 - math.sqrt(have / (have + more)))
-        taken, cliques, worth = [], [1 << i for i in range(len(errors))], 0.0
+        taken: list[Pair] = []
+        cliques, worth = [1 << i for i in range(len(errors))], 0.0
         if part < 1:
             each = session.variance(session.left * (1 - part))
             taken, cliques, worth = chosen_pairs(

@@ -11,7 +11,17 @@ import numpy as np
 from sordino.synth.junction import Link, Tree
 from sordino.synth.projection import Floats
 
-__all__ = ["Beliefs", "Measured", "calibrated", "marginal", "product_beliefs", "wright_omega"]
+__all__ = [
+    "Beliefs",
+    "Measured",
+    "calibrated",
+    "marginal",
+    "product_beliefs",
+    "restart",
+    "send",
+    "spread",
+    "wright_omega",
+]
 
 _STEP, _FARTHEST = 4.0, 25.0  # the most that one update, and all together, may move the log of a cell
 _TINY = 1e-250
@@ -101,22 +111,23 @@ def _sweep(beliefs: Beliefs, at_home: list[list[Measured]], below: list[list[int
             for one in at_home[clique]:
                 _update(beliefs, clique, one)
             if link >= 0:
-                _send(beliefs, link, beliefs.tree.links[link], up=True)
+                send(beliefs, link, beliefs.tree.links[link], up=True)
             continue
         if link >= 0:
-            _send(beliefs, link, beliefs.tree.links[link], up=False)
+            send(beliefs, link, beliefs.tree.links[link], up=False)
         for one in at_home[clique]:
             _update(beliefs, clique, one)
         stack.append((clique, link, True))
         stack += [(beliefs.tree.links[i].child, i, False) for i in reversed(below[clique])]
 
 
-def _send(beliefs: Beliefs, index: int, link: Link, *, up: bool) -> None:
+def send(beliefs: Beliefs, index: int, link: Link, *, up: bool) -> None:
+    """Make the clique at one end of a link agree with the other on what they share."""
     source, target = (link.child, link.parent) if up else (link.parent, link.child)
     new = marginal(beliefs.tables[source], beliefs.tree.cliques[source], link.separator)
     old = beliefs.separators[index]
     ratio = np.divide(new, old, out=np.zeros_like(new), where=old > _TINY)
-    beliefs.tables[target] *= _spread(ratio, link.separator, beliefs.tree.cliques[target])
+    beliefs.tables[target] *= spread(ratio, link.separator, beliefs.tree.cliques[target])
     beliefs.separators[index] = new
 
 
@@ -129,10 +140,10 @@ def _update(beliefs: Beliefs, clique: int, one: Measured) -> None:
     moved = np.clip(one.theta + step, -_FARTHEST, _FARTHEST)
     step = moved - one.theta
     one.theta = moved
-    table *= _spread(np.exp(step), one.columns, columns)
+    table *= spread(np.exp(step), one.columns, columns)
 
 
-def _spread(values: Floats, held: Sequence[int], columns: Sequence[int]) -> Floats:
+def spread(values: Floats, held: Sequence[int], columns: Sequence[int]) -> Floats:
     """Return values over `held` shaped to multiply a table over `columns`."""
     shape = iter(values.shape)
     return values.reshape([next(shape) if c in held else 1 for c in columns])
@@ -143,8 +154,8 @@ def restart(beliefs: Beliefs, measured: Sequence[Measured], sizes: Sequence[int]
     for one in measured:
         home = beliefs.tree.home(one.columns, sizes)
         if home is not None and math.prod(one.theta.shape) and np.any(one.theta):
-            beliefs.tables[home] *= _spread(np.exp(one.theta), one.columns, beliefs.tree.cliques[home])
+            beliefs.tables[home] *= spread(np.exp(one.theta), one.columns, beliefs.tree.cliques[home])
     for i in reversed(range(len(beliefs.tree.links))):
-        _send(beliefs, i, beliefs.tree.links[i], up=True)
+        send(beliefs, i, beliefs.tree.links[i], up=True)
     for i, link in enumerate(beliefs.tree.links):
-        _send(beliefs, i, link, up=False)
+        send(beliefs, i, link, up=False)

@@ -9,7 +9,6 @@ steps, and told on the declared resolution.
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from sordino.synth.sampler import Codes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Keyed", "keyed", "keyed_columns", "values_of"]
+__all__ = ["Keyed", "keyed", "keyed_columns", "label_of", "steps_of", "values_of"]
 
 _MOST_KEYS = 1024
 
@@ -95,8 +94,8 @@ def keyed(name: str, domain: Domain) -> Keyed:
     return Keyed(name, column, edges, len(edges) - 1 + missing, True, missing)
 
 
-def values_of(column: Keyed, keys: Codes, rng: Rng) -> pa.Array:
-    """Return a value for each key: the declared one, or one drawn uniformly from the key's steps; null for missing."""
+def values_of(column: Keyed, keys: Codes, steps: Codes) -> pa.Array:
+    """Return the value of each row from its key and its step on the column's lattice; null for missing."""
     import pyarrow as pa
 
     declared = column.column
@@ -105,7 +104,6 @@ def values_of(column: Keyed, keys: Codes, rng: Rng) -> pa.Array:
         labels = pa.array([*(declared.values if isinstance(declared, Category) else (False, True))])
         places = pa.array(keys, mask=absent)
         return labels.take(places)
-    steps = _steps(column, keys, rng)
     if isinstance(declared, Integer):
         return pa.array(steps, mask=absent)
     if isinstance(declared, Date):
@@ -136,7 +134,10 @@ def _lowest(declared: Column) -> int:
     raise ValueError("a column without declared values")
 
 
-def _steps(column: Keyed, keys: Codes, rng: Rng) -> Codes:
+def steps_of(column: Keyed, keys: Codes, rng: Rng) -> Codes:
+    """Return a whole step of the column's lattice for each key: the declared value's, or one drawn evenly from its run."""
+    if isinstance(column.column, (Category, Boolean)):
+        return keys
     if column.edges is None:
         return keys + _lowest(column.column)
     edges = np.asarray(column.edges, dtype=np.int64)
@@ -168,10 +169,7 @@ def _edges(low: int, high: int) -> tuple[int, ...]:
     """Return edges of at most 1,024 runs of near equal width, with runs of one step at both bounds and at zero."""
     inner = _MOST_KEYS - 8
     cuts = {low, high, min(low + 1, high)} | {c for c in (0, 1) if low <= c <= high}
-    cuts |= set(range(low, high + 1)) if high - low <= inner else {low + (high - low) * i // inner for i in range(inner)}
+    cuts |= (
+        set(range(low, high + 1)) if high - low <= inner else {low + (high - low) * i // inner for i in range(inner)}
+    )
     return (*sorted(cuts), high)  # the last run is [high, high], closed
-
-
-def pairs_of(count: int) -> list[tuple[int, int]]:
-    """Return all pairs of columns, in order."""
-    return list(itertools.combinations(range(count), 2))

@@ -30,7 +30,8 @@ class Compressed:
 
     def summed(self, counts: Floats) -> Floats:
         """Return counts by code."""
-        return np.bincount(self.codes, weights=counts, minlength=self.size)
+        made: Floats = np.asarray(np.bincount(self.codes, weights=counts, minlength=self.size), dtype=np.float64)
+        return made
 
 
 def compressed(counts: Floats, deviation: float, *, ordered: bool, missing: bool, most: int = _MOST_BINS) -> Compressed:
@@ -84,5 +85,3 @@ def _frequent(counts: Floats, deviation: float, most: int) -> Codes:
     codes = np.full(len(counts), len(kept), dtype=np.int64)
     codes[kept] = np.arange(len(kept))
     return codes
-
-

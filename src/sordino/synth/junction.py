@@ -33,7 +33,9 @@ class Tree:
     def home(self, columns: Sequence[int], sizes: Sequence[int]) -> int | None:
         """Return the clique with the fewest cells that holds all of `columns`, None where none does."""
         holding = [
-            (math.prod(sizes[c] for c in clique), i) for i, clique in enumerate(self.cliques) if set(columns) <= set(clique)
+            (math.prod(sizes[c] for c in clique), i)
+            for i, clique in enumerate(self.cliques)
+            if set(columns) <= set(clique)
         ]
         return min(holding)[1] if holding else None
 

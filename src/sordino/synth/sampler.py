@@ -37,9 +37,7 @@ def spacings() -> Iterator[float]:
         candidate += 1
 
 
-def drawn_codes(
-    beliefs: Beliefs, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng
-) -> list[Codes]:
+def drawn_codes(beliefs: Beliefs, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng) -> list[Codes]:
     """Return the code of each of `rows` rows in each column, drawn from the tables of the tree."""
     columns: list[Codes | None] = [None] * len(sizes)
     visits = [(0, ())] + [(link.child, link.separator) for link in beliefs.tree.links]
@@ -63,9 +61,7 @@ def drawn_codes(
     return [_drawn(columns, c) for c in range(len(sizes))]
 
 
-def drawn_within(
-    weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]], *, alpha: float, rng: Rng
-) -> Codes:
+def drawn_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]], *, alpha: float, rng: Rng) -> Codes:
     """Return for each row a cell of `weights[group]`, by evenly spread quantiles over the rows in order.
 
     A group whose weights are all zero is drawn from the sum over all groups.

@@ -41,9 +41,7 @@ def shrunken_scores(scores: Floats, deviation: float) -> Floats:
     if deviation <= 0 or not len(scores):
         return np.maximum(scores, 0.0)
     variance = deviation**2
-    risks = [
-        float(np.where(scores > t, t * t, scores**2 - 2 * variance).sum()) for t in deviation * _THRESHOLDS
-    ]
+    risks = [float(np.where(scores > t, t * t, scores**2 - 2 * variance).sum()) for t in deviation * _THRESHOLDS]
     threshold = deviation * float(_THRESHOLDS[int(np.argmin(risks))])
     return np.maximum(scores - threshold, 0.0)
 
@@ -85,7 +83,7 @@ def chosen_pairs(
     d = len(sizes)
     old = np.zeros(0) if kept_distances is None else kept_distances
     best: tuple[float, list[Pair], list[int]] | None = None
-    counts = sorted({max(1, int(round(f * d))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
+    counts = sorted({max(1, round(f * d)) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         total = count + len(kept)
         deviation = math.sqrt(variance_each * total)

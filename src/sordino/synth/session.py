@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.loss import PureDP
+from sordino.loss import ApproxDP, PureDP
+from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.marginal import Table
 from sordino.synth.access import Counts, Data, released_counts, released_distances
@@ -15,7 +16,7 @@ from sordino.synth.columns import Keyed
 from sordino.synth.projection import Floats
 from sordino.synth.ways import Ways, exact_shares, way_shares
 
-__all__ = ["Session", "steadier"]
+__all__ = ["Session", "pure_is_steadier"]
 
 
 @dataclass(slots=True)
@@ -64,16 +65,14 @@ class Session:
         self.left -= share
 
 
-def steadier(data: Data, sizes: Sequence[int]) -> Purse:
-    """Return the currency in which one-way counts of columns of these sizes err least, by public parameters alone.
+def pure_is_steadier(loss: ApproxDP, neighbors: Neighbors, sizes: Sequence[int]) -> bool:
+    """Return whether one-way counts of columns of these sizes err less with Laplace noise of the loss's epsilon.
 
-    With delta a choice: Laplace noise costs (sum n^(1/2))^2 sqrt(1/2) a unit of deviation, Gaussian (sum n^(2/3))^(3/2).
+    By public parameters: sum n E|noise| is (sum n^(1/2))^2 scale for Laplace, .8 (sum n^(2/3))^(3/2) sigma for Gaussian.
     """
-    money = purse(data.loss, data.neighbors)
-    epsilon = getattr(data.loss, "epsilon", None)
-    if money.currency == "epsilon" or epsilon is None or epsilon <= 0:
-        return money
-    pure = purse(PureDP(epsilon), data.neighbors)
+    if loss.epsilon <= 0:
+        return False
+    pure, smooth = purse(PureDP(loss.epsilon), neighbors), purse(loss, neighbors)
     laplace = sum(n**0.5 for n in sizes) ** 2 * (pure.variance(1.0, tables=1) / 2.0) ** 0.5
-    gaussian = 0.8 * sum(n ** (2.0 / 3.0) for n in sizes) ** 1.5 * money.variance(1.0, tables=1) ** 0.5
-    return pure if laplace < gaussian else money
+    gaussian = 0.8 * sum(n ** (2.0 / 3.0) for n in sizes) ** 1.5 * smooth.variance(1.0, tables=1) ** 0.5
+    return bool(laplace < gaussian)

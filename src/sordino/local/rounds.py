@@ -15,7 +15,7 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.local.draws import word_from
 from sordino.local.frequency import Estimate, estimated
-from sordino.local.labels import Label, Labels
+from sordino.local.labels import Label
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
 from sordino.local.response import GRR
 from sordino.local.thresholds import BITS, FULL, checked_epsilon, float_up, log_up

@@ -1,0 +1,107 @@
+"""Collect from people who trust nobody: textbook numbers on the census extract known as "Adult", which you bring.
+
+python examples/local_adult.py path/to/adult.data [picture.svg]      (or SORDINO_ADULT=path/to/adult.data)
+
+The true counts beside the estimates are NOT PRIVATE: in a real collection nobody knows them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+from sordino import local
+from sordino.datasets import adult_domain, load_adult
+from sordino.mechanisms.laplace import Laplace
+from sordino.noise.rng import Rng
+
+
+def main() -> None:
+    """Simulate three collections on the extract at the path given, or say how to give one."""
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SORDINO_ADULT", "")
+    if not given or not Path(given).is_file():
+        print("name the Adult extract: python examples/local_adult.py path/to/adult.data")
+        return
+    rng = Rng.secure()
+    occupation = load_adult(given)["occupation"].combine_chunks()
+    answers = occupation.to_pylist()
+    print("NOT PRIVATE: true counts are shown beside the estimates")
+    coins(answers, rng)
+    unary(answers, rng)
+    beside_a_curator(answers, rng, picture=sys.argv[2] if len(sys.argv) > 2 else None)
+
+
+def coins(answers: list[str | None], rng: Rng) -> None:
+    """Ask 200 salespeople, then everyone, "do you work in sales?" with two fair coins."""
+    protocol = local.fair_coins()
+    yes = protocol.count(protocol.perturb([True] * 200, rng)).supports[1]
+    print(
+        f"\ntwo fair coins, epsilon {protocol.epsilon:.6f}: of 200 people in Sales {yes} say yes (150 expected, sd 6.1)"
+    )
+    truth = [answer == "Sales" for answer in answers]
+    estimate = protocol.estimate(protocol.count(protocol.perturb(truth, rng)))
+    lower, upper = (estimate.n * estimate.interval(0.95)[side][1].as_py() for side in ("lower", "upper"))
+    print(
+        f"of {estimate.n:,} people {estimate.supports[1]:,} say yes: {estimate.counts[1]:,.1f} in Sales, "
+        f"95% {lower:,.0f} to {upper:,.0f}, truly {sum(truth):,} (sd 156.271)"
+    )
+
+
+def unary(answers: list[str | None], rng: Rng) -> None:
+    """Ask for one of 14 occupations by unary encoding with .75 and .25; a missing answer sends no bit of its own."""
+    labels = adult_domain()["occupation"].values
+    protocol = local.Unary(labels, p=0.75, q=0.25)
+    counts = protocol.count(protocol.perturb(answers, rng))
+    estimate, truth = protocol.estimate(counts), Counter(answers)
+    print(f"\nunary encoding .75/.25, epsilon {protocol.epsilon:.6f}, {truth[None]:,} answers missing")
+    print(f"{'':<18} {'sum of bits':>11} {'estimate':>9} {'true':>6}")
+    for label, found, count in zip(labels, counts.supports, estimate.counts, strict=True):
+        print(f"{label:<18} {found:>11,} {count:>9,.1f} {truth[label]:>6,}")
+
+
+def beside_a_curator(answers: list[str | None], rng: Rng, *, picture: str | None) -> None:
+    """Ask by the best protocol at epsilon 1, beside a trusted curator's Laplace noise at the same epsilon."""
+    labels = (*adult_domain()["occupation"].values, None)
+    best = local.best(labels, epsilon=1, respondents=len(answers))
+    estimate = best.estimate(best.count(best.perturb(answers, rng)))
+    truth = Counter(answers)
+    curator = Laplace(Fraction(2), Fraction(1))  # one answer replaced by another moves the histogram by 2
+    central = curator.release([truth[label] for label in labels], rng)
+    local_error = max(abs(found - truth[label]) for label, found in zip(labels, estimate.counts, strict=True))
+    central_error = max(abs(found - truth[label]) for label, found in zip(labels, central, strict=True))
+    print(f"\n{best.why}")
+    print(
+        f"largest error of {len(labels)} counts at epsilon 1: local {local_error:,.0f}, trusted curator {central_error:,.0f}"
+    )
+    print(local.respondents_needed(labels, epsilon=1, margin=0.01).advice)
+    if picture is not None:
+        draw(labels, truth, estimate, central, picture)
+
+
+def draw(labels: tuple, truth: Counter, estimate: local.Estimate, central: list[int], picture: str) -> None:
+    """Draw the truth, the local estimate with its interval and the curator's count."""
+    import sordino as sd
+    from sordino.report.local import Comparison
+
+    table, n = estimate.interval(0.95).to_pydict(), estimate.n
+    rows = [
+        (
+            "(missing)" if label is None else label,
+            truth[label],
+            found,
+            n * table["lower"][i],
+            n * table["upper"][i],
+            noisy,
+        )
+        for i, (label, found, noisy) in enumerate(zip(labels, estimate.counts, central, strict=True))
+    ]
+    subject = f"occupation of {n:,} people, epsilon 1"
+    sd.plot(Comparison(subject, rows, "true counts are shown")).save(picture)
+    print(f"drawn to {picture}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Batch: several questions planned together - the least loss for wanted errors, or one loss split for the least error.
+
+Everything here follows from plans, so from public facts alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.curator.plan import Plan, asked_loss
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import Loss, Number, exact, loss_from, shown
+from sordino.release import loss_to_dict, show_number
+
+__all__ = ["Batch", "batched"]
+
+_DIGITS = 4  # significant ones of a loss that was searched
+_LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
+
+Priced = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Batch:
+    """Hold the plans of several questions, each with a loss of its own; give it to `ask` for a list of releases."""
+
+    plans: tuple[Plan, ...]
+    confidence: float
+
+    @property
+    def cost(self) -> Loss:
+        """What all of them cost together."""
+        amounts: dict[str, Fraction] = {}
+        for plan in self.plans:
+            for name, amount in plan.cost.amounts().items():
+                amounts[name] = amounts.get(name, Fraction(0)) + amount
+        return loss_from(amounts, delta=getattr(self.plans[0].cost, "delta", None) if "rho" in amounts else None)
+
+    def errors(self) -> list[float]:
+        """Return the largest expected error of each question, at the confidence of the batch."""
+        return [_worst(plan, self.confidence) for plan in self.plans]
+
+    def describe(self) -> str:
+        """Return the batch in a few lines."""
+        told = [f"cost       {self.cost.describe()} in all"]
+        for plan, error in zip(self.plans, self.errors(), strict=True):
+            each = f"{plan.cost.describe()}: +-{show_number(error)} at {100 * self.confidence:g}%"
+            told.append(f"           {each}, {plan.question.describe()}")
+        return "\n".join(told)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the batch as JSON data."""
+        return {
+            "schema": 1,
+            "cost": loss_to_dict(self.cost),
+            "confidence": self.confidence,
+            "errors": self.errors(),
+            "plans": [p.to_dict(confidence=self.confidence) for p in self.plans],
+        }
+
+    def __repr__(self) -> str:
+        return f"<Batch of {len(self.plans)} plans; cost {self.cost.describe()}, nothing spent>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def batched(
+    question: Any,
+    plan: Callable[..., Any],
+    *,
+    error: Any,
+    losses: dict[str, Number | None],
+    counted: str,
+    confidence: float,
+    weights: Sequence[Number] | None,
+) -> Batch:
+    """Return the batch that the words of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
+
+    Raises DeclarationError where the words do not fit together, QuestionRefused for a question whose error is private.
+    """
+    several = list(question) if isinstance(question, (list, tuple)) else [question]
+    if not several or not 0 < confidence < 1:
+        raise DeclarationError("a batch takes one question or more, and a confidence between 0 and 1, such as 0.95")
+    if losses["rho"] is not None or losses["epsilon"] is not None:
+        counted = "rho" if losses["rho"] is not None else "epsilon"
+
+    def priced(i: int, amount: Fraction) -> Plan:
+        made = plan(several[i], **{counted: amount}, delta=losses["delta"])
+        if not isinstance(made, Plan):
+            raise QuestionRefused("the error of a robust question is private: it cannot be planned for")
+        return made
+
+    if error is None:
+        total = asked_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
+        return _split(priced, len(several), total, confidence, weights)
+    if losses["epsilon"] is not None or losses["rho"] is not None or weights is not None:
+        raise DeclarationError("error= asks for the least loss: state no epsilon, rho or weights beside it")
+    wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(several)
+    if len(wanted) != len(several):
+        raise DeclarationError(f"error= takes one number, or {len(several)}, one a question")
+    return _for_errors(priced, wanted, confidence)
+
+
+def _for_errors(priced: Priced, wanted: Sequence[Number], confidence: float) -> Batch:
+    """Return each question's plan at the least loss, to 4 digits, whose expected error is at most the wanted one.
+
+    Raises QuestionRefused where no loss up to 100,000 reaches it, or the error depends on data that no guess was given for.
+    """
+    plans: list[Plan] = []
+    for i, target in enumerate(wanted):
+        most = exact(target, name="error")
+        if most <= 0:
+            raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {shown(most)}")
+        low, high = _LEAST, _MOST
+        if _worst(priced(i, high), confidence) > most:
+            raise QuestionRefused(f"no loss makes question {i + 1} as exact as +-{shown(most)}: ask for a larger error")
+        while high / low > 1 + Fraction(1, 10 ** (_DIGITS + 2)):
+            middle = _root(low * high)
+            low, high = (low, middle) if _worst(priced(i, middle), confidence) <= most else (middle, high)
+        rounded = _rounded_up(high)
+        plans.append(priced(i, rounded))
+    return Batch(tuple(plans), confidence)
+
+
+def _split(priced: Priced, count: int, total: Fraction, confidence: float, weights: Sequence[Number] | None) -> Batch:
+    """Return the plans whose losses sum to at most `total` with the least weighted sum of expected errors.
+
+    An error falls as loss^-a, a = 1 for Laplace and 1/2 for rho, measured at equal shares and at twice that; the minimum has
+    losses in proportion to (weight error a)^(1 / (1 + a)), by Lagrange.
+    """
+    scale = [Fraction(1)] * count if weights is None else [exact(w, name="a weight") for w in weights]
+    if len(scale) != count or any(w <= 0 for w in scale):
+        raise DeclarationError(f"weights are {count} numbers above 0, one a question")
+    each = total / count
+    shares: list[float] = []
+    for i, weight in enumerate(scale):
+        here, there = (_worst(priced(i, each * f), confidence) for f in (1, 2))
+        power = max(0.25, math.log2(here / there)) if there > 0 and here > there else 1.0
+        shares.append((float(weight) * max(here, 1e-300) * power) ** (1 / (1 + power)))
+    whole = math.fsum(shares)
+    losses = [Fraction(math.floor(s / whole * 10**6), 10**6) * total for s in shares]
+    losses = [max(loss, total / 10**6) for loss in losses]
+    excess = sum(losses, Fraction(0)) - total
+    if excess > 0:
+        losses[losses.index(max(losses))] -= excess
+    return Batch(tuple(priced(i, loss) for i, loss in enumerate(losses)), confidence)
+
+
+def _worst(plan: Plan, confidence: float) -> float:
+    found = plan.error(confidence)
+    errors = list(found.values()) if isinstance(found, dict) else [found]
+    if any(e is None for e in errors):
+        raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
+    return float(max(errors))
+
+
+def _root(value: Fraction) -> Fraction:
+    """Return about the square root, to 9 digits: losses that are searched stay short numbers."""
+    return Fraction(f"{math.sqrt(value):.9g}")
+
+
+def _rounded_up(value: Fraction) -> Fraction:
+    """Return the least number of a few significant digits at or above a value.
+
+    >>> _rounded_up(Fraction(1, 3))
+    Fraction(1667, 5000)
+    """
+    places = _DIGITS - 1 - math.floor(math.log10(value))
+    scale = Fraction(10) ** places
+    return math.ceil(value * scale) / scale

@@ -1,0 +1,60 @@
+"""The picture of a search for caps: what a cap loses, the noise it costs and the sum of both, the chosen cap marked.
+
+It sees released values and public parameters only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sordino.report.titles import COLORS, data_of, marked, title_of
+
+if TYPE_CHECKING:
+    from sordino.release import Release
+    from sordino.report.titles import AnyChart
+
+__all__ = ["draw"]
+
+_SEEDED = "its noise was seeded"
+_WIDE = 32  # times: caps that span more are drawn on a logarithmic scale
+_LOST = {"max_rows": "rows lost", "max_groups": "pairs of unit and key lost"}
+
+
+def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a release that chose caps, and its title: one panel a cap."""
+    import altair as alt
+
+    release.interval(confidence)  # refuses a confidence that is none
+    chosen = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
+    said = marked(title or f"{release.question}: {chosen}", None if release.private else _SEEDED)
+    notes = [*release.notes, f"band: {100 * confidence:g}% interval of what is lost", release.summary()]
+    panels = [_panel(release, name, confidence) for name in release.value]
+    heading = title_of(said, notes, width=120 + 340 * len(panels), alarm=not release.private)
+    if len(panels) == 1:
+        return panels[0].properties(title=heading), said
+    return alt.hconcat(*panels).properties(title=heading), said
+
+
+def _panel(release: Release, name: str, confidence: float) -> Any:
+    """Return the panel of one cap: three lines, the band of what is lost, and the cap chosen."""
+    import altair as alt
+
+    lost = release.outputs[0].estimate.intervals(confidence)
+    words = {"lost": _LOST.get(name, "lost"), "noise": "noise", "error": "both"}
+    lines, band = [], []
+    for i, row in enumerate(release.rows):
+        if row["cap"] == name:
+            lines += [{"cap": row["at"], "what": said, "value": row[key]} for key, said in words.items()]
+            band.append({"cap": row["at"], "low": max(0.0, lost[i][0]), "high": max(0.0, lost[i][1])})
+    last = max(float(r["cap"]) for r in band)
+    scale = alt.Scale(type="log") if last > _WIDE else alt.Scale(zero=False)
+    x = alt.X("cap:Q", title=name, scale=scale)
+    y = alt.Y("value:Q", title="expected error", scale=alt.Scale(type="symlog"))
+    color = alt.Color("what:N", title=None, sort=list(words.values()), scale=alt.Scale(range=COLORS[:3]))
+    drawn = alt.Chart(data_of(lines)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(x=x, y=y, color=color)
+    doubt = alt.Chart(data_of(band)).mark_area(opacity=0.2, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
+    at = release.value[name]
+    rule = alt.Chart(data_of([{"cap": at, "label": f"chosen: {at:,}"}]))
+    mark = rule.mark_rule(strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
+    word = rule.mark_text(align="left", dx=5, y=12).encode(x=x, text="label:N")
+    return (doubt + drawn + mark + word).properties(width=420, height=260)

@@ -1,0 +1,268 @@
+"""Pictures of the local model: estimated shares with their intervals, choices, distributions, a simulation beside truth.
+
+It tells things by their shape and sees released numbers and public parameters; a simulation's true values come with a
+mark. It may not know protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from sordino.errors import DeclarationError
+from sordino.report.titles import COLORS, data_of, marked, title_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.report.titles import AnyChart
+
+__all__ = [
+    "Comparison",
+    "Shares",
+    "Spread",
+    "Weighed",
+    "draw",
+    "draw_comparison",
+    "draw_spread",
+    "draw_weighed",
+    "drawer_of",
+]
+
+MOST_LABELS = 200  # as many rows as a release shows
+_LIARS = 0.01
+_TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
+
+
+@runtime_checkable
+class Shares(Protocol):
+    """The shape of an estimate of shares of labels."""
+
+    @property
+    def labels(self) -> Sequence[Any]:
+        """The labels."""
+
+    @property
+    def frequencies(self) -> Any:
+        """The raw estimates, one a label."""
+
+    def interval(self, confidence: float) -> pa.Table:
+        """Return the columns lower, upper, poisoned_lower, poisoned_upper."""
+
+    def shift(self, liars: float) -> tuple[float, float]:
+        """Return what a share of liars can add and take."""
+
+
+@runtime_checkable
+class Spread(Protocol):
+    """The shape of an estimated distribution over bins."""
+
+    @property
+    def edges(self) -> Any:
+        """The edges of the bins."""
+
+    @property
+    def frequencies(self) -> Any:
+        """The share of each bin."""
+
+    def quantile(self, rank: float) -> float:
+        """Return the number below which a share lies."""
+
+
+@runtime_checkable
+class Weighed(Protocol):
+    """The shape of a choice between protocols."""
+
+    @property
+    def why(self) -> str:
+        """Why, in a sentence."""
+
+    @property
+    def candidates(self) -> Sequence[Any]:
+        """The candidates."""
+
+    @property
+    def table(self) -> pa.Table:
+        """The columns protocol, error, shift, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Hold a simulation on known people: (label, true count, local estimate, lower, upper, curator's estimate) each.
+
+    `mark` says why the true counts are NOT PRIVATE; `remarks` go below the title.
+    """
+
+    subject: str
+    rows: Sequence[tuple[str, float, float, float, float, float]]
+    mark: str
+    remarks: Sequence[str] = ()
+
+
+def drawer_of(thing: Any) -> Callable[[Any, float, str | None], tuple[AnyChart, str]] | None:
+    """Return the function that draws a thing of the local model, or None for any other thing."""
+    if isinstance(thing, Comparison):
+        return draw_comparison
+    if isinstance(thing, Weighed):
+        return draw_weighed
+    if isinstance(thing, Shares):
+        return draw
+    return draw_spread if isinstance(thing, Spread) else None
+
+
+def draw(shares: Shares, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of estimated shares, and its title: intervals, and how far 1% of liars could stretch them."""
+    import altair as alt
+
+    table = shares.interval(confidence).to_pydict()
+    names = _names(shares.labels)
+    rows = [
+        {
+            "label": names[i],
+            "share": float(shares.frequencies[i]),
+            **{side: table[side][i] for side in ("lower", "upper", "poisoned_lower", "poisoned_upper")},
+        }
+        for i in range(len(names))
+    ]
+    base = alt.Chart(data_of(rows)).encode(y=_rows_axis())
+    fields = ("label", "share", "lower", "upper", "poisoned_lower", "poisoned_upper")
+    layers = [
+        base.mark_rule(strokeWidth=7, color=COLORS[5], opacity=0.35).encode(
+            x=_axis("poisoned_lower", "share of respondents"), x2=alt.X2(field="poisoned_upper")
+        ),
+        base.mark_rule(strokeWidth=1.6, color="#222222").encode(
+            x=_axis("lower", "share of respondents"), x2=alt.X2(field="upper")
+        ),
+        base.mark_point(filled=True, size=55, color=COLORS[0], opacity=1).encode(
+            x=_axis("share", "share of respondents"), tooltip=[alt.Tooltip(field=f) for f in fields]
+        ),
+    ]
+    said = title or "Estimated shares, local model"
+    added, taken = shares.shift(_LIARS)
+    notes = [
+        f"lines: {100 * confidence:g}% intervals, each by itself; a raw share may be below 0",
+        f"bands: if 1% lie together, up to {100 * added:.2g} points added or {100 * taken:.2g} taken",
+        *_cut(shares.labels),
+    ]
+    heading = title_of(said, notes, width=480, alarm=False)
+    return alt.layer(*layers).properties(width=360, height=alt.Step(20), title=heading), said
+
+
+def draw_spread(spread: Spread, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of an estimated distribution, and its title."""
+    import altair as alt
+
+    del confidence
+    edges, shares = spread.edges, spread.frequencies
+    rows = [
+        {"lower": float(edges[i]), "upper": float(edges[i + 1]), "share": float(s), "zero": 0.0}
+        for i, s in enumerate(shares)
+    ]
+    bars = (
+        alt.Chart(data_of(rows))
+        .mark_rect(color=COLORS[0], opacity=0.7)
+        .encode(
+            x=alt.X(field="lower", type="quantitative", title="value"),
+            x2=alt.X2(field="upper"),
+            y=alt.Y(field="zero", type="quantitative", title="share"),
+            y2=alt.Y2(field="share"),
+            tooltip=[alt.Tooltip(field=f) for f in ("lower", "upper", "share")],
+        )
+    )
+    said = title or "Estimated distribution, local model"
+    notes = [f"median about {spread.quantile(0.5):.4g}; smoothed, so it has no exact interval"]
+    heading = title_of(said, notes, width=480, alarm=False)
+    return alt.layer(bars).properties(width=420, height=220, title=heading), said
+
+
+def draw_weighed(choice: Weighed, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a choice: the error of each protocol, and what liars add where they were weighed."""
+    import altair as alt
+
+    del confidence
+    ranked = choice.table.to_pylist()
+    rows = [
+        {"protocol": r["protocol"], "part": part, "points": 100 * r[part]}
+        for r in ranked
+        for part in ("error", "shift")
+        if r[part] > 0
+    ]
+    order = [r["protocol"] for r in ranked]
+    bars = (
+        alt.Chart(data_of(rows))
+        .mark_bar()
+        .encode(
+            y=alt.Y(field="protocol", type="nominal", sort=order, title=None),
+            x=alt.X(field="points", type="quantitative", title="points, at 95%", stack=True),
+            color=alt.Color(
+                field="part",
+                type="nominal",
+                title=None,
+                scale=alt.Scale(domain=["error", "shift"], range=list(COLORS[:2])),
+            ),
+        )
+    )
+    said = title or "Protocols of the local model"
+    heading = title_of(said, [choice.why], width=480, alarm=False)
+    return alt.layer(bars).properties(width=360, height=alt.Step(22), title=heading), said
+
+
+def draw_comparison(compared: Comparison, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a simulation: truth, the local estimate with its interval, and the curator's estimate."""
+    import altair as alt
+
+    del confidence
+    if not compared.rows:
+        raise DeclarationError("this simulation has no label to draw")
+    names = _names([row[0] for row in compared.rows])
+    points, ends = [], []
+    for name, (_, true, local, lower, upper, central) in zip(names, compared.rows, strict=False):
+        points += [
+            {"label": name, "who": who, "count": float(count)}
+            for who, count in ((_TRUE, true), (_LOCAL, local), (_CENTRAL, central))
+        ]
+        ends.append({"label": name, "lower": float(lower), "upper": float(upper)})
+    order = [_TRUE, _LOCAL, _CENTRAL]
+    shapes = alt.Scale(domain=order, range=["cross", "circle", "diamond"])
+    colors = alt.Scale(domain=order, range=["#000000", COLORS[0], COLORS[1]])
+    layers = [
+        alt.Chart(data_of(ends))
+        .mark_rule(strokeWidth=1.4, color=COLORS[0])
+        .encode(y=_rows_axis(), x=_axis("lower", "respondents"), x2=alt.X2(field="upper")),
+        alt.Chart(data_of(points))
+        .mark_point(filled=True, size=60, opacity=1)
+        .encode(
+            y=_rows_axis(),
+            x=_axis("count", "respondents"),
+            shape=alt.Shape(field="who", type="nominal", title=None, scale=shapes, sort=order),
+            color=alt.Color(field="who", type="nominal", title=None, scale=colors, sort=order),
+            tooltip=[alt.Tooltip(field=f) for f in ("label", "who", "count")],
+        ),
+    ]
+    said = marked(title or compared.subject, compared.mark)
+    notes = ["lines: 95% intervals of the local model", *compared.remarks, *_cut(compared.rows)]
+    heading = title_of(said, notes, width=520, alarm=True)
+    return alt.layer(*layers).properties(width=380, height=alt.Step(22), title=heading), said
+
+
+def _names(labels: Sequence[Any]) -> list[str]:
+    """Return labels as text of which no two are equal, the first of many."""
+    names = ["(missing)" if label is None else str(label) for label in labels[:MOST_LABELS]]
+    return [name if names.index(name) == i else f"{name} ({i + 1})" for i, name in enumerate(names)]
+
+
+def _cut(labels: Sequence[Any]) -> list[str]:
+    return [f"the first {MOST_LABELS} of {len(labels):,} labels"] if len(labels) > MOST_LABELS else []
+
+
+def _rows_axis() -> Any:
+    import altair as alt
+
+    return alt.Y(field="label", type="nominal", sort=None, axis=alt.Axis(title=None, labelLimit=220))
+
+
+def _axis(field: str, title: str) -> Any:
+    import altair as alt
+
+    return alt.X(field=field, type="quantitative", title=title, axis=alt.Axis(tickCount=6))

@@ -1,0 +1,306 @@
+"""Fitting: plan first, then one charge, then a model - the same for every synthesizer. Sees data through a Queryable only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sordino.accounting.zcdp import rho_for
+from sordino.domain import Domain
+from sordino.errors import DeclarationError
+from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, exact
+from sordino.noise.rng import Rng
+from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.release import Release
+from sordino.synth.adaptive import FAINT, fit_adaptive
+from sordino.synth.aim import fit_aim
+from sordino.synth.answers import Parts
+from sordino.synth.budget import purse, share_of
+from sordino.synth.columns import Keyed, keyed_columns
+from sordino.synth.constraints import Constraint, checked
+from sordino.synth.errors import checked_errors
+from sordino.synth.model import Model
+from sordino.synth.outcome import Outcome, independent_outcome
+from sordino.synth.session import Session, pure_is_steadier
+from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, needed_cells
+
+__all__ = ["AIM", "MST", "Independent", "Marginals", "Tree", "fit"]
+
+Algorithm = Callable[[Session, Sequence[Keyed]], Outcome]
+_CAP = 5e5
+_ASSUMED_ROWS = 50_000
+_CHECKING = 0.03  # of the loss, for measuring the model's own error
+
+
+def fit(
+    source: Adaptive,
+    *,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    columns: Sequence[str] | None = None,
+    workload: str | Sequence[Sequence[str]] = "all 2-way",
+    constraints: Sequence[Constraint] = (),
+    cap: int | None = None,
+    assume_rows: int | None = None,
+    rng: Rng | None = None,
+) -> Model:
+    """Return a model of the table, as rich as the loss can pay: independent columns, a small tree, or a clique tree.
+
+    `columns` are all but identifiers unless named. `workload` is "all 2-way", or the sets of columns whose pairs matter.
+    `cap` bounds the cells of the model. `assume_rows` is a public guess that decides below which loss only independence is
+    affordable; the choice above it is made from noisy scores. Three hundredths of the loss measure the model's own error.
+    `rng` serves sampling inside the fit, which is post-processing.
+
+    Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
+    """
+    plan = _Plan(source, columns, constraints, epsilon=epsilon, delta=delta, rho=rho)
+    if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 100):
+        raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
+    pairs = _workload(workload, plan.columns)
+    assumed = _ASSUMED_ROWS if assume_rows is None else assume_rows
+    if assumed < 1:
+        raise DeclarationError("assume_rows must be a whole number of 1 or more")
+    if plan.rho is not None and float(plan.rho) * (assumed / _ASSUMED_ROWS) ** 2 < FAINT:
+        words = "independent columns: the loss is too small for more"
+        return plan.run(_ways_only(words), "fit", pure=plan.steadier_pure(), rng=rng)
+    return plan.run(lambda s, c: fit_adaptive(s, c, cap=cap, pairs=pairs), "fit", pure=False, rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Independent:
+    """Model each column by itself: cheap and steady, but correlation is lost.
+
+    `columns` None takes all but identifiers.
+    """
+
+    columns: Sequence[str] | None = None
+    constraints: Sequence[Constraint] = ()
+
+    def fit(
+        self,
+        source: Adaptive,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        rng: Rng | None = None,
+    ) -> Model:
+        """Return the model; with delta the noise is Laplace or Gaussian, whichever errs less by public parameters."""
+        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run(_ways_only("independent columns"), "Independent", pure=plan.steadier_pure(), rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """Model the tables that a person names, such as [("age", "occupation"), ("sex", "income")], and one-way counts.
+
+    A table of n columns keeps their relation whole, but its counts shrink against the same noise as n grows.
+    """
+
+    cliques: Sequence[Sequence[str]]
+    constraints: Sequence[Constraint] = ()
+    cap: int = 2_000_000
+
+    def fit(
+        self,
+        source: Adaptive,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        rng: Rng | None = None,
+    ) -> Model:
+        """Return the model; raises DeclarationError, before anything is spent, where its tables pass the cap."""
+        cliques = [(c,) if isinstance(c, str) else tuple(c) for c in self.cliques]
+        names = list(dict.fromkeys(n for c in cliques for n in c))
+        plan = _Plan(source, names, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        needed_cells(plan.columns, cliques, self.cap)
+        return plan.run(lambda s, c: fit_marginals(s, c, cliques), "Marginals", pure=False, rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Model the columns as a Bayesian network of one parent a column, after PrivBayes."""
+
+    columns: Sequence[str] | None = None
+    constraints: Sequence[Constraint] = ()
+
+    def fit(
+        self,
+        source: Adaptive,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        rng: Rng | None = None,
+    ) -> Model:
+        """Return the model."""
+        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run(fit_tree, "Tree", pure=False, rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
+class MST:
+    """Model the columns by the tree of the pairs that lie farthest from independence (McKenna, Miklau, Sheldon 2021)."""
+
+    columns: Sequence[str] | None = None
+    constraints: Sequence[Constraint] = ()
+
+    def fit(
+        self,
+        source: Adaptive,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        rng: Rng | None = None,
+    ) -> Model:
+        """Return the model."""
+        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run(fit_mst, "MST", pure=False, rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
+class AIM:
+    """Model the columns in rounds, each measuring what the model answers worst (McKenna, Mullins, Sheldon, Miklau 2022)."""
+
+    columns: Sequence[str] | None = None
+    constraints: Sequence[Constraint] = ()
+    cap: int = 500_000
+
+    def fit(
+        self,
+        source: Adaptive,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        rng: Rng | None = None,
+    ) -> Model:
+        """Return the model."""
+        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run(lambda s, c: fit_aim(s, c, cap=self.cap), "AIM", pure=False, rng=rng)
+
+
+class _Plan:
+    """What is known before anything is spent: columns, constraints, the loss; `run` charges and fits."""
+
+    def __init__(
+        self,
+        source: Adaptive,
+        names: Sequence[str] | None,
+        constraints: Sequence[Constraint],
+        *,
+        epsilon: Number | None,
+        delta: Number | None,
+        rho: Number | None,
+    ) -> None:
+        if isinstance(names, str):
+            raise DeclarationError(f"columns is a list of names, such as [{names!r}]")
+        self.source = source
+        self.columns = keyed_columns(source.domain, names, source.neighbors)
+        self.constraints = tuple(constraints)
+        checked(self.constraints, self.columns, source.domain)
+        self.epsilon, self.delta, self.asked_rho = epsilon, delta, rho
+        self.loss = _loss(epsilon, delta, rho)
+        purse(self.loss, source.neighbors)
+
+    @property
+    def rho(self) -> Fraction | None:
+        """The rho that the loss amounts to, None for a pure one."""
+        if isinstance(self.loss, ZCDP):
+            return self.loss.rho
+        if isinstance(self.loss, ApproxDP) and self.loss.delta > 0:
+            return rho_for(self.loss.epsilon, self.loss.delta)
+        return None
+
+    def steadier_pure(self) -> bool:
+        """Return whether one-way counts err less with Laplace noise of the same epsilon, and the budget counts epsilon."""
+        if not isinstance(self.loss, ApproxDP) or isinstance(getattr(self.source, "remaining", None), ZCDP):
+            return False
+        return pure_is_steadier(self.loss, self.source.neighbors, [c.size for c in self.columns])
+
+    def run(self, algorithm: Algorithm, method: str, *, pure: bool, rng: Rng | None) -> Model:
+        """Charge the whole loss, fit, measure the model's error with what was kept for it, and return the model."""
+        source = Rng.secure() if rng is None else rng
+        declared = self.source.domain
+        domain = Domain(
+            {c.name: declared[c.name] for c in self.columns},
+            row_ceiling=declared.row_ceiling,
+            unreadable_rows=declared.unreadable_rows,
+        )
+        names = ", ".join(c.name for c in self.columns)
+        parts, release = self.source.adapt(
+            lambda data: _fitted(data, self.columns, domain, algorithm, source),
+            describe=f"a synthetic table ({method}) of {names}",
+            tell=lambda found: Told(notes=(found[1],)),
+            epsilon=self.epsilon,
+            delta=None if pure else self.delta,
+            rho=self.asked_rho,
+        )
+        return Model(parts[0], self.constraints, _facts(method, parts[1], release))
+
+
+def _fitted(
+    data: Queryable, columns: Sequence[Keyed], domain: Domain, algorithm: Algorithm, rng: Rng
+) -> tuple[Parts, str]:
+    kept = share_of(_CHECKING)
+    session = Session(data, purse(data.loss, data.neighbors), rng, left=1 - kept)
+    outcome = algorithm(session, columns)
+    session.left = kept
+    within = outcome.ways.within(outcome.coding.codes)
+    errors = checked_errors(session, outcome, within)
+    parts = Parts(
+        domain,
+        tuple(columns),
+        outcome.coding.codes,
+        tuple(within),
+        outcome.beliefs,
+        frozenset(outcome.measured),
+        errors,
+    )
+    return parts, outcome.tier
+
+
+def _facts(method: str, tier: str, release: Release) -> dict[str, str]:
+    return {
+        "method": method,
+        "tier": tier,
+        "loss": release.cost.describe(),
+        "neighbors": f"{release.privacy_unit}, {release.neighbors.replace('_', '/')}",
+        "private": "true" if release.private else "false",
+        "charge": release.charge,
+        "table": release.table_name,
+    }
+
+
+def _ways_only(tier: str) -> Algorithm:
+    return lambda session, columns: independent_outcome(session.ways(columns, session.left), tier)
+
+
+def _workload(workload: str | Sequence[Sequence[str]], columns: Sequence[Keyed]) -> list[tuple[int, int]] | None:
+    """Return the pairs of a workload, None for all; raises DeclarationError for what is none."""
+    if isinstance(workload, str):
+        if workload != "all 2-way":
+            raise DeclarationError('workload is "all 2-way", or a list of sets of columns, such as [("age", "sex")]')
+        return None
+    place = {c.name: i for i, c in enumerate(columns)}
+    found: set[tuple[int, int]] = set()
+    for names in workload:
+        chosen = sorted(place[n] for n in names if n in place)
+        if isinstance(names, str) or len(chosen) != len(list(names)):
+            raise DeclarationError("a workload names columns of the synthetic table, such as [('age', 'sex')]")
+        found |= {(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]}
+    return sorted(found) or None
+
+
+def _loss(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Loss:
+    if rho is not None:
+        if epsilon is not None or delta is not None:
+            raise DeclarationError("state the loss as epsilon=, as epsilon= and delta=, or as rho=, not both")
+        return ZCDP(rho)
+    if epsilon is None:
+        raise DeclarationError("state the loss: epsilon=, epsilon= and delta=, or rho=")
+    return PureDP(exact(epsilon, name="epsilon")) if delta is None else ApproxDP(epsilon, delta)

@@ -1,0 +1,135 @@
+"""Questions to a fitted junction tree: the joint table of any few columns, and the tree given evidence. Knows no data."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sordino.noise.rng import Rng
+from sordino.synth.calibrate import Beliefs, marginal, send, spread
+from sordino.synth.projection import Floats
+from sordino.synth.sampler import drawn_codes, spacings
+
+__all__ = ["conditioned", "joint"]
+
+_MOST_CELLS = 30_000_000
+_TINY = 1e-250
+_LETTERS = string.ascii_letters
+_CLASS = 1 << 20  # added to a column's number for the axis of its classes
+_ROWS = 400_000
+
+
+def joint(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]) -> Floats:
+    """Return the model's counts over classes of `columns`, in that order, by eliminating all else along the tree.
+
+    `classes` gives for each column the share of each code in each class, (codes x classes): the tables on the way hold
+    classes, not codes. Where they would still be too large, the counts come of 400,000 evenly drawn rows.
+    """
+    if not columns:
+        return np.array(float(beliefs.tables[0].sum()))
+    home = beliefs.tree.home(columns, sizes)
+    if home is None:
+        try:
+            found, held = _collected(beliefs, dict(zip(columns, classes, strict=True)))
+        except _TooLarge:
+            return _drawn(beliefs, columns, sizes, classes)
+        made: Floats = found.transpose([held.index(c + _CLASS) for c in columns])
+        return made
+    wanted = sorted(columns)
+    table = marginal(beliefs.tables[home], beliefs.tree.cliques[home], wanted)
+    table = table.transpose([wanted.index(c) for c in columns])
+    return _classed(table, classes)
+
+
+def conditioned(beliefs: Beliefs, evidence: Mapping[int, Floats], sizes: Sequence[int]) -> Beliefs:
+    """Return the tree with each column's counts multiplied by its evidence, and made to agree again."""
+    made = Beliefs(beliefs.tree, [t.copy() for t in beliefs.tables], [s.copy() for s in beliefs.separators])
+    for column, weights in evidence.items():
+        home = made.tree.home((column,), sizes)
+        if home is None:
+            raise ValueError("evidence on a column outside the tree")
+        made.tables[home] *= spread(weights, (column,), made.tree.cliques[home])
+    for i in reversed(range(len(made.tree.links))):
+        send(made, i, made.tree.links[i], up=True)
+    for i, link in enumerate(made.tree.links):
+        send(made, i, link, up=False)
+    return made
+
+
+class _TooLarge(Exception):
+    """Say that a table on the way would pass the limit."""
+
+
+def _classed(table: Floats, classes: Sequence[Floats]) -> Floats:
+    for axis, shares in enumerate(classes):
+        table = np.moveaxis(np.tensordot(table, shares, axes=(axis, 0)), -1, axis)
+    return table
+
+
+def _drawn(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]) -> Floats:
+    """Return the counts over classes of evenly drawn rows; their seed is fixed, so a question has one answer."""
+    codes = drawn_codes(beliefs, sizes, rows=_ROWS, alphas=spacings(), rng=Rng.seeded(0))
+    place = np.zeros(_ROWS, dtype=np.int64)
+    for c in columns:
+        place = place * sizes[c] + codes[c]
+    distinct, counts = np.unique(place, return_counts=True)
+    weight: Floats = counts * (float(beliefs.tables[0].sum()) / _ROWS)
+    spread_over: Floats = weight[:, None]
+    keys = np.unravel_index(distinct, [sizes[c] for c in columns])
+    for of, shares in zip(keys, classes, strict=True):
+        spread_over = (spread_over[:, :, None] * shares[of][:, None, :]).reshape(len(distinct), -1)
+    made: Floats = spread_over.sum(axis=0).reshape([shares.shape[1] for shares in classes])
+    return made
+
+
+def _collected(beliefs: Beliefs, wanted: Mapping[int, Floats]) -> tuple[Floats, tuple[int, ...]]:
+    """Return the counts over the wanted classes: each clique passes up its separator and the classes beneath it.
+
+    The class of column c is an axis of its own, numbered c + _CLASS; it joins at the first clique that holds c.
+    """
+    tree = beliefs.tree
+    below: list[list[int]] = [[] for _ in tree.cliques]
+    for i, link in enumerate(tree.links):
+        below[link.parent].append(i)
+    order = [0, *(link.child for link in tree.links)]
+    joins = {c: next(i for i in order if c in tree.cliques[i]) for c in wanted}
+    above = {link.child: i for i, link in enumerate(tree.links)}
+    done: dict[int, tuple[Floats, tuple[int, ...]]] = {}
+    for clique in reversed(order):
+        messages = [(wanted[c], (c, c + _CLASS)) for c in sorted(wanted) if joins[c] == clique]
+        for i in below[clique]:
+            message, names = done[i]
+            if any(n >= _CLASS for n in names):  # else it says nothing that this clique does not know
+                shaped = _along(beliefs.separators[i], tree.links[i].separator, names)
+                ratio = np.divide(message, shaped, out=np.zeros_like(message), where=shaped > _TINY)
+                messages.append((ratio, names))
+        up = set(tree.links[above[clique]].separator) if clique in above else set()
+        needed = sorted(up.union(*(set(names) & set(tree.cliques[clique]) for _, names in messages)))
+        table, axes = marginal(beliefs.tables[clique], tree.cliques[clique], needed), tuple(needed)
+        for place, (message, names) in enumerate(messages):
+            later = up.union(*(names for _, names in messages[place + 1 :]))
+            keep = tuple(sorted(c for c in set(axes) | set(names) if c >= _CLASS or c in later))
+            table, axes = _product(table, axes, message, names, keep), keep
+        if clique not in above:
+            return table, axes
+        done[above[clique]] = (table, axes)
+    raise ValueError("a tree without a root")
+
+
+def _along(values: Floats, held: Sequence[int], axes: Sequence[int]) -> Floats:
+    shape = dict(zip(held, values.shape, strict=True))
+    return values.reshape([shape.get(c, 1) for c in axes])
+
+
+def _product(a: Floats, axes_a: tuple[int, ...], b: Floats, axes_b: tuple[int, ...], keep: tuple[int, ...]) -> Floats:
+    """Return the sum over dropped axes of the product of two tables."""
+    sizes = dict(zip(axes_a, a.shape, strict=True)) | dict(zip(axes_b, b.shape, strict=True))
+    if math.prod(sizes.values()) > _MOST_CELLS:
+        raise _TooLarge
+    letters = {c: _LETTERS[i] for i, c in enumerate(sizes)}
+    one, two, out = ("".join(letters[c] for c in axes) for axes in (axes_a, axes_b, keep))
+    made: Floats = np.einsum(f"{one},{two}->{out}", a, b, optimize=True)
+    return made

@@ -1,0 +1,200 @@
+"""Model: what a synthesizer releases - sample rows from it, ask it questions, save it. It holds released numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.domain import Domain
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.noise.rng import Rng
+from sordino.queries.build import as_aggregation
+from sordino.queries.condition import predicate
+from sordino.queries.expr import Connective, Expr, Node
+from sordino.synth.answers import Answered, Parts, answered
+from sordino.synth.columns import steps_of, values_of
+from sordino.synth.constraints import Constraint, followed, met
+from sordino.synth.inference import conditioned
+from sordino.synth.projection import Floats
+from sordino.synth.sampler import Codes, drawn_codes, drawn_within, spacings
+from sordino.synth.truth import Cells, cells_of, names_in, truth_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+__all__ = ["Model"]
+
+_ORDERED_BY = 6
+_TRIES = 12  # rounds of drawing again what a condition or a constraint refuses
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Model:
+    """Hold a released model of a table: `.sample(...)`, `.answer(...)`, `.save(path)`; all of it is free post-processing.
+
+    `facts` says how it was made: method, tier, loss, neighbors, and whether the noise was private.
+    """
+
+    parts: Parts
+    constraints: tuple[Constraint, ...]
+    facts: Mapping[str, str]
+
+    @property
+    def rows(self) -> int:
+        """The estimated number of rows, which the fit paid for."""
+        return max(round(float(self.parts.beliefs.tables[0].sum())), 0)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(c.name for c in self.parts.columns)
+
+    def sample(self, rows: int | None = None, *, where: Expr | None = None, rng: Rng | None = None) -> pa.Table:
+        """Return rows drawn from the model as an Arrow table, columns as declared; the constraints hold in each.
+
+        Without `rows`, as many as the table is estimated to have. `where` draws from the rows that meet a condition, as
+        many as asked. Rows that break a condition or a constraint are drawn again. Raises QuestionRefused where the model
+        has hardly any such rows.
+        """
+        import pyarrow as pa
+
+        source = Rng.secure() if rng is None else rng
+        count = self.rows if rows is None else rows
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10**9:
+            raise DeclarationError("rows must be a whole number from 0 to 10^9")
+        node = None if where is None else _condition(where, self.parts.domain)
+        keys, steps = self._drawn(count, node, source)
+        arrays = [values_of(c, k, s) for c, k, s in zip(self.parts.columns, keys, steps, strict=True)]
+        return pa.table(dict(zip(self.columns, arrays, strict=True)))
+
+    def drawn_keys(self, rows: int, rng: Rng) -> list[Codes]:
+        """Return the declared keys of drawn rows, one array a column."""
+        return self._drawn(rows, None, rng)[0]
+
+    def answer(self, question: object) -> Answered:
+        """Return the model's own answer to a question, with its stated error; from its tables, not from drawn rows.
+
+        Raises QuestionRefused for a column that the model does not have.
+        """
+        return answered(self.parts, as_aggregation(question))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model as an open file of arrays and JSON, with a checksum; no pickle."""
+        from sordino.synth.stored import write
+
+        write(self, path)
+
+    def describe(self) -> str:
+        """Return how the model was made, in a sentence or two."""
+        seal = "" if self.facts.get("private", "true") == "true" else "NOT PRIVATE (seeded noise). "
+        held = f" Always: {'; '.join(c.describe() for c in self.constraints)}." if self.constraints else ""
+        return (
+            f"{seal}{self.facts.get('tier', 'a model')} of {len(self.columns)} columns and about {self.rows:,} rows, "
+            f"{self.facts.get('loss', 'loss unknown')}, {self.facts.get('neighbors', '')}.{held}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Model: {self.describe()}>"
+
+    # ---- drawing
+
+    def _drawn(self, rows: int, where: Node | None, rng: Rng) -> tuple[list[Codes], list[Codes]]:
+        evidence, rest = ({}, None) if where is None else self._evidence(where)
+        kept_keys: list[list[Codes]] = []
+        kept_steps: list[list[Codes]] = []
+        have, asked = 0, rows
+        for _ in range(_TRIES):
+            keys = self._keys(asked, evidence, rng)
+            followed(self.constraints, self.parts.columns, keys)
+            steps = [steps_of(c, k, rng) for c, k in zip(self.parts.columns, keys, strict=True)]
+            good = self._good(keys, steps, rest if where is None else where, asked)
+            chosen = np.flatnonzero(good)[: rows - have]
+            kept_keys.append([k[chosen] for k in keys])
+            kept_steps.append([s[chosen] for s in steps])
+            have += len(chosen)
+            if have >= rows:
+                break
+            share = max(float(good.mean()) if asked else 0.0, 1.0 / 200.0)
+            asked = min(int((rows - have) / share * 1.1) + 100, 2_000_000)
+        if have < rows:
+            raise QuestionRefused(
+                f"the model has hardly any rows that meet the condition and the constraints: {have} of {rows} were found; "
+                "ask for fewer, or loosen the condition"
+            )
+        return [np.concatenate(k) for k in zip(*kept_keys, strict=True)], [
+            np.concatenate(s) for s in zip(*kept_steps, strict=True)
+        ]
+
+    def _good(self, keys: list[Codes], steps: list[Codes], where: Node | None, rows: int) -> Any:
+        if where is None and not self.constraints:
+            return np.ones(rows, dtype=bool)
+        cells = {
+            c.name: cells_of(c, k, self.parts.domain, steps=s)
+            for c, k, s in zip(self.parts.columns, keys, steps, strict=True)
+        }
+        good = met(self.constraints, cells, rows)
+        return good if where is None else good & _true(where, cells, rows)
+
+    def _evidence(self, where: Node) -> tuple[dict[int, Floats], Node]:
+        """Return for each column the share of each key that can meet the conditions on it alone, and the condition."""
+        place = {c.name: i for i, c in enumerate(self.parts.columns)}
+        for name in names_in(where):
+            if name not in place:
+                raise QuestionRefused(f"the model has no column {name!r}; it has {', '.join(place)}")
+        found: dict[int, Floats] = {}
+        determined = {getattr(c, "column", None) for c in self.constraints}
+        for part in _chain(where):
+            names = names_in(part)
+            if len(names) == 1 and names[0] not in determined:
+                keyed = self.parts.columns[place[names[0]]]
+                cells = {keyed.name: cells_of(keyed, np.arange(keyed.size), self.parts.domain)}
+                share = np.broadcast_to(truth_of(part, cells)[0], (keyed.size,))
+                at = place[names[0]]
+                found[at] = found[at] * share if at in found else np.array(share)
+        return found, where
+
+    def _keys(self, rows: int, evidence: dict[int, Floats], rng: Rng) -> list[Codes]:
+        """Return the keys of drawn rows: codes from the tree, given the evidence, then keys within codes."""
+        parts, alphas = self.parts, spacings()
+        sizes = [c.size for c in parts.codes]
+        weights = [w * evidence[i] if i in evidence else w for i, w in enumerate(parts.within)]
+        beliefs = parts.beliefs
+        if evidence:
+            shares = {i: parts.codes[i].summed(weights[i]) for i in evidence}
+            beliefs = conditioned(beliefs, shares, sizes)
+            if float(beliefs.tables[0].sum()) <= 0:
+                raise QuestionRefused("the model has no rows that meet the condition")
+        codes = drawn_codes(beliefs, sizes, rows=rows, alphas=alphas, rng=rng)
+        keys: list[Codes] = []
+        largest = sorted(range(len(sizes)), key=lambda c: -sizes[c])
+        for i, (code, merged, inside) in enumerate(zip(codes, parts.codes, weights, strict=True)):
+            if merged.whole:
+                keys.append(code)
+                continue
+            table = np.zeros((merged.size, len(inside)))
+            table[merged.codes, np.arange(len(inside))] = inside
+            order = [(codes[c], sizes[c]) for c in largest if c != i][:_ORDERED_BY]
+            keys.append(drawn_within(table, code, order, alpha=next(alphas), rng=rng))
+        return keys
+
+
+def _condition(where: object, domain: Domain) -> Node:
+    if not isinstance(where, Expr):
+        raise QuestionRefused('where takes a condition, such as col("age") > 30')
+    predicate(where.node, domain)
+    return where.node
+
+
+def _true(where: Node, cells: Mapping[str, Cells], rows: int) -> Any:
+    return np.broadcast_to(truth_of(where, cells)[0], (rows,)) >= 0.5
+
+
+def _chain(node: Node) -> Sequence[Node]:
+    if isinstance(node, Connective) and node.op == "and":
+        return [*_chain(node.left), *_chain(node.right)]
+    return [node]

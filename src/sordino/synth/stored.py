@@ -1,0 +1,164 @@
+"""Models as files: arrays in NumPy's open format and one JSON header with a checksum; no pickle, nothing that runs.
+
+A file that was altered, cut short or made by another program is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.domain import Boolean, Category, Column, Date, Domain, Integer, Real
+from sordino.errors import DeclarationError, SourceError
+from sordino.loss import exact
+from sordino.synth.answers import Parts
+from sordino.synth.calibrate import Beliefs
+from sordino.synth.columns import keyed
+from sordino.synth.compress import Compressed
+from sordino.synth.constraints import Constraint, Determines, Never
+from sordino.synth.errors import Errors
+from sordino.synth.junction import Link, Tree
+from sordino.synth.nodes import node_from, node_to
+
+if TYPE_CHECKING:
+    from sordino.synth.model import Model
+
+__all__ = ["load", "write"]
+
+_FORMAT = "sordino model 1"
+_LARGEST = 1 << 31
+
+
+def write(model: Model, path: str | Path) -> None:
+    """Write a model to `path`, whole or not at all."""
+    arrays = _arrays(model)
+    header = json.dumps(_header(model), sort_keys=True)
+    raw = {"header": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, checksum=np.frombuffer(_checksum(raw), dtype=np.uint8), **raw)
+    target = Path(path)
+    partial = target.with_name(target.name + ".part")
+    try:
+        partial.write_bytes(buffer.getvalue())
+        os.replace(partial, target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise SourceError(
+            f"the model cannot be written to {target}: see that its folder exists and can be written"
+        ) from None
+
+
+def load(path: str | Path) -> Model:
+    """Return the model that `save` wrote; raises SourceError where there is no file, DeclarationError for an altered one."""
+    source = Path(path)
+    if not source.is_file():
+        raise SourceError(f"there is no model file at {source}")
+    try:
+        made = _read(source)
+    except (ValueError, KeyError, OSError, EOFError, TypeError, IndexError, zipfile.BadZipFile):
+        made = None
+    if made is None:
+        raise DeclarationError(f"{source} is not a whole model file: it was altered, cut short, or is something else")
+    return made
+
+
+def _read(source: Path) -> Model | None:
+    from sordino.synth.model import Model
+
+    with zipfile.ZipFile(source) as archive:
+        if sum(i.file_size for i in archive.infolist()) > _LARGEST:
+            return None
+    with np.load(source, allow_pickle=False) as stored:
+        raw = {name: stored[name] for name in stored.files}
+    if raw.pop("checksum").tobytes() != _checksum(raw):
+        return None
+    header = json.loads(raw["header"].tobytes().decode())
+    if header["format"] != _FORMAT:
+        return None
+    domain = Domain({n: _column(d) for n, d in header["domain"]})
+    columns = tuple(keyed(n, domain) for n in domain)
+    codes = tuple(Compressed(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
+    cliques = tuple(tuple(c) for c in header["cliques"])
+    links = tuple(Link(p, c, tuple(s)) for p, c, s in header["links"])
+    beliefs = Beliefs(
+        Tree(cliques, links),
+        [raw[f"table{i}"].astype(np.float64) for i in range(len(cliques))],
+        [raw[f"separator{i}"].astype(np.float64) for i in range(len(links))],
+    )
+    parts = Parts(
+        domain,
+        columns,
+        codes,
+        tuple(raw[f"within{i}"] for i in range(len(columns))),
+        beliefs,
+        frozenset(tuple(m) for m in header["measured"]),
+        Errors(header["squared"], header["spread"]),
+    )
+    return Model(parts, tuple(_constraint(c) for c in header["constraints"]), header["facts"])
+
+
+def _arrays(model: Model) -> dict[str, Any]:
+    parts = model.parts
+    found: dict[str, Any] = {f"codes{i}": c.codes for i, c in enumerate(parts.codes)}
+    found |= {f"within{i}": w for i, w in enumerate(parts.within)}
+    found |= {f"table{i}": t for i, t in enumerate(parts.beliefs.tables)}
+    found |= {f"separator{i}": s for i, s in enumerate(parts.beliefs.separators)}
+    return found
+
+
+def _header(model: Model) -> dict[str, Any]:
+    parts = model.parts
+    return {
+        "format": _FORMAT,
+        "domain": [[n, parts.domain[n].to_dict()] for n in parts.domain],
+        "cliques": [list(c) for c in parts.beliefs.tree.cliques],
+        "links": [[link.parent, link.child, list(link.separator)] for link in parts.beliefs.tree.links],
+        "measured": sorted(list(m) for m in parts.measured),
+        "squared": dict(parts.errors.squared),
+        "spread": dict(parts.errors.spread),
+        "constraints": [_plain(c) for c in model.constraints],
+        "facts": dict(model.facts),
+    }
+
+
+def _checksum(arrays: dict[str, Any]) -> bytes:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.digest()
+
+
+def _plain(one: Constraint) -> Any:
+    if isinstance(one, Never):
+        return ["never", node_to(one.condition)]
+    return ["determines", one.of, one.column, [list(v) for v in one.values]]
+
+
+def _constraint(data: Any) -> Constraint:
+    if data[0] == "never":
+        return Never(node_from(data[1]))
+    return Determines(data[1], data[2], tuple((a, b) for a, b in data[3]))
+
+
+def _column(data: dict[str, Any]) -> Column:
+    """Return the column that `to_dict` wrote."""
+    kind, missing = data["type"], data["missing"]
+    if kind == "integer":
+        return Integer(data["lower"], data["upper"], missing=missing)
+    if kind == "real":
+        low, high, step = (
+            None if data[n] is None else exact(data[n], name=n) for n in ("lower", "upper", "resolution")
+        )
+        return Real(low, high, resolution=step, missing=missing)
+    if kind == "category":
+        return Category(data["values"], missing=missing, other=data["other"])
+    return Boolean(missing=missing) if kind == "boolean" else Date(data["lower"], data["upper"], missing=missing)

@@ -1,0 +1,141 @@
+"""Trees of pairs and fixed tables: MST, a PrivBayes-like tree, and marginals that a person names. Knows no data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+from sordino.synth.access import Counts
+from sordino.synth.adaptive import measured_pairs, scored
+from sordino.synth.budget import share_of
+from sordino.synth.columns import Keyed
+from sordino.synth.junction import Pair, cells_of, columns_of, maximal_cliques
+from sordino.synth.outcome import Outcome, coded, uncompressed
+from sordino.synth.pairs import Coding, fitted, pair_table
+from sordino.synth.projection import Floats
+from sordino.synth.session import Session
+from sordino.synth.ways import Ways
+
+__all__ = ["fit_marginals", "fit_mst", "fit_tree", "needed_cells"]
+
+_SWEEPS = 40
+_THIRD = Fraction(1, 3)
+
+
+def fit_mst(session: Session, columns: Sequence[Keyed]) -> Outcome:
+    """Return the tree of the d - 1 pairs that lie farthest from independence, a third of the loss each step.
+
+    McKenna, Miklau, Sheldon 2021, Winning the NIST contest, section 4 - with one noisy vector of all scores in place of
+    d - 1 exponential mechanisms, and codes merged under two deviations in place of three.
+    """
+    if len(columns) == 1:
+        return _only_ways(session, columns, "MST")
+    ways = session.ways(columns, _THIRD * session.left)
+    coding = coded(ways, ways.compressed())
+    pairs = list(itertools.combinations(range(len(columns)), 2))
+    models = [coding.independent(p) for p in pairs]
+    margins = [coding.independent_variance(p) for p in pairs]
+    scores, _ = scored(session, coding, pairs, models, session.left / 2, margins=margins)
+    tree = _spanning(pairs, scores, len(columns))
+    return _of_pairs(session, ways, coding, tree, "MST: a tree of pairs")
+
+
+def fit_tree(session: Session, columns: Sequence[Keyed]) -> Outcome:
+    """Return a Bayesian network of one parent a column, grown from the column with the most keys that show.
+
+    After PrivBayes (Zhang, Cormode, Procopiuc, Srivastava, Xiao 2017, section 4): each column joins the parent it lies
+    farthest from independent of, by noisy distances with a tenth of the loss rather than mutual information, whose
+    sensitivity is larger.
+    """
+    if len(columns) == 1:
+        return _only_ways(session, columns, "tree")
+    ways = session.ways(columns, share_of(float(session.left) * 0.3))
+    coding = coded(ways, ways.compressed())
+    pairs = list(itertools.combinations(range(len(columns)), 2))
+    models = [coding.independent(p) for p in pairs]
+    margins = [coding.independent_variance(p) for p in pairs]
+    scores, _ = scored(session, coding, pairs, models, share_of(float(session.left) * 0.15), margins=margins)
+    by_pair = dict(zip(pairs, scores.tolist(), strict=True))
+    joined = [int(np.argmax(coding.sizes))]
+    chosen: list[Pair] = []
+    while len(joined) < len(columns):
+        left = [c for c in range(len(columns)) if c not in joined]
+        best = max(((min(a, b), max(a, b)) for a in joined for b in left), key=lambda p: (by_pair[p], p))
+        chosen.append(best)
+        joined.append(best[0] if best[0] in left else best[1])
+    return _of_pairs(session, ways, coding, chosen, "a tree of one parent a column")
+
+
+def fit_marginals(session: Session, columns: Sequence[Keyed], cliques: Sequence[tuple[str, ...]]) -> Outcome:
+    """Return the model fitted to one-way counts (a third of the loss) and to the tables of the cliques named."""
+    place = {c.name: i for i, c in enumerate(columns)}
+    wanted = [tuple(sorted(place[n] for n in clique)) for clique in cliques]
+    several = list(dict.fromkeys(w for w in wanted if len(w) > 1))
+    if not several:
+        return _only_ways(session, columns, "one-way marginals")
+    ways = session.ways(columns, _THIRD * session.left)
+    coding = coded(ways, uncompressed(ways))
+    masks = _masks(several, coding.sizes)
+    counts = session.weighed([pair_table(coding, w) for w in several], session.left, [1.0] * len(several))
+    measured: dict[tuple[int, ...], Counts] = {several[i]: c for i, c in counts.items()}
+    beliefs = fitted(coding, measured, masks, sweeps=_SWEEPS, kept={})
+    return Outcome(ways, coding, beliefs, measured, f"{len(several)} marginals")
+
+
+def needed_cells(columns: Sequence[Keyed], cliques: Sequence[tuple[str, ...]], cap: float) -> int:
+    """Return the cells of the tree that holds the cliques; raises DeclarationError where they pass `cap`."""
+    place = {c.name: i for i, c in enumerate(columns)}
+    sizes = [c.size for c in columns]
+    masks = _masks([tuple(place[n] for n in clique) for clique in cliques], sizes)
+    worst = max(masks, key=lambda m: cells_of(m, sizes))
+    total = sum(cells_of(m, sizes) for m in masks)
+    if total > cap:
+        names = ", ".join(columns[c].name for c in columns_of(worst))
+        raise DeclarationError(
+            f"these marginals need {total:,} cells, above the cap of {int(cap):,}; the largest table joins {names}. "
+            "Name fewer columns together, bin or group their declared values, or use synth.fit, which chooses by itself"
+        )
+    return total
+
+
+def _masks(cliques: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
+    around = [0] * len(sizes)
+    for clique in cliques:
+        for a, b in itertools.permutations(clique, 2):
+            around[a] |= 1 << b
+    return maximal_cliques(around, sizes, cap=math.inf) or []
+
+
+def _spanning(pairs: Sequence[Pair], scores: Floats, columns: int) -> list[Pair]:
+    """Return the spanning tree of the greatest total score (Kruskal)."""
+    root = list(range(columns))
+
+    def top(c: int) -> int:
+        while root[c] != c:
+            c = root[c]
+        return c
+
+    chosen = []
+    for i in np.argsort(-scores, kind="stable").tolist():
+        a, b = pairs[i]
+        if top(a) != top(b):
+            root[top(a)] = top(b)
+            chosen.append((a, b))
+    return chosen
+
+
+def _of_pairs(session: Session, ways: Ways, coding: Coding, pairs: Sequence[Pair], tier: str) -> Outcome:
+    measured = measured_pairs(session, coding, pairs, session.left, {})
+    beliefs = fitted(coding, measured, _masks(pairs, coding.sizes), sweeps=_SWEEPS, kept={})
+    return Outcome(ways, coding, beliefs, measured, tier)
+
+
+def _only_ways(session: Session, columns: Sequence[Keyed], tier: str) -> Outcome:
+    from sordino.synth.outcome import independent_outcome
+
+    return independent_outcome(session.ways(columns, session.left), tier)

@@ -1,0 +1,235 @@
+"""`epsilon --write`: what is put into the project file, what is refused, and that nothing is written by halves."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from sordino.accounting.zcdp import rho_for
+from sordino.cli.epsilon_out import rounded_up
+from sordino.errors import DeclarationError, UnknownName
+from sordino.project import load_project
+from sordino.project_write import budget_in, rounded_down, with_cap
+
+SCHOOL, ABSENCE = "1,2,3,4", "1,2,3,10"
+AVERAGE = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "32561")
+SUSPICION = ("--attacker-prior", "0.5", "--max-posterior", "0.75")
+FILE = """# top
+[budgets.people]      # ours
+cap = {epsilon = 2.0}   # the most
+ledger = "a.ledger"  # kept
+
+# about tables
+[tables.p]
+budget = "people"
+neighbors = "add_remove"
+"""
+
+
+def capped(text: str, epsilon: float | Decimal, reason: str) -> str:
+    amount = epsilon if isinstance(epsilon, Decimal) else Decimal(rounded_down(epsilon))
+    return with_cap(text, budget="people", cap={"epsilon": amount}, reason=reason)
+
+
+def worlds(run, universe: str, query: str, *more: str):
+    return run("epsilon", "worlds", "--universe", universe, "--size", "3", "--query", query, "--risk", "1/3", *more)
+
+
+def told(ran) -> dict:
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def test_write_puts_cap_and_reason_and_nothing_else(run, census: Path) -> None:
+    file = census / "sordino.toml"
+    before = file.read_bytes().splitlines()
+    done = worlds(run, ABSENCE, "mean", "--write", "--budget", "people", "--format", "json")
+    written = told(done)["written"]
+    assert written["epsilon"] == "0.43172"
+    after = file.read_bytes().splitlines()
+    (why,) = [line for line in after if line.startswith(b"# why: ")]
+    assert why.decode() == f"# why: {written['reason']}"
+    assert after[after.index(why) + 1].startswith(b"cap = ")
+    after.remove(why)
+    assert len(after) == len(before)
+    changed = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert [line.split()[0] for line in changed] == [b"cap", b"reason"]
+    assert b"# the most that all answers together" in changed[0]
+    budget = load_project(file).budgets["people"]
+    assert float(budget.cap.epsilon) == 0.43172
+    assert budget.reason == written["reason"]
+    chosen = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write")
+    assert chosen.code == 0, chosen.err
+    assert "rounded up" in (load_project(file).budgets["people"].reason or "")
+
+
+def test_the_cap_of_a_least_epsilon_still_answers_the_question(run, census: Path) -> None:
+    """Rounded up: at the cap itself the plan's error is within what was asked."""
+    done = told(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write", "--format", "json"))
+    cap = load_project(census / "sordino.toml").budgets["people"].cap.epsilon
+    assert Fraction(repr(done["epsilon"])) < cap < Fraction(repr(done["upper"]))
+    assert cap == Fraction(done["written"]["epsilon"])
+    for epsilon, kept in ((done["written"]["epsilon"], True), (rounded_down(done["epsilon"]), False)):
+        asked = ("plan", AVERAGE[1], "--epsilon", epsilon, "--assume-rows", "32561", "--format", "json")
+        (column,) = told(run(*asked))["columns"]
+        assert (column["expected_error"] <= 0.5) is kept
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "cap"),
+    [
+        (0.03183184874, 1.0, "0.0318319"),
+        (0.3, 1.0, "0.3"),
+        (0.03183184, 0.031831849, "0.03183184"),
+        (0.123456789012, 0.123456789013, "0.123456789012"),
+        (0.1, 0.1, "0.1"),
+        (1234567.8, 1e9, "1.23457E+6"),
+    ],
+)
+def test_rounded_up_stays_in_the_interval(least: float, most: float, cap: str) -> None:
+    found = rounded_up(Decimal(repr(least)), most=Decimal(repr(most)))
+    assert str(found) == cap
+    assert Fraction(repr(least)) <= Fraction(found) <= Fraction(repr(most))
+    text = capped(FILE, found, "so")
+    stated = tomllib.loads(text, parse_float=Decimal)["budgets"]["people"]["cap"]["epsilon"]
+    assert stated == found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("worlds", "--universe", ABSENCE, "--size", "3", "--query", "mean", "--risk", "1/3"),
+        ("choose", "--table", "people", *AVERAGE, *SUSPICION),
+    ],
+)
+def test_nothing_is_written_where_anything_is_refused(run, census: Path, asked: tuple[str, ...]) -> None:
+    before = (census / "sordino.toml").read_bytes()
+    for more in (("--plot", "new.svg", "--budget", "cats"), ("--plot", "missing/new.svg")):
+        assert run("epsilon", *asked, "--write", *more).code in (2, 3)
+    (census / "sordino.toml").write_bytes(before.replace(b"cap = {epsilon", b"cap = {delta = 1e-9, epsilon"))
+    assert run("epsilon", *asked, "--write", "--plot", "new.svg").code == 2
+    assert not (census / "new.svg").exists()
+    (census / "sordino.toml").write_bytes(before)
+    assert not [path for path in census.iterdir() if path.name.startswith(".new")]
+    assert run("epsilon", *asked, "--write", "--plot", "new.svg").code == 0
+    assert (census / "new.svg").exists()
+    assert (census / "sordino.toml").read_bytes() != before
+
+
+def test_gaussian_noise_in_the_currency_of_the_budget(run, census: Path) -> None:
+    power = ("--test-level", "0.05", "--max-power", "0.2", "--delta", "1e-6", "--format", "json")
+    pair = told(run("epsilon", "choose", *AVERAGE, *power))
+    assert (pair["delta"], pair["rho"]) == (1e-6, None)
+    assert "whichever errs less" in pair["noise"]
+    refused = run("epsilon", "choose", *AVERAGE, *power, "--write")
+    assert (refused.code, refused.out) == (2, "")
+    assert "is not {epsilon = ..., delta = ...}" in refused.err
+    file = census / "sordino.toml"
+    line = next(text for text in file.read_text().splitlines() if text.startswith("cap = "))
+    start = file.read_text()
+    file.write_text(start.replace(line, "cap = {epsilon = 1.0, delta = 1e-9} # ours"))
+    written = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))["written"]
+    assert f"cap = {{epsilon = {written['epsilon']}, delta = 1e-06}} # ours" in file.read_text()
+    assert written["epsilon"] == str(rounded_up(Decimal(repr(pair["lower"])), most=Decimal(1)))
+    file.write_text(start.replace(line, "cap = {rho = 0.5, delta = 1e-6} # ours"))
+    made = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))
+    assert "at rho" in made["noise"]
+    rho = made["written"]["rho"]
+    assert f"cap = {{rho = {float(rho)!r}, delta = 1e-6}} # ours" in file.read_text()
+    assert Decimal(rho) > Decimal(repr(made["rho"]))
+    asked = ("plan", AVERAGE[1], "--assume-rows", "32561", "--format", "json", "--rho")
+    for amount, kept in ((rho, True), (repr(made["rho"]), True), (repr(made["rho"] * (1 - 1e-6)), False)):
+        (column,) = told(run(*asked, amount))["columns"]
+        assert (column["expected_error"] <= 0.5) is kept
+    top = told(run("epsilon", "choose", *power, "--write"))  # no accuracy: the most that the test allows
+    assert Fraction(top["written"]["rho"]) <= rho_for(top["upper"], "1e-6")
+    assert run("epsilon", "choose", *AVERAGE, *power, "--plot", "choice.json").code == 0
+    drawn = (census / "choice.json").read_text()
+    assert "the posterior reads epsilon alone" in drawn
+    assert "with you: at most" not in drawn  # a delta is no bound on it
+    done = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--delta", "1e-6")
+    assert done.code == 2
+    assert "posterior allows 0" in done.err
+
+
+def test_no_cap_below_what_was_spent(run, census: Path) -> None:
+    before = (census / "sordino.toml").read_bytes()
+    assert run("ask", "SELECT COUNT(*) AS n FROM people", "--epsilon", "0.5").code == 0
+    done = worlds(run, ABSENCE, "mean", "--write", "--plot", "risk.svg")
+    assert (done.code, done.out) == (2, "")
+    assert "has spent epsilon 0.5 already, more than a cap of 0.43172" in done.err
+    assert (census / "sordino.toml").read_bytes() == before
+    assert not (census / "risk.svg").exists()
+    assert worlds(run, SCHOOL, "mean", "--write").code == 0  # 0.525149
+    assert run("ledger", "amend", "--reason", "the board decided").code == 0
+    assert "spent of 0.525149" in run("budget").out
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_new_reason_stands_below_the_cap(end: str) -> None:
+    text = FILE.replace("\n", end)
+    made = capped(text, 1 / 3, 'so "they" said')
+    assert f"# the most{end}reason = " in made
+    kept = [line for line in made.split(end) if not line.startswith(("reason", "# why: "))]
+    assert end.join(kept) == text.replace("2.0", "0.333333")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_reason_stands_above_the_cap_as_a_comment(end: str) -> None:
+    text = FILE.replace("\n", end)
+    once = capped(text, 1.5, 'so "they" said')
+    assert f'# ours{end}# why: so "they" said{end}cap = {{epsilon = 1.5}}   # the most{end}' in once
+    twice = capped(once, 1.25, "later")
+    assert twice == once.replace('# why: so "they" said', "# why: later").replace("1.5", "1.25").replace(
+        'reason = "so \\"they\\" said"', 'reason = "later"'
+    )
+    assert "# why: " not in capped(twice, 1, "two\nlines")
+    held = '[budgets]\npeople = {reason = """\n# why: in a text\n""", cap = {epsilon = 1}}\n'
+    assert tomllib.loads(capped(held, 2, "so"))["budgets"]["people"]["reason"] == "so"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[budgets.people.cap]\nepsilon = 3 # e\n[tables]\n",
+        '[budgets]\npeople = {cap = {epsilon = 1}, ledger = "x"}\n',
+        '[budgets.people]\ncap.epsilon = "FILL IN"\n\n[tables]\n',
+        '[budgets.people]\ncap = {epsilon = 1}\nreason = """old\n"""  # said\n',
+        "[budgets.people]\ncap = {epsilon = 1}",
+    ],
+)
+def test_every_way_to_write_a_budget(text: str) -> None:
+    made = tomllib.loads(capped(text, 0.1234567, "why"))
+    assert made["budgets"]["people"]["cap"] == {"epsilon": 0.123456}
+    assert made["budgets"]["people"]["reason"] == "why"
+
+
+def test_which_budget() -> None:
+    assert budget_in(FILE, name=None, relation="add_remove") == "people"
+    with pytest.raises(UnknownName, match="people"):
+        budget_in(FILE, name="peple", relation=None)
+    with pytest.raises(DeclarationError, match="says nothing there"):
+        budget_in(FILE, name="people", relation="replace")
+    with pytest.raises(DeclarationError, match="its kind"):
+        budget_in(FILE.replace("epsilon", "rho"), name="people", relation=None)
+    with pytest.raises(DeclarationError, match="--budget"):
+        budget_in(FILE + "[budgets.b]\n", name=None, relation=None)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1 / 3, 0.99999999, 1.0, 123456.789, 3e7])
+def test_a_cap_is_never_above_what_was_chosen(epsilon: float) -> None:
+    cut = float(rounded_down(epsilon))
+    assert cut <= epsilon
+    assert cut == pytest.approx(epsilon, rel=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+def test_no_cap_of_nothing(epsilon: float) -> None:
+    with pytest.raises(DeclarationError):
+        rounded_down(epsilon)

@@ -1,0 +1,208 @@
+"""The search for caps: what it scans, how far one unit moves it, what it chooses, and that it pays once."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sordino as sd
+from sordino import col
+from sordino.clipping.caps import lost_beyond, tails
+from sordino.errors import QuestionRefused
+from sordino.loss import ZCDP, PureDP
+from sordino.queries.contributions import MOST_ROWS, Contributions, contribution_rungs
+
+DOMAIN = sd.Domain(
+    {"id": sd.Identifier(), "c": sd.Category(["a", "b", "d"]), "word": sd.Identifier(), "x": sd.Integer(0, 9)}
+)
+UNIT = sd.PrivacyUnit("id", max_rows=2)
+
+
+def held(table: Any, *, unit: Any = UNIT, relation: str = "add_remove", seed: int = 0, budget: Any = None) -> Any:
+    return sd.protect(
+        table,
+        domain=DOMAIN,
+        neighbors=relation,
+        privacy_unit=unit,
+        budget=budget or PureDP(10**6),
+        ledger=None,
+        rng=sd.Rng.seeded(seed),
+    )
+
+
+def table_of(units: dict[Any, list[Any]]) -> pa.Table:
+    """Return rows of `c` for each unit; `word` is the same, x is 1."""
+    rows = [(u, c) for u, several in units.items() for c in several]
+    return pa.table(
+        {
+            "id": pa.array([u for u, _ in rows], pa.string()),
+            "c": pa.array([c for _, c in rows], pa.string()),
+            "word": pa.array([c for _, c in rows], pa.string()),
+            "x": pa.array([1] * len(rows), pa.int64()),
+        }
+    )
+
+
+def skewed(units: int, seed: int) -> pa.Table:
+    """Return units of 1 to 30 rows, most of them few, with distinct cells of `c` and `word`."""
+    rng = np.random.default_rng(seed)
+    return table_of(
+        {f"u{i}": [["a", "b", "d"][j % 3] for j in range(n)] for i, n in enumerate(rng.geometric(0.4, units))}
+    )
+
+
+def exact(table: Any, of: Any = None, **how: Any) -> list[int]:
+    curator = held(table, **how)
+    query = Contributions(None if of is None else col(of).node)
+    engine = curator._engine
+    tables = [engine.run(scan.select(engine.primitives)) for scan in query.scans(DOMAIN)]
+    return list(query.exact_vectors(tables, DOMAIN)[0])
+
+
+def test_the_scan_sees_rows_before_any_cap_and_different_keys() -> None:
+    table = table_of({"u": ["a"] * 5 + ["b"], "v": ["a"], "w": [None, None], None: ["a"] * 9, "z": ["q"] * 40})
+    by_rows = exact(table)
+    rungs = contribution_rungs()
+    assert by_rows[rungs.index(1)] == 1
+    assert by_rows[rungs.index(2)] == 1
+    assert by_rows[rungs.index(6)] == 1
+    assert by_rows[rungs.index(40)] == 1
+    assert sum(by_rows) == 4
+    by_keys = exact(table, "c")
+    assert (by_keys[0], by_keys[1], sum(by_keys)) == (1, 1, 2)  # "q" is no declared key, so z and w have none
+    assert exact(table, "word")[0] == 2  # there it is one
+
+
+def test_a_unit_beyond_the_ladder_counts_on_its_last_rung(tmp_path: Any) -> None:
+    many = pa.table(
+        {
+            "id": pa.array(["u"]).take(pa.array(np.zeros(MOST_ROWS + 5, dtype=np.int64))),
+            "c": pa.nulls(MOST_ROWS + 5, pa.string()),
+            "word": pa.nulls(MOST_ROWS + 5, pa.string()),
+            "x": pa.nulls(MOST_ROWS + 5, pa.int64()),
+        }
+    )
+    pq.write_table(many, tmp_path / "many.parquet")
+    found = exact(tmp_path / "many.parquet")
+    assert found[-1] == 1
+    assert sum(found) == 1
+
+
+@pytest.mark.parametrize("of", [None, "c", "word"])
+def test_no_neighbor_moves_the_histogram_by_more_than_one_rung_each(of: Any) -> None:
+    """Brute force through the engine: every unit of up to 4 rows added to, or exchanged in, a small table."""
+    base = {"u": ["a", "b"], "v": ["a", "a", "b"]}
+    before = exact(table_of(base), of)
+    shapes = [list(s) for n in range(5) for s in itertools.combinations_with_replacement(["a", "b", None], n)]
+    found = [exact(table_of({**base, "w": s}), of) for s in shapes]
+    query = Contributions(None if of is None else col(of).node)
+    add = query.parts(DOMAIN, sd.Neighbors("add_remove", UNIT))[0][0]
+    swap = query.parts(DOMAIN, sd.Neighbors("replace", UNIT))[0][0]
+    largest = [0, 0]
+    for after in found:
+        largest[0] = max(largest[0], sum(abs(a - b) for a, b in zip(after, before, strict=True)))
+    for one, other in itertools.combinations(found, 2):
+        largest[1] = max(largest[1], sum(abs(a - b) for a, b in zip(one, other, strict=True)))
+    assert (largest[0], largest[1]) == (add.l1, swap.l1) == (1, 2)
+    assert (add.l2_squared, swap.l2_squared) == (1, 2)
+
+
+def test_the_declared_cap_does_not_move_the_search() -> None:
+    table = skewed(3000, 1)
+    wide = held(table, unit=sd.PrivacyUnit("id", max_rows=1000)).find_caps(epsilon=1)
+    assert held(table).find_caps(epsilon=1).value == wide.value
+
+
+@pytest.mark.parametrize("worth", ["0.0001", "0.001", "0.01", "1"])
+def test_the_cap_chosen_is_near_the_best_one(worth: str) -> None:
+    """The error of a count with the cap chosen is within a quarter of the least of any cap."""
+    table = skewed(20_000, 2)
+    sizes = np.unique(table["id"].to_numpy(zero_copy_only=False), return_counts=True)[1]
+    errors = {m: float(np.maximum(sizes - m, 0).sum()) + m / float(worth) for m in range(1, 200)}
+    found = held(table).find_caps(epsilon=1, question_epsilon=worth)
+    assert errors[found.value["max_rows"]] <= 1.25 * min(errors.values())
+
+
+def test_bias_noise_and_error_are_told_for_each_cap() -> None:
+    found = held(skewed(5000, 3)).find_caps(epsilon=1, question_epsilon=0.1)
+    rows = found.table.to_pylist()
+    assert [r["at"] for r in rows] == sorted({r["at"] for r in rows})
+    assert all(r["cap"] == "max_rows" for r in rows)
+    for row in rows:
+        assert row["noise"] == pytest.approx(row["at"] / 0.1)
+        assert row["error"] == pytest.approx(row["lost"] + row["noise"])
+    lost = [r["lost"] for r in rows]
+    assert lost == sorted(lost, reverse=True)
+    assert min(rows, key=lambda r: r["error"])["at"] == found.value["max_rows"]
+
+
+def test_what_a_cap_loses_lies_within_its_interval_19_times_in_20() -> None:
+    """30 searches, the interval of each cap's loss at 99%: fewer than 27 hits of the cap of 2 has chance below 1e-3."""
+    table = skewed(2000, 4)
+    sizes = np.unique(table["id"].to_numpy(zero_copy_only=False), return_counts=True)[1]
+    truth, hits = float(np.maximum(sizes - 2, 0).sum()), 0
+    for seed in range(30):
+        found = held(table, seed=seed).find_caps(epsilon=0.5)
+        place = [r["at"] for r in found.rows].index(2)
+        low, high = found.outputs[0].estimate.intervals(0.99)[place]
+        hits += low <= truth <= high
+    assert hits >= 27
+
+
+def test_groups_are_capped_too_and_each_half_is_paid() -> None:
+    found = held(skewed(5000, 5)).find_caps(epsilon=1, by="word", assume_keys=3, question_epsilon=0.01)
+    assert set(found.value) == {"max_rows", "max_groups"}
+    assert 1 <= found.value["max_groups"] <= 3
+    assert found.cost == PureDP(1)
+    declared = held(skewed(5000, 5)).find_caps(rho=1, by="c")
+    assert 1 <= declared.value["max_groups"] <= 3
+
+
+def test_an_empty_table_gives_an_answer_of_the_same_kind() -> None:
+    found = held(table_of({})).find_caps(epsilon=1)
+    assert found.value == {"max_rows": 1}
+    assert found.cost == PureDP(1)
+    assert "max_rows" in sd.plot(found).chart.to_dict()["title"]["text"][0]
+
+
+def test_the_picture_shows_loss_noise_and_the_cap_chosen() -> None:
+    found = held(skewed(3000, 6)).find_caps(epsilon=1, by="c")
+    drawn = str(sd.plot(found).chart.to_dict())
+    for word in ("rows lost", "pairs of unit and key lost", "noise", f"chosen: {found.value['max_rows']}"):
+        assert word in drawn
+    assert "NOT PRIVATE" in drawn
+
+
+def test_a_stored_search_comes_back_as_it_was() -> None:
+    found = held(skewed(500, 7), budget=ZCDP(1)).find_caps(rho=0.5)
+    assert sd.Release.from_dict(found.to_dict()) == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "unit", "message"),
+    [
+        ({}, "row", "nothing to cap"),
+        ({"by": "word"}, UNIT, "assume_keys"),
+        ({"by": "nothing"}, UNIT, "not declared"),
+        ({"by": "word", "assume_keys": 0}, UNIT, "1 or more"),
+        ({"assume_keys": 5}, UNIT, "goes with by"),
+        ({"question_epsilon": 0}, UNIT, "above 0"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_spent(asked: dict[str, Any], unit: Any, message: str) -> None:
+    curator = held(table_of({"u": ["a"]}), unit=unit)
+    with pytest.raises(QuestionRefused, match=message):
+        curator.find_caps(epsilon=1, **asked)
+    assert curator.spent == PureDP(0)
+
+
+def test_tails_descend_and_lose_nothing_of_what_is_clear() -> None:
+    made = tails([100.0, 3.0, -5.0, 2.0, 40.0, -1.0])
+    assert all(n >= 0 for n in made)
+    assert sum(made) == pytest.approx(139.0)
+    assert lost_beyond([1.0, 2.0], [1, 5], 2) == 6

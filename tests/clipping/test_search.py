@@ -1,0 +1,229 @@
+"""The search for clipping bounds: what it finds on shapes of data, what it pays, and that it only queries."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from sordino import col
+from sordino.clipping.rungs import clipped_sums, linear, occupied, refined
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.estimate import Noisy
+from sordino.loss import PureDP
+from sordino.noise.laws import DiscreteLaplace
+from sordino.queries.ladder import PARTS, TOP, Rungs, octaves
+
+ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult.data"
+
+
+def held(values: Any, column: Any = None, *, seed: int = 0, relation: str = "add_remove", unit: Any = "row") -> Any:
+    table = values if isinstance(values, pa.Table) else pa.table({"x": pa.array(values)})
+    columns = {"x": column or sd.Integer(), **({"id": sd.Identifier()} if "id" in table.column_names else {})}
+    return sd.protect(
+        table,
+        domain=sd.Domain(columns),
+        neighbors=relation,
+        privacy_unit=unit,
+        budget=PureDP(10**6),
+        ledger=None,
+        rng=sd.Rng.seeded(seed),
+    )
+
+
+def test_octaves_tell_every_number_by_its_binary_digits() -> None:
+    edges = octaves()
+    assert len(edges) == 2 * TOP + 2
+    for value in (-(2**61), -5, -4, -1, 0, 1, 2, 3, 4, 7, 8, 2**40 - 1, 2**40, 2**62):
+        rung = next(i for i, (a, b) in enumerate(itertools.pairwise(edges)) if a <= value < b)
+        assert abs(rung - TOP) == value.bit_length() if value else rung == TOP
+        assert (rung > TOP) == (value > 0)
+
+
+@pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile"])
+@pytest.mark.parametrize("scale", [1, 1000, 2**40])
+def test_bounds_hold_nearly_all_rows_at_any_scale_and_are_not_far_off(method: Any, scale: int) -> None:
+    values = (np.random.default_rng(5).normal(50, 10, 20_000) * scale).astype(np.int64)
+    found = held(values).find_bounds("x", epsilon=1, method=method)
+    beyond = int(((values < found.lower) | (values > found.upper)).sum())
+    assert beyond <= 300  # noise hides about ln(rungs) / epsilon rows a rung: 60 to 200 here
+    assert found.upper <= 200 * scale
+    assert found.lower >= -10 * scale
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_both_signs_and_tiny_reals_without_any_declaration(sign: int) -> None:
+    values = sign * np.random.default_rng(6).uniform(1, 3, 20_000) * 2.0**-15
+    found = held(values, sd.Real()).find_bounds("x", epsilon=1)
+    low, high = sorted((float(found.lower), float(found.upper)))
+    assert low <= float(values.min()) * (1 if sign < 0 else 1.1)
+    assert high >= float(values.max()) * 0.9 if sign > 0 else high >= float(values.max()) * 1.5
+    assert max(abs(low), abs(high)) < 10 * 2.0**-15
+
+
+def test_reals_up_to_2_to_the_60_are_found_on_a_second_grid() -> None:
+    values = np.random.default_rng(7).uniform(0.5, 1, 20_000) * 2.0**58
+    found = held(values, sd.Real()).find_bounds("x", epsilon=2)
+    assert 2.0**57 <= found.upper <= 2.0**59
+    assert found.lower <= 2.0**57 * 1.1
+
+
+def test_clipped_sums_follow_from_one_histogram() -> None:
+    """S(b_j) = sum over rungs to j of (foot n + r) + b_j times the rows above, exactly, where there is no noise."""
+    values = np.random.default_rng(8).integers(-40, 160, 3_000)
+    edges = tuple(range(-50, 176, 9))
+    rungs = Rungs(col("x").node, edges, offsets=True)
+    counts = [int(((values >= a) & (values < b)).sum()) * PARTS for a, b in itertools.pairwise(edges)]
+    offsets = [
+        int((values[(values >= a) & (values < b)] - a).sum()) * PARTS // (b - a) for a, b in itertools.pairwise(edges)
+    ]
+    law = DiscreteLaplace(Fraction(1))
+    made = clipped_sums(
+        edges, Fraction(1), Noisy(tuple(counts), rungs.unit, law), Noisy(tuple(offsets), rungs.unit, law)
+    )
+    upper, lower = made
+    for bound, total in zip(upper.bounds, upper.sums, strict=True):
+        assert total == pytest.approx(np.clip(values, -50, bound).sum(), abs=30)  # a part of a width a rung
+    for bound, total in zip(lower.bounds, lower.sums, strict=True):
+        assert total == pytest.approx(np.clip(values, bound, 200).sum(), abs=30)
+
+
+@pytest.mark.parametrize(
+    ("relation", "factor"), [("add_remove", Fraction(2)), ("replace", Fraction(4))], ids=["add_remove", "replace"]
+)
+def test_counts_and_offsets_move_by_2c_and_4c_rows_and_a_part(relation: Any, factor: Fraction) -> None:
+    domain = sd.Domain({"x": sd.Integer()})
+    rungs = Rungs(col("x").node, (0, 10, 20), offsets=True)
+    parts = rungs.parts(domain, sd.Neighbors(relation, None))
+    total = sum((s.l1 for s, _ in parts), Fraction(0)) * rungs.unit
+    assert total == factor * (1 + Fraction(1, 2 * PARTS))
+
+
+def test_rungs_move_within_their_sensitivity_over_all_neighbors_of_small_tables() -> None:
+    """Brute force through the engine: adding any row to any table of two rows never moves them by more than the rule."""
+    domain = sd.Domain({"x": sd.Integer()})
+    rungs = Rungs(col("x").node, (0, 3, 9, 10), offsets=True)
+    bound = [s.l1 for s, _ in rungs.parts(domain, sd.Neighbors("add_remove", None))]
+
+    def exact(values: tuple[int, ...]) -> Any:
+        engine = held(pa.table({"x": pa.array(values, pa.int64())}))._engine
+        tables = [engine.run(scan.select(engine.primitives)) for scan in rungs.scans(domain)]
+        return rungs.exact_vectors(tables, domain)
+
+    for values in itertools.combinations_with_replacement((-2, 0, 2, 4, 8, 11), 2):
+        before = exact(values)
+        for more in (-2, 1, 8, 30):
+            after = exact((*values, more))
+            for b, a, most in zip(before, after, bound, strict=True):
+                assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) <= most
+
+
+def test_a_ladder_of_100_bounds_at_a_hundredth_costs_1() -> None:
+    values = np.random.default_rng(9).integers(0, 60, 5_000)
+    found = held(values).find_bounds("x", epsilon=1, method="ladder", ladder=list(range(1, 101)))
+    assert found.cost == PureDP(1)
+    assert len(found.keys[0].labels) == 100
+    assert 20 <= found.upper <= 100
+    for bound, width in zip(found.keys[1].labels, found.outputs[0].estimate.deviations, strict=True):
+        assert width == pytest.approx(2**0.5 * bound / 0.01, rel=1e-3)  # each sum: Laplace of scale bound / .01
+
+
+def test_nothing_in_the_table_gives_an_answer_of_the_same_kind() -> None:
+    for values in ([], [None, None], [0]):
+        found = held(pa.table({"x": pa.array(values, pa.int64())})).find_bounds("x", epsilon=1)
+        assert found.lower <= found.upper
+        assert found.cost == PureDP(1)
+
+
+def test_declared_bounds_are_respected_and_near_ones_need_one_scan() -> None:
+    values = np.random.default_rng(10).integers(-100, 1000, 5_000)
+    found = held(values, sd.Integer(0, 168)).find_bounds("x", epsilon=1)
+    assert found.lower == 0
+    assert found.upper == 168
+
+
+def test_units_of_many_rows_are_capped_and_pay_for_their_rows() -> None:
+    table = pa.table(
+        {"x": pa.array([7] * 50_000 + [10**9] * 500), "id": ["u"] * 500 + [f"v{i}" for i in range(50_000)]}
+    )
+    unit = sd.PrivacyUnit("id", max_rows=2)
+    found = held(table, unit=unit).find_bounds("x", epsilon=1)
+    assert 10**9 <= found.upper <= 2**30
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"method": "ladder", "ladder": [1, 3, 2]}, "must ascend"),
+        ({"method": "ladder", "ladder": [1]}, "2 to 256"),
+        ({"method": "ladder"}, "needs ladder"),
+        ({"method": "ladder", "ladder": itertools.count()}, "2 to 256"),
+        ({"ladder": [1, 2]}, 'goes with method="ladder"'),
+        ({"method": "best"}, "histogram, ladder"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_spent(asked: dict[str, Any], message: str) -> None:
+    curator = held([1, 2, 3])
+    with pytest.raises(QuestionRefused, match=message):
+        curator.find_bounds("x", epsilon=1, **asked)
+    assert curator.spent == PureDP(0)
+
+
+def test_a_column_without_numbers_and_a_missing_loss_are_refused() -> None:
+    curator = held(pa.table({"x": ["a"]}), sd.Category(["a"]))
+    with pytest.raises(QuestionRefused, match="no number"):
+        curator.find_bounds("x", epsilon=1)
+    with pytest.raises(DeclarationError, match="state what may be lost"):
+        held([1]).find_bounds("x")
+
+
+def test_only_a_search_has_bounds() -> None:
+    release = held([1, 2, 3]).ask(sd.count(), epsilon=1)
+    with pytest.raises(AttributeError, match="find_bounds"):
+        _ = release.upper
+
+
+def test_linear_and_refined_ladders_cover_what_they_should() -> None:
+    assert linear(0, 168)[0] == 0
+    assert linear(0, 168)[-1] == 169
+    assert refined((0, 1, 2, 4, 8), 1, 3) == (1, 2, 4, 5, 6, 7, 8)
+
+
+def test_no_empty_rung_looks_occupied_more_than_one_time_in_20() -> None:
+    """400 ladders of noise alone: 20 false finds expected at most; 40 or more has chance below 1e-4."""
+    law, rng, found = DiscreteLaplace(Fraction(3)), sd.Rng.seeded(11), 0
+    for _ in range(400):
+        noise = law.sample(rng, size=127)
+        found += occupied(Noisy(tuple(int(z) for z in noise), Fraction(1), law)) is not None
+    assert found < 40
+
+
+@pytest.mark.skipif(not ADULT.exists(), reason="needs ../shared/data/adult.data")
+def test_adult_age_lies_between_75_and_100_and_capital_gain_has_a_bound() -> None:
+    """Issue 5: on the Adult table the search finds an upper age bound between 75 and 100 and one for capital_gain."""
+    columns = dict(sd.datasets.adult.adult_domain().columns)
+    columns |= {"age": sd.Integer(), "capital_gain": sd.Integer()}
+    table = sd.datasets.adult.load_adult(ADULT)
+    for seed in range(5):
+        curator = sd.protect(
+            table,
+            domain=sd.Domain(columns),
+            neighbors="add_remove",
+            privacy_unit="row",
+            budget=PureDP(10),
+            ledger=None,
+            rng=sd.Rng.seeded(seed),
+        )
+        age = curator.find_bounds(col("age"), epsilon=1)
+        assert 75 <= age.upper <= 100
+        assert 10 <= age.lower <= 18
+        gain = curator.find_bounds(col("capital_gain"), epsilon=1)
+        assert 15_000 <= gain.upper <= 131_072
+        picture = sd.plot(gain)
+        assert "chosen" in str(picture.chart.to_dict())

@@ -1,0 +1,87 @@
+"""HAVING, ORDER BY and LIMIT on released rows: against SQL itself, with missing values, ties and bins."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import duckdb
+import pytest
+
+import sordino as sd
+from queries.support import DOMAIN
+from sordino import col
+from sordino.errors import QuestionRefused, UnknownName
+from sordino.queries.after import After, kept_rows
+from sordino.queries.aggregation import resolve
+from sordino.queries.build import Selection
+from sordino.queries.expr import Expr
+
+S = Selection()
+CONDITIONS: list[tuple[Expr, str]] = [
+    (col("n") > 3, "n > 3"),
+    ((col("n") * 2 - col("m") >= 1) & ~(col("job") == "b"), "n * 2 - m >= 1 AND NOT job = 'b'"),
+    (col("job").is_null() | (abs(col("n")) < 2), "job IS NULL OR abs(n) < 2"),
+    (col("job").is_in(["a", "c"]), "job IN ('a', 'c')"),
+    (~(col("m") < 0.5), "NOT m < 0.5"),
+]
+ORDERS: list[tuple[tuple[tuple[Expr, bool], ...], str]] = [
+    ((), "place"),
+    (((col("n"), True), (col("job"), False)), "n DESC, job"),
+    (((col("job"), True), (col("m"), False)), "job DESC, m"),
+    (((col("n") + col("m"), False),), "n + m"),
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda c: c[1])
+@pytest.mark.parametrize("order", ORDERS, ids=lambda o: o[1])
+def test_it_means_what_sql_means(condition: tuple[Expr, str], order: Any) -> None:
+    rng = random.Random(3)
+    n = [rng.choice([-2, 0, 1, 4, 7]) for _ in range(40)]
+    m = [rng.choice([None, -1.5, 0.25, 3.0]) for _ in range(40)]
+    job = [rng.choice([None, "a", "b", "c"]) for _ in range(40)]
+    columns: dict[str, list[Any]] = {"n": n, "m": m, "job": job}
+    after = After(condition[0].node, tuple((e.node, down) for e, down in order[0]), 9)
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (place INT, n INT, m DOUBLE, job VARCHAR)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", list(zip(range(40), n, m, job, strict=True)))
+    text = f"SELECT place FROM t WHERE {condition[1]} ORDER BY {order[1]} NULLS LAST, place LIMIT 9"
+    text = text.replace(", job NULLS", " NULLS LAST, job NULLS").replace(", m NULLS", " NULLS LAST, m NULLS")
+    assert kept_rows(after, columns) == [p for (p,) in connection.execute(text).fetchall()]
+
+
+def test_bins_are_ordered_by_their_lower_ends() -> None:
+    labels = ["[100, 125]", "[0, 10)", "[-5, 0)", "[20, 100)", "[1/3, 20)"]
+    assert kept_rows(After(None, ((col("b").node, False),)), {"b": labels}) == [2, 1, 4, 3, 0]
+
+
+def test_it_is_part_of_the_question() -> None:
+    asked = S.group_by("c").agg(sd.count().alias("n"))
+    chosen = asked.having(col("n") > 3).order_by(-col("n"), "c").limit(2)
+    assert asked.identity() != chosen.identity()
+    assert chosen.describe().endswith("; of the answer, rows with n > 3, ordered by n descending, c, the first 2")
+    assert resolve(chosen, DOMAIN).parts[0][0].role == resolve(asked, DOMAIN).parts[0][0].role
+    assert asked.having(col("n") > 3).having(col("n") < 9) == asked.having((col("n") > 3) & (col("n") < 9))
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "match"),
+    [
+        (lambda a: a.having(col("nn") > 3), UnknownName, "did you mean 'n'"),
+        (lambda a: a.order_by("i"), UnknownName, "no column 'i'"),
+        (lambda a: a.having(col("n")), QuestionRefused, "needs a condition"),
+        (lambda a: a.having(col("n").clip(0, 1) > 0), QuestionRefused, "cannot be computed from an answer"),
+        (lambda a: a.having("n > 3"), QuestionRefused, "takes a condition"),
+        (lambda a: a.limit(-1), QuestionRefused, "number of rows"),
+        (lambda a: a.limit(True), QuestionRefused, "number of rows"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(made: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        resolve(made(S.group_by("c").agg(sd.count().alias("n"))), DOMAIN)
+
+
+def test_text_never_meets_a_number() -> None:
+    after = After((col("job") > 3).node, ((col("x").node, False),))
+    assert kept_rows(after, {"job": ["a", "b"], "x": ["1", None]}) == []
+    assert kept_rows(After(None, ((col("x").node, False),)), {"x": ["b", 2, None, 1]}) == [3, 1, 0, 2]

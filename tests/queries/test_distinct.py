@@ -1,0 +1,117 @@
+"""Counts of different values: brute force over units of several rows never beats the declared sensitivity, and reaches it."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from queries.support import DOMAIN, arrow, duckdb_exact
+from sordino.curator.answer import exact_vectors
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.queries.aggregation import resolve
+from sordino.queries.build import Selection, as_aggregation, count_distinct
+from sordino.queries.rules import distinct_sensitivity
+
+S = Selection()
+Rows = tuple[tuple[int, int], ...]  # (group, value)
+
+
+def counts(rows: Rows, groups: int) -> list[int]:
+    """Return the number of different values in each group."""
+    return [len({v for g, v in rows if g == at}) for at in range(groups)]
+
+
+def moved(before: list[int], after: list[int]) -> tuple[int, int, int, int]:
+    gaps = [abs(a - b) for a, b in zip(before, after, strict=True)]
+    return sum(gaps), sum(g * g for g in gaps), max(gaps), sum(1 for g in gaps if g)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("contributions", "groups", "values"), list(itertools.product([1, 2, 3], [1, 2, 3], [1, 2, 3]))
+)
+def test_units_of_many_rows(contributions: int, groups: int, values: int, relation: Any) -> None:
+    """Every pair of a unit's rows (of all sizes up to the cap) beside every small table of others."""
+    cells = list(itertools.product(range(groups), range(values)))
+    units = [u for n in range(contributions + 1) for u in itertools.combinations_with_replacement(cells, n)]
+    others: list[Rows] = [u for n in range(2) for u in itertools.combinations(cells, n)]
+    unit = PrivacyUnit("id", contributions)
+    found = distinct_sensitivity(Neighbors(relation, unit), cells=groups, values=values, column="job")
+    most = [0, 0, 0, 0]
+    for rest in others:
+        told = [counts(rest + u, groups) for u in units] if relation == "replace" else [counts(rest, groups)]
+        for u in units:
+            after = counts(rest + u, groups)
+            for before in told:
+                most = [max(m, x) for m, x in zip(most, moved(before, after), strict=True)]
+    bounds = [found.l1, found.l2_squared, found.linf, Fraction(found.l0)]
+    assert all(m <= b for m, b in zip(most, bounds, strict=True)), (most, bounds)
+    if relation == "add_remove" or groups == 1:
+        assert most[:3] == bounds[:3]  # no larger than needed
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize(("contributions", "groups"), list(itertools.product([1, 2, 3], [1, 2, 3])))
+def test_numbers_of_units(contributions: int, groups: int, relation: Any) -> None:
+    """A unit is in some groups: its own value, which no other unit has, is there or is not."""
+    found = distinct_sensitivity(
+        Neighbors(relation, PrivacyUnit("id", contributions)), cells=groups, values=None, column="id"
+    )
+    sets = [set(u) for n in range(contributions + 1) for u in itertools.combinations(range(groups), n)]
+    pairs = itertools.product(sets, sets if relation == "replace" else [set()])
+    gaps = [[abs((g in a) - (g in b)) for g in range(groups)] for a, b in pairs]
+    assert max(sum(g) for g in gaps) == found.l1
+    assert max(sum(x * x for x in g) for g in gaps) == found.l2_squared
+    assert found.linf == 1
+
+
+def test_figures() -> None:
+    one, many = Neighbors("add_remove", None), Neighbors("replace", PrivacyUnit("id", 5))
+    assert count_distinct("c").made.parts(DOMAIN)[0].sensitivity(one, cells=1, droppable=True).l1 == 1
+    assert distinct_sensitivity(many, cells=1, values=3, column="job").l1 == 3
+    assert distinct_sensitivity(many, cells=1, values=None, column="job").l1 == 5
+    assert distinct_sensitivity(many, cells=1, values=None, column="id").l1 == 1
+    assert distinct_sensitivity(many, cells=9, values=None, column="id").l1 == 9
+    assert distinct_sensitivity(many, cells=20, values=2, column="job").l1 == 10
+    assert "units" in distinct_sensitivity(many, cells=1, values=None, column="id").because
+
+
+def test_cells_that_share_a_code_are_not_added_up() -> None:
+    """Two raw texts count as `other`: their rows are one group, in which a value counts once."""
+    table = [
+        dict.fromkeys(DOMAIN) | {"e": e, "i": i} for e, i in [("w", 1), ("v", 1), ("x", 1), ("x", 2), ("u", 2)]
+    ]
+    asked = S.group_by("e").agg(count_distinct("i"), sd.count())
+    assert duckdb_exact(asked, arrow(table)) == [[2, 0, 2], [2, 0, 3]]  # x, y, z
+
+
+def test_of_identifiers_and_units() -> None:
+    domain = sd.Domain({"id": sd.Identifier(), "job": sd.Category(["a", "b"], missing="keep")})
+    table = pa.table({"id": ["u", "u", "v", None, "w"], "job": ["a", "b", "a", "a", None]})
+    for unit, units in ((PrivacyUnit("id", 2), [3]), (None, [3])):
+        engine = DuckDBEngine(table, domain=domain, unit=unit)
+        found = resolve(as_aggregation(count_distinct("id")), domain)
+        assert exact_vectors(engine.run(found.select(engine.primitives)), found) == [units]
+        grouped = resolve(S.group_by("job").agg(count_distinct("id")), domain)
+        assert exact_vectors(engine.run(grouped.select(engine.primitives)), grouped) == [[2, 1, 1]]
+        engine.close()
+
+
+def test_bounds_of_the_answer_are_public() -> None:
+    people = sd.protect(
+        arrow([]), domain=DOMAIN, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(9), ledger=None
+    )
+    low, high = people.ask(count_distinct("t"), epsilon=0.1).interval(0.95)
+    assert 0 <= low <= high <= 2
+    assert count_distinct("t").made.describe() == "the number of different values of t"
+
+
+def test_bins_are_refused() -> None:
+    with pytest.raises(sd.errors.QuestionRefused, match="group by it"):
+        count_distinct(sd.col("i").bin([0, 1])).made.parts(DOMAIN)
