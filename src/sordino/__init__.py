@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sordino import datasets as datasets
+    from sordino import local as local
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
+    from sordino import synth as synth
     from sordino.accounting.ledger import Ledger as Ledger
+    from sordino.curator.batch import Batch as Batch
     from sordino.curator.connect import Connection as Connection
     from sordino.curator.connect import connect as connect
     from sordino.curator.connect import protect as protect
@@ -39,12 +42,23 @@ if TYPE_CHECKING:
     from sordino.neighbors import PrivacyUnit as PrivacyUnit
     from sordino.neighbors import Sensitivity as Sensitivity
     from sordino.noise.rng import Rng as Rng
+    from sordino.queries.build import correlation as correlation
     from sordino.queries.build import count as count
+    from sordino.queries.build import count_distinct as count_distinct
+    from sordino.queries.build import covariance as covariance
     from sordino.queries.build import histogram as histogram
     from sordino.queries.build import mean as mean
+    from sordino.queries.build import std as std
     from sordino.queries.build import sum as sum
+    from sordino.queries.build import variance as variance
+    from sordino.queries.choice import most_common as most_common
     from sordino.queries.expr import Expr as Expr
     from sordino.queries.expr import col as col
+    from sordino.queries.expr import when as when
+    from sordino.queries.quantile import iqr as iqr
+    from sordino.queries.quantile import median as median
+    from sordino.queries.quantile import quantile as quantile
+    from sordino.queries.quantile import quantiles as quantiles
     from sordino.queries.robust import propose_test_release as propose_test_release
     from sordino.queries.robust import sample_and_aggregate as sample_and_aggregate
     from sordino.queries.robust import smooth as smooth
@@ -57,6 +71,7 @@ __version__ = "0.1.0"
 
 _EXPORTS = {
     "ApproxDP": "sordino.loss",
+    "Batch": "sordino.curator.batch",
     "Boolean": "sordino.domain",
     "Category": "sordino.domain",
     "Connection": "sordino.curator.connect",
@@ -80,23 +95,35 @@ _EXPORTS = {
     "ZCDP": "sordino.loss",
     "col": "sordino.queries.expr",
     "connect": "sordino.curator.connect",
+    "correlation": "sordino.queries.build",
     "count": "sordino.queries.build",
+    "count_distinct": "sordino.queries.build",
+    "covariance": "sordino.queries.build",
     "explain": "sordino.curator.explain",
     "histogram": "sordino.queries.build",
+    "iqr": "sordino.queries.quantile",
     "mean": "sordino.queries.build",
+    "median": "sordino.queries.quantile",
+    "most_common": "sordino.queries.choice",
     "plot": "sordino.report.charts",
     "propose_test_release": "sordino.queries.robust",
     "protect": "sordino.curator.connect",
+    "quantile": "sordino.queries.quantile",
+    "quantiles": "sordino.queries.quantile",
     "sample_and_aggregate": "sordino.queries.robust",
     "smooth": "sordino.queries.robust",
     "sql": "sordino.queries.sql",
+    "std": "sordino.queries.build",
     "sum": "sordino.queries.build",
+    "variance": "sordino.queries.build",
+    "when": "sordino.queries.expr",
 }
-_ROOMS = ("datasets", "errors", "risk", "sensitivity")
+_ROOMS = ("datasets", "errors", "local", "risk", "sensitivity", "synth")
 
 __all__ = [
     "ZCDP",
     "ApproxDP",
+    "Batch",
     "Boolean",
     "Category",
     "Connection",
@@ -120,20 +147,33 @@ __all__ = [
     "__version__",
     "col",
     "connect",
+    "correlation",
     "count",
+    "count_distinct",
+    "covariance",
     "datasets",
     "explain",
     "histogram",
+    "iqr",
+    "local",
     "mean",
+    "median",
+    "most_common",
     "plot",
     "propose_test_release",
     "protect",
+    "quantile",
+    "quantiles",
     "risk",
     "sample_and_aggregate",
     "sensitivity",
     "smooth",
     "sql",
+    "std",
     "sum",
+    "synth",
+    "variance",
+    "when",
 ]
 
 

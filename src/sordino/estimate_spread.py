@@ -25,7 +25,7 @@ from sordino.noise.laws import DiscreteLaplace
 __all__ = ["Spread", "combined_margin", "from_dict"]
 
 _STRICT = 50  # the share of the miss that goes to the nuisances: 1 in 50
-_HALVINGS = 44
+_HALVINGS = 36
 _AT_ONCE = 2_000  # groups worked on together: bounds the memory
 _SHAPES = (1, 2, 3, 4, 5, 6, 8, 12, 20, 40)  # numbers of equal Laplace laws whose sums are tabulated
 _SIDES = {"variance": 1, "deviation": 1, "covariance": 2, "correlation": 2}
@@ -109,7 +109,8 @@ def combined_margin(laws: Sequence[Law], weights: Sequence[float], confidence: f
     """Return t with P(|sum of w_i Z_i| > t) <= 1 - confidence, close above the least such t.
 
     The law of a sum of Laplace noises is told by its variance and its fourth moment: between those of 1, 2, 3, ... equal
-    Laplace noises and the Gaussian one. Where one noise moves in steps that the others do not hide, half a step more.
+    Laplace noises and the Gaussian one. Half of the smallest step is added, since all may lie on one grid; and where one
+    noise moves in steps that the others do not hide, half of those.
     """
     return float(_margin(laws, [np.array([w]) for w in weights], 1.0 - confidence)[0])
 
@@ -178,10 +179,12 @@ def _margin(laws: Sequence[Law], weights: Sequence[Any], alpha: float) -> Any:
     heavy = sum(np.square(p) for p, law in zip(parts, laws, strict=True) if isinstance(law, DiscreteLaplace))
     shape = np.divide(heavy, np.square(total), out=np.zeros_like(total + 0.0), where=total > 0)
     margin = np.interp(np.minimum(shape, 1.0), *_quantiles(alpha)) * np.sqrt(total)
+    least = np.full_like(total, np.inf)
     for size, part, law in zip(sizes, parts, laws, strict=True):
         if _variance(law):
             margin = margin + np.maximum(0.0, size - np.sqrt(np.maximum(0.0, total - part))) / 2
-    return margin
+            least = np.minimum(least, np.where(size > 0, size, np.inf))
+    return margin + np.where(np.isfinite(least), least, 0.0) / 2
 
 
 def _variance(law: Law) -> float:

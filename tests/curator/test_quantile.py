@@ -82,7 +82,7 @@ def test_released_values_have_the_law(bins: int, monkeypatch: pytest.MonkeyPatch
     scans = Scans(pa.table({"x": table, "g": ["a"] * 9, "id": ["1"] * 9}), WHOLE)
     planned = _planned(median("x"), WHOLE)
     expected = single_law(table, F(1, 2), planned.selection.rate(0), range(27))
-    rng, draws, counts = Rng.seeded(3), 150, collections.Counter[int]()
+    rng, draws, counts = Rng.seeded(3), 100, collections.Counter[int]()
     for _ in range(draws):
         counts[planned.released(scans, rng)[0].estimate.values()[0]] += 1
     large = [v for v, p in expected.items() if p * draws >= 8]

@@ -11,7 +11,7 @@ import pytest
 
 from local.battery import NARROW, RANDOMIZERS, WIDE, RandomizerCase, false_alarm, population, squared_errors
 from sordino.errors import DeclarationError
-from sordino.local import Reports, exact_epsilon, from_parameters
+from sordino.local import Reports, exact_epsilon, fair_coins, from_parameters
 from sordino.local.binomial import binomial_law, population_interval, respondents_interval
 from sordino.local.exactness import exact_ratio
 from sordino.local.frequency import variance
@@ -26,7 +26,7 @@ SIZES = pytest.mark.parametrize("k", [NARROW, WIDE])
 @SIZES
 def test_squared_error_over_formula(case: RandomizerCase, k: int) -> None:
     """MSE / formula within .9 and 1.1; the runs put the false-alarm rate of one case under 1e-4 / 18."""
-    ratios = squared_errors(case.made(range(k)), k=k, n=1000, runs=1200 if k == NARROW else 250, seed=7)
+    ratios = squared_errors(case.made(range(k)), k=k, n=1000, runs=500 if k == NARROW else 100, seed=7)
     assert false_alarm(ratios, within=0.1) < 1e-4 / 18
     assert 0.9 < ratios.mean() < 1.1
 
@@ -43,6 +43,16 @@ def test_squared_error_over_formula_of_each_label(case: RandomizerCase, k: int) 
     means = ratios.mean(axis=0)
     assert (means > 0.9).all()
     assert (means < 1.1).all()
+
+
+@pytest.mark.deep
+def test_fair_coins_squared_error_in_20000_runs() -> None:
+    """One number: 20,000 runs put the deviation of MSE / formula at .01, a false alarm is 10 of them away."""
+    protocol, rng, n, runs = fair_coins(), Rng.seeded(12), 100, 20_000
+    answers = np.array([True] * 11 + [False] * 89)
+    found = [protocol.count(protocol.perturb(answers, rng)).supports[1] for _ in range(runs)]
+    errors = (np.array(found) / n - 0.25) / 0.5 - 0.11
+    assert 0.9 < float(np.mean(errors**2)) / variance(0.75, 0.25, share=0.11, n=n) < 1.1
 
 
 @CASES

@@ -20,7 +20,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
     return code, told.out, told.err
 
 
-def test_plan(capsys, tmp_path: Path) -> None:
+def test_plan(capsys) -> None:
     code, out, _ = run(capsys, "plan", "--size", "14", "--epsilon", "1", "--respondents", "100000")
     assert code == 0
     assert "117,357 respondents by subset selection" in out

@@ -84,7 +84,9 @@ def test_bit_sums_are_sums_of_bits(rows: int, bits: int) -> None:
     assert bit_sums(np.full((rows, 16), 255, dtype=np.uint8), 128).tolist() == [rows] * 128
 
 
-@pytest.mark.parametrize(("k", "epsilon"), [(2, 1), (5, 0.5), (14, 1), (100, 1.5), (128, 2), (1000, 4), (14, 6)])
+@pytest.mark.parametrize(
+    ("k", "epsilon"), [(2, 1), (5, 0.5), (14, 1), (100, 1.5), (128, 2), (1000, 4), (14, 6), (20, 6.9157), (9, 20)]
+)
 def test_hashing_counts_like_a_loop_over_reports(k: int, epsilon: float) -> None:
     protocol, n = OLH(range(k), epsilon=epsilon), 300
     reports = protocol.perturb(np.arange(n, dtype=np.int32) % k, Rng.seeded(k))

@@ -185,7 +185,7 @@ def test_the_first_selection_of_halving_has_its_law_with_all_its_parts() -> None
         weights[(v,)] = float(np.exp(-rate * np.abs(ranks - aim)).mean())
     total = math.fsum(weights.values())
     rng, found = Rng.seeded(8), collections.Counter[tuple[int, ...]]()
-    for _ in range(1500):
+    for _ in range(700):
         found[(made.release(Counted([table], 0, high, (1,)), low=0, high=high, rng=rng)[0][1],)] += 1
     _tested(found, {v: w / total for v, w in weights.items()})
 
@@ -196,7 +196,7 @@ def test_audited_epsilon(levels: tuple[Fraction, ...]) -> None:
     made = QuantileSelection(levels, F(1), ROW["add_remove"], groups=1)
     here, there = (
         np.array(
-            [made.release(Counted([t], 0, 9, (1,)), low=0, high=9, rng=rng)[0][len(levels) // 2] for _ in range(1500)]
+            [made.release(Counted([t], 0, 9, (1,)), low=0, high=9, rng=rng)[0][len(levels) // 2] for _ in range(600)]
         )
         for t, rng in (((5,) * 3 + (0,) * 3, Rng.seeded(1)), ((5,) * 3 + (0,) * 2, Rng.seeded(2)))
     )

@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from sordino.errors import DeclarationError
 from sordino.loss import Number, exact, shown
 
@@ -59,6 +57,8 @@ def optimal(epsilon: Number, k: int, delta: Number) -> float:
     >>> round(optimal(1, 1, 1e-9), 6)
     1.0
     """
+    import numpy as np
+
     each, runs, bits = _repeated(epsilon, k, delta)
     if not runs or not each:
         return 0.0

@@ -13,7 +13,6 @@ from fractions import Fraction
 
 from sordino.accounting.advanced import advanced_of, kairouz_of, optimal
 from sordino.accounting.events import event_from_dict, parts
-from sordino.accounting.pld import pld_epsilon
 from sordino.accounting.records import Charge
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
@@ -203,6 +202,8 @@ def _renyi(events: list[Event], left: Fraction) -> float:
 def _distributions(events: Sequence[Event], target: Fraction) -> float | None:
     if target == 0:
         return None
+    from sordino.accounting.pld import pld_epsilon
+
     try:
         return pld_epsilon(events, target)
     except DeclarationError:  # an event of which nothing is known

@@ -98,7 +98,7 @@ class Convolved:
         gap = (self.first + np.arange(start, self.masses.size)) * self.step - epsilon
         gap = gap[gap > 0] + 4.6e-16 * abs(self.top)
         weights = -np.expm1(-gap) * np.exp(-self.tilt * gap)
-        told = float((self.masses[self.masses.size - gap.size :] + self.error) @ weights) if gap.size else 0.0
+        told = float(((self.masses[self.masses.size - gap.size :] + self.error) * weights).sum()) if gap.size else 0.0
         beyond = math.exp(min(0.0, self.log_beyond))
         scale = self.log_scale - self.tilt * epsilon
         inside = math.exp(min(700.0, math.log(told) + scale)) if told > 0 else 0.0
@@ -204,7 +204,7 @@ def convolved(sums: Summands, tilt: float, *, log_goal: float) -> Convolved:
             math.floor(least / sums.step) - 1 if whole else math.floor((mean - 0.45 * length * sums.step) / sums.step)
         )
         top = (first + length) * sums.step
-        beyond = -math.inf if top > most else _log_tail(sums, top, tilt, width)
+        beyond = -math.inf if top > most else _log_tail(sums, top, tilt, width, enough=log_goal - 14)
         if beyond < log_goal - 14 or length >= _LARGEST:
             break
         reach *= 2
@@ -216,13 +216,15 @@ def convolved(sums: Summands, tilt: float, *, log_goal: float) -> Convolved:
     return Convolved(tilt, log_scale, first, sums.step, masses, error, top, beyond, sums.infinite, slack)
 
 
-def _log_tail(sums: Summands, top: float, tilt: float, width: float) -> float:
+def _log_tail(sums: Summands, top: float, tilt: float, width: float, *, enough: float) -> float:
     """Return an upper bound on the log of the chance of finite sums of `top` or more, by Chernoff at a few tilts."""
-    bounds = [0.0]
-    for extra in (0.0, 2.0, 4.0, 8.0, 16.0):
+    least = 0.0
+    for extra in (4.0, 8.0, 2.0, 16.0, 0.0):
         at = tilt + extra / width
-        bounds.append(_moments(sums, at)[0] - at * top)
-    return min(bounds) + 1e-9
+        least = min(least, _moments(sums, at)[0] - at * top + 1e-9)
+        if least < enough:
+            break
+    return least
 
 
 def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float]:

@@ -59,12 +59,13 @@ def caps(
 
     Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` puts them on record.
     """
+    from sordino.cli.epsilon_out import check_picture
     from sordino.cli.opening import table_at
     from sordino.cli.question import checked_confidence
     from sordino.cli.rendering import cost_lines
     from sordino.cli.writing import draft
     from sordino.report.charts import plot as plotted
-    from sordino.report.picture import check_picture, encoded
+    from sordino.report.picture import encoded
 
     confidence = checked_confidence(confidence)
     if plot is not None:

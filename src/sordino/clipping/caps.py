@@ -126,7 +126,7 @@ def _algorithm(
 def weighed(units: Noisy, *, name: str, noise: float) -> Tradeoff:
     """Return the trade-off of the caps that the noisy histogram supports; `noise` is what a cap of 1 costs.
 
-    Rungs above the last that stands out of the noise are taken for empty.
+    Rungs above the last that stands out of the noise are taken for empty: what few units hold there is not in the figures.
     """
     rungs = contribution_rungs()
     ends = occupied(units)
@@ -141,7 +141,8 @@ def weighed(units: Noisy, *, name: str, noise: float) -> Tradeoff:
     spreads = tuple(deviation * math.sqrt(math.fsum(max(v - m, 0) ** 2 for v in middles)) for m in caps)
     cost = tuple(noise * m for m in caps)
     best = min(range(len(caps)), key=lambda i: lost[i] + cost[i])
-    return Tradeoff(name, caps, lost, spreads, cost, caps[best], "the cap of the least sum of what is lost and noise")
+    how = f"the least sum of what is lost and noise; units above {caps[-1]:,} do not stand out of the noise"
+    return Tradeoff(name, caps, lost, spreads, cost, caps[best], how)
 
 
 def tails(counts: Sequence[float]) -> list[float]:

@@ -33,6 +33,7 @@ def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: floa
         "permanent": task.permanent,
         "confidence": confidence,
         "liars": liars,
+        "assumes": "one report a respondent: more of one permanent answer make the intervals too narrow",
         "labels": [],
     }
     if counts.n == 0:

@@ -197,7 +197,7 @@ class OLH:
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label, by a transform over the digits."""
         numbers = _wide(own(reports, self))
-        return counted(reports, _supports(numbers, g=self.g, m=self.digits)[: len(self.labels)])
+        return counted(reports, _supports(numbers, len(self.labels), g=self.g, m=self.digits))
 
     def estimate(self, counts: SupportCounts) -> Estimate:
         """Return the unbiased estimate of each label's share, with its intervals."""
@@ -222,29 +222,51 @@ class OLH:
         return f"<OLH of {len(self.labels)} labels, g = {self.g}, epsilon {shown(self.claim)}>"
 
 
-def _supports(numbers: Codes, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return, for each string of m digits, how many reports (y, a) have a . digits = y modulo g.
+def _supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return, for each of k labels, how many reports (y, a) have a . digits = y modulo g.
 
     The first `split` digits are set by enumeration, each setting moving y by what they add; the others by summing the
-    table of (y, a) over one a_i after the other: with digit d, y becomes y - a_i d. Digits come least first.
+    table of (y, a) over one a_i after the other: with digit d, y becomes y - a_i d. Digits come least first. Where g is
+    so large that neither is quick, labels are looked at one by one.
     """
-    base = _least_factor(g)
-    split = min(range(m + 1), key=lambda j: base**j * (4 * numbers.size + (g + base) * g ** (m - j + 1)))
+    base, n = _least_factor(g), numbers.size
+    costs = [
+        base**j * (10 * n * (j + 1) + (m - j) * (base * g * 3000 + 4 * base * g ** (m - j + 1))) for j in range(m + 1)
+    ]
+    split = min(range(m + 1), key=costs.__getitem__)
+    if costs[split] > 10 * n * k * (m + 1):
+        return _one_by_one(numbers, k, g=g, m=m)
     later = g ** (m - split)
-    tail, first = numbers % np.uint64(later), numbers // np.uint64(later)
-    factors = [first // np.uint64(g ** (split - 1 - i)) % np.uint64(g) for i in range(split)]
-    hashed = (first // np.uint64(g**split)).astype(np.int64)
-    tail = tail.astype(np.int64)
+    tail, first = (numbers % np.uint64(later)).astype(np.int64), numbers // np.uint64(later)
+    factors, hashed = _parts(first, g=g, m=split)
     out = np.zeros((base**m,), dtype=np.int64)
     stride = base**split
     for setting in range(stride):
-        moved, rest = hashed.copy(), setting
-        for factor in factors:
-            moved -= (rest % base) * factor.astype(np.int64)
-            rest //= base
-        table = np.bincount(moved % g * later + tail, minlength=g * later)
+        table = np.bincount((hashed - _hashed(factors, setting, base)) % g * later + tail, minlength=g * later)
         out[setting::stride] = _summed(table, g=g, m=m - split, base=base)
-    return out
+    return out[:k]
+
+
+def _one_by_one(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    factors, hashed = _parts(numbers, g=g, m=m)
+    base = _least_factor(g)
+    return np.array([((_hashed(factors, label, base) - hashed) % g == 0).sum() for label in range(k)], dtype=np.int64)
+
+
+def _parts(numbers: Codes, *, g: int, m: int) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Return a_1 .. a_m and y of report numbers."""
+    factors = [(numbers // np.uint64(g ** (m - 1 - i)) % np.uint64(g)).astype(np.int64) for i in range(m)]
+    return factors, (numbers // np.uint64(g**m)).astype(np.int64)
+
+
+def _hashed(factors: list[np.ndarray[Any, Any]], label: int, base: int) -> Any:
+    """Return the sum of factors times the digits of a label."""
+    total: Any = np.int64(0)
+    for factor in factors:
+        label, digit = divmod(label, base)
+        if digit:
+            total = total + digit * factor
+    return total
 
 
 def _summed(table: np.ndarray[Any, Any], *, g: int, m: int, base: int) -> np.ndarray[Any, np.dtype[np.int64]]:

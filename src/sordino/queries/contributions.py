@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["MOST_ROWS", "Contributions", "contribution_rungs"]
 
 MOST_ROWS = 2**20  # a unit with more counts as if it had these: public
-_SINGLE, _OCTAVE = 16, 8  # rungs of one number each, then rungs an octave
+_SINGLE, _OCTAVE = 8, 4  # rungs of one number each, then rungs an octave
 
 
 def contribution_rungs() -> tuple[int, ...]:
-    """Return the first numbers of the rungs: 1 to 16 by themselves, then 8 an octave, up to MOST_ROWS.
+    """Return the first numbers of the rungs: 1 to 8 by themselves, then 4 an octave, up to MOST_ROWS.
 
-    >>> contribution_rungs()[14:19], contribution_rungs()[-1] == MOST_ROWS
-    ((15, 16, 18, 20, 22), True)
+    >>> contribution_rungs()[6:11], contribution_rungs()[-1] == MOST_ROWS
+    ((7, 8, 10, 12, 14), True)
     """
     octaves = itertools.takewhile(lambda low: low < MOST_ROWS, (_SINGLE * 2**i for i in itertools.count()))
     steps = (low + low * i // _OCTAVE for low in octaves for i in range(_OCTAVE))

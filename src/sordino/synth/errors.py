@@ -24,7 +24,7 @@ from sordino.synth.session import Session
 __all__ = ["KINDS", "Errors", "checked_errors", "kind_of", "multiple"]
 
 KINDS = ("one", "measured", "unmeasured", "many")
-_QUESTIONS = {"one": 40, "measured": 60, "unmeasured": 60, "many": 60}
+_QUESTIONS = {"one": 24, "measured": 36, "unmeasured": 36, "many": 36}
 _SAFE = 1.645  # deviations added for the noise of checking: error is stated too high in 19 of 20 fits
 
 

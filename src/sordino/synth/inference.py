@@ -76,7 +76,7 @@ def _drawn(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], class
     for c in columns:
         place = place * sizes[c] + codes[c]
     distinct, counts = np.unique(place, return_counts=True)
-    weight: Floats = counts * (float(beliefs.tables[0].sum()) / _ROWS)
+    weight: Floats = np.asarray(counts * (float(beliefs.tables[0].sum()) / _ROWS), dtype=np.float64)
     spread_over: Floats = weight[:, None]
     keys = np.unravel_index(distinct, [sizes[c] for c in columns])
     for of, shares in zip(keys, classes, strict=True):
@@ -99,7 +99,9 @@ def _collected(beliefs: Beliefs, wanted: Mapping[int, Floats]) -> tuple[Floats, 
     above = {link.child: i for i, link in enumerate(tree.links)}
     done: dict[int, tuple[Floats, tuple[int, ...]]] = {}
     for clique in reversed(order):
-        messages = [(wanted[c], (c, c + _CLASS)) for c in sorted(wanted) if joins[c] == clique]
+        messages: list[tuple[Floats, tuple[int, ...]]] = [
+            (wanted[c], (c, c + _CLASS)) for c in sorted(wanted) if joins[c] == clique
+        ]
         for i in below[clique]:
             message, names = done[i]
             if any(n >= _CLASS for n in names):  # else it says nothing that this clique does not know

@@ -1,0 +1,270 @@
+"""How far synthetic tables lie from the original, and what they cost: our methods beside each other, exact noise throughout.
+
+python bench/synth.py [--data ../shared/data/adult_discrete.csv] [--seeds 5] [--epsilon .1,1,10] [--part adult|shapes|million|coverage|low]
+Distances are mean total-variation distances over all pairs, and all triples, of columns (of 300 random triples where there are
+more); delta is 1e-9. Times are processor seconds of fit and sample, tables read through DuckDB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DELTA = "1e-9"
+ORDERED = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
+Keys = dict[str, Any]
+
+
+def adult(path: str) -> tuple[Any, Keys]:
+    """Return the domain and the columns of the discretised Adult table."""
+    import sordino as sd
+
+    sizes = json.loads(Path(path).with_name("adult_discrete_domain.json").read_text())
+    domain = sd.Domain(
+        {n: sd.Integer(0, s - 1) if n in ORDERED else sd.Category(list(range(s))) for n, s in sizes.items()}
+    )
+    rows = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
+    return domain, {n: rows[:, i] for i, n in enumerate(sizes)}
+
+
+def one_factor(rows: int, columns: int = 15, seed: int = 1) -> tuple[Any, Keys]:
+    """Return a table whose columns all follow one hidden factor: every pair is dependent."""
+    import sordino as sd
+
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=rows)
+    sizes = [4 + 4 * (i % 8) for i in range(columns)]
+    keys: Keys = {}
+    for i, size in enumerate(sizes):
+        value = 0.7 * factor + 0.7 * rng.normal(size=rows)
+        keys[f"c{i}"] = np.clip(((value + 3) / 6 * size).astype(np.int64), 0, size - 1)
+    return sd.Domain({n: sd.Integer(0, s - 1) for n, s in zip(keys, sizes, strict=True)}), keys
+
+
+def local(rows: int = 100_000, columns: int = 40, seed: int = 2) -> tuple[Any, Keys]:
+    """Return a table in which each column follows the one before it: dependencies are local."""
+    import sordino as sd
+
+    rng = np.random.default_rng(seed)
+    sizes = [2 + i % 9 for i in range(columns)]
+    keys: Keys = {}
+    before = rng.integers(0, sizes[0], rows)
+    for i, size in enumerate(sizes):
+        own = rng.integers(0, size, rows)
+        before = np.where(rng.random(rows) < 0.4, before % size, own)
+        keys[f"c{i}"] = before
+    return sd.Domain({n: sd.Category(list(range(s))) for n, s in zip(keys, sizes, strict=True)}), keys
+
+
+def census(rows: int = 100_000) -> tuple[Any, Keys]:
+    """Return the census-like generated table, all columns but identifiers, as keys."""
+    import sordino as sd
+    from sordino.datasets.census import census_domain, make_census
+    from sordino.neighbors import Neighbors
+    from sordino.synth.columns import keyed_columns
+    from sordino.synth.encoding import keys_of_table
+
+    table, domain = make_census(rows, sd.Rng.seeded(1)), census_domain()
+    columns = tuple(keyed_columns(domain, None, Neighbors("add_remove", None)))
+    found = keys_of_table(table, columns, domain)
+    whole = np.all([k >= 0 for k in found], axis=0)
+    keys = {c.name: k[whole] for c, k in zip(columns, found, strict=True)}
+    sizes = {c.name: c.size for c in columns}
+    made = {
+        c.name: sd.Integer(0, sizes[c.name] - 1) if c.ordered else sd.Category(list(range(c.size))) for c in columns
+    }
+    return sd.Domain(made), keys
+
+
+def protected(domain: Any, keys: Keys, seed: int) -> Any:
+    """Return a curator of the table with seeded noise and a budget that is never the limit."""
+    import pyarrow as pa
+
+    import sordino as sd
+
+    return sd.protect(
+        pa.table(keys),
+        domain=domain,
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.ApproxDP(10**6, "0.001"),
+        ledger=None,
+        name="table",
+        rng=sd.Rng.seeded(seed),
+    )
+
+
+def distances(real: list[Any], drawn: list[Any], sizes: list[int], ways: int, most: int = 400) -> float:
+    """Return the mean distance over all sets of `ways` columns, or `most` random ones of more."""
+    from sordino.synth.evaluation import table_distance
+
+    sets = list(itertools.combinations(range(len(sizes)), ways))
+    if len(sets) > most:
+        picks = np.random.default_rng(0).choice(len(sets), most, replace=False)
+        sets = [sets[i] for i in picks]
+    found = [table_distance([real[c] for c in s], [drawn[c] for c in s], [sizes[c] for c in s]) for s in sets]
+    return float(np.mean(found))
+
+
+def methods() -> dict[str, Callable[..., Any]]:
+    """Return each method as a call of a curator, an epsilon and an rng."""
+    from sordino import synth
+
+    def named(made: Any) -> Callable[..., Any]:
+        return lambda source, epsilon, rng: made.fit(source, epsilon=epsilon, delta=DELTA, rng=rng)
+
+    found: dict[str, Callable[..., Any]] = {
+        "fit": lambda source, epsilon, rng: synth.fit(source, epsilon=epsilon, delta=DELTA, rng=rng)
+    }
+    for name in ("Independent", "Tree", "MST", "AIM"):
+        found[name] = named(getattr(synth, name)())
+    return found
+
+
+def compare(
+    table: tuple[Any, Keys], epsilons: list[float], seeds: int, names: list[str], *, ways: tuple[int, ...] = (2, 3)
+) -> Iterator[dict[str, Any]]:
+    """Yield the distances and processor seconds of each method at each epsilon, means over seeds."""
+    import sordino as sd
+
+    domain, keys = table
+    real, rows = list(keys.values()), len(next(iter(keys.values())))
+    sizes = [int(domain[n].upper) + 1 if hasattr(domain[n], "upper") else len(domain[n].values) for n in keys]
+    for epsilon, name in itertools.product(epsilons, names):
+        found: list[list[float]] = []
+        for seed in range(seeds):
+            source = protected(domain, keys, 1000 + seed)
+            start = time.process_time()
+            rng = sd.Rng.seeded(seed)
+            model = methods()[name](source, epsilon, rng)
+            drawn = model.drawn_keys(rows, rng)
+            spent = time.process_time() - start
+            found.append([*(distances(real, drawn, sizes, w) for w in ways), spent])
+            source.close()
+        mean, spread = np.mean(found, axis=0), np.std(found, axis=0)
+        yield {
+            "method": name,
+            "epsilon": epsilon,
+            **{f"{w}-way": round(float(mean[i]), 4) for i, w in enumerate(ways)},
+            "2-way sd": round(float(spread[0]), 4),
+            "cpu_s": round(float(mean[-1]), 2),
+            "tier": model.facts["tier"],
+        }
+
+
+def coverage(path: str, epsilons: list[float], questions: int = 1000) -> Iterator[dict[str, Any]]:
+    """Yield how many of random counting questions their 95% intervals cover, and how wide those are."""
+    import sordino as sd
+    from sordino import col, synth
+
+    domain, keys = adult(path)
+    rng = np.random.default_rng(11)
+    asked = []
+    for _ in range(questions):
+        condition, kept = None, np.ones(len(next(iter(keys.values()))), dtype=bool)
+        for name in rng.choice(list(keys), rng.integers(1, 4), replace=False):
+            size = int(keys[name].max()) + 1
+            if name in ORDERED:
+                low, high = sorted(int(v) for v in rng.integers(0, size, 2))
+                part, met = col(name).is_between(low, high), (keys[name] >= low) & (keys[name] <= high)
+            else:
+                values = [int(v) for v in np.flatnonzero(rng.random(size) < 0.5)] or [0]
+                part, met = col(name).is_in(values), np.isin(keys[name], values)
+            condition, kept = part if condition is None else condition & part, kept & met
+        asked.append((condition, int(kept.sum())))
+    for epsilon in epsilons:
+        source = protected(domain, keys, 77)
+        model = synth.fit(source, epsilon=epsilon, delta=DELTA, rng=sd.Rng.seeded(3))
+        answers = [(model.answer(source.where(c).agg(sd.count())), true) for c, true in asked]
+        ends = [(a.interval(0.95), true) for a, true in answers]
+        direct = source.plan(sd.count(), epsilon=epsilon)
+        yield {
+            "epsilon": epsilon,
+            "covered": float(np.mean([low <= true <= high for (low, high), true in ends])),
+            "mean width": round(float(np.mean([high - low for (low, high), _ in ends])), 1),
+            "rms error": round(float(np.sqrt(np.mean([(a.value - t) ** 2 for a, t in answers]))), 1),
+            "width of one question alone": round(2 * float(direct.error(0.95)), 1)
+            if hasattr(direct, "error")
+            else None,
+        }
+        source.close()
+
+
+_MILLION = """
+import resource, sys, time
+sys.path.insert(0, {here!r})
+import synth as bench
+import sordino as sd, pyarrow as pa, pyarrow.parquet as pq
+from sordino import synth
+import numpy, duckdb, sqlglot
+import sordino.curator.connect
+domain = bench.one_factor(1000)[0]
+base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+source = sd.protect({path!r}, domain=domain, neighbors="add_remove", privacy_unit="row", budget=sd.ApproxDP(10, "1e-6"),
+                    ledger=None, name="table", rng=sd.Rng.seeded(1))
+start = time.process_time()
+model = synth.fit(source, epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))
+fitted = time.process_time()
+keys = model.drawn_keys(1_000_000, sd.Rng.seeded(2))
+done = time.process_time()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(fitted - start, done - fitted, (peak - base) / 1024)
+"""
+
+
+def million(rows: int = 1_000_000) -> dict[str, Any]:
+    """Return processor seconds and memory above the import of a table of a million rows and 15 columns, from Parquet."""
+    import tempfile
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "million.parquet")
+        pq.write_table(pa.table(one_factor(rows)[1]), path)
+        script = _MILLION.format(here=str(Path(__file__).parent), path=path)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    fit, sample, peak = (float(v) for v in done.stdout.split())
+    return {"fit_cpu_s": round(fit, 2), "sample_cpu_s": round(sample, 2), "memory_mb": round(peak)}
+
+
+def main() -> None:
+    """Print the parts asked for, one line each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default="../shared/data/adult_discrete.csv")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilon", default=".1,1,10")
+    parser.add_argument("--part", default="adult", choices=["adult", "shapes", "million", "coverage", "low"])
+    options = parser.parse_args()
+    epsilons = [float(e) for e in options.epsilon.split(",")]
+    everything = ["fit", "Independent", "Tree", "MST", "AIM"]
+    if options.part == "million":
+        print(json.dumps(million()))
+    elif options.part == "coverage":
+        for line in coverage(options.data, epsilons):
+            print(json.dumps(line), flush=True)
+    elif options.part == "low":
+        for line in compare(adult(options.data), epsilons, options.seeds, ["fit", "Independent"], ways=(2,)):
+            print(json.dumps(line), flush=True)
+    else:
+        tables = {"adult": lambda: adult(options.data)}
+        if options.part == "shapes":
+            tables = {"census": census, "one factor": lambda: one_factor(100_000), "local": local}
+        for name, make in tables.items():
+            for line in compare(make(), epsilons, options.seeds, everything):
+                print(json.dumps({"table": name, **line}), flush=True)
+    print("peak MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+
+if __name__ == "__main__":
+    main()
