@@ -1,6 +1,6 @@
 """How far synthetic tables lie from the original, and what they cost: our methods beside each other, exact noise throughout.
 
-python bench/synth.py [--data ../shared/data/adult_discrete.csv] [--seeds 5] [--epsilon .1,1,10] [--part adult|shapes|million|coverage|low]
+python bench/synth.py [--data FILE] [--seeds 5] [--epsilon .1,1,10] [--part adult|shapes|million|coverage|low]
 Distances are mean total-variation distances over all pairs, and all triples, of columns (of 300 random triples where there are
 more); delta is 1e-9. Times are processor seconds of fit and sample, tables read through DuckDB.
 """

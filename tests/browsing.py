@@ -21,8 +21,8 @@ _FLAGS = (
 
 
 @contextmanager
-def opened_page() -> Iterator[Any]:
-    """Open an empty page; skip the test where Chromium or playwright is missing."""
+def opened_browser() -> Iterator[Any]:
+    """Start a browser; skip the test where Chromium or playwright is missing."""
     browser_path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser_path is None:
         pytest.skip("Chromium is not here: install Debian's package chromium")
@@ -30,8 +30,18 @@ def opened_page() -> Iterator[Any]:
     with playwright.sync_playwright() as player:
         browser = player.chromium.launch(executable_path=browser_path, args=list(_FLAGS))
         try:
-            page = browser.new_context().new_page()
-            page.set_default_timeout(20_000)
-            yield page
+            yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def opened_page(browser: Any) -> Iterator[Any]:
+    """Open an empty page with a storage of its own."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    try:
+        yield page
+    finally:
+        context.close()

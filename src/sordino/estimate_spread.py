@@ -24,9 +24,9 @@ from sordino.noise.laws import DiscreteLaplace
 
 __all__ = ["Spread", "combined_margin", "from_dict"]
 
-_STRICT = 50  # the share of the miss that goes to the nuisances: 1 in 50
+_STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20
 _HALVINGS = 36
-_AT_ONCE = 2_000  # groups worked on together: bounds the memory
+_AT_ONCE = 5_000  # groups worked on together: bounds the memory
 _SHAPES = (1, 2, 3, 4, 5, 6, 8, 12, 20, 40)  # numbers of equal Laplace laws whose sums are tabulated
 _SIDES = {"variance": 1, "deviation": 1, "covariance": 2, "correlation": 2}
 _MOMENTS = {"variance": 3, "deviation": 3, "covariance": 4, "correlation": 6}
@@ -265,7 +265,11 @@ def _span(of: Spread, i: int) -> tuple[float, float]:
 
 
 def _ends(of: Spread, rows: slice, alpha: float) -> tuple[Any, Any]:
-    """Return the ends of the intervals of some groups: the union over all means that are not rejected."""
+    """Return the ends of the intervals of some groups: the hull over all means that are not rejected.
+
+    The equation is quadratic in each mean, least or largest where the sums tell it, so the ends of its range and that
+    middle stand for all of it.
+    """
     sums = _sums(of, rows)
     strict = alpha / _STRICT
     sides = _SIDES[of.statistic]
@@ -307,7 +311,7 @@ def _edge(inside: Callable[[Any], Any], start: Any, end: float) -> Any:
 
 
 def _means(of: Spread, sums: _Sums, i: int, alpha: float) -> Any:
-    """Return points over all means of one column that are not rejected at `alpha`, the estimate among them."""
+    """Return the least and the largest mean of one column that is not rejected at `alpha`, the estimate between them."""
     low, high = _span(of, i)
     zero = np.zeros_like(sums.count)
     total, count = sums.moments[i], np.maximum(1.0, sums.count)
@@ -318,11 +322,11 @@ def _means(of: Spread, sums: _Sums, i: int, alpha: float) -> Any:
         weights[i], weights[-1] = zero + 1.0, -a
         return (sums.count < 1.0) | (np.abs(sums.at(weights)) <= sums.margin(weights, alpha))
 
-    return np.concatenate(_five(_edge(inside, start, low), start, _edge(inside, start, high)), axis=1)
+    return np.concatenate([_edge(inside, start, low), start, _edge(inside, start, high)], axis=1)
 
 
 def _turns(sums: _Sums, a: Any, b: Any, alpha: float) -> Any:
-    """Return angles t with tan(t) over all ratios of the deviations of y and x that are not rejected at `alpha`."""
+    """Return three angles t, tan(t) the ratio of the deviations of y and x: the ends not rejected at `alpha`, the estimate."""
     xx, yy, _ = _spreads(sums, a, b)
     start = np.arctan2(np.sqrt(np.maximum(yy, 0.0)), np.sqrt(np.maximum(xx, 0.0)))
     zero = np.zeros_like(start)
@@ -332,14 +336,8 @@ def _turns(sums: _Sums, a: Any, b: Any, alpha: float) -> Any:
         weights = [-2 * a * s, 2 * b * c, s, -c, zero, s * np.square(a) - c * np.square(b)]
         return (np.maximum(xx, yy) <= 0) | (np.abs(sums.at(weights)) <= sums.margin(weights, alpha))
 
-    ends = _edge(inside, start, 0.0), _edge(inside, start, math.pi / 2)
-    found = np.stack(_five(ends[0], start, ends[1]), axis=2)
+    found = np.stack([_edge(inside, start, 0.0), start, _edge(inside, start, math.pi / 2)], axis=2)
     return found.reshape(found.shape[0], -1)
-
-
-def _five(low: Any, middle: Any, high: Any) -> list[Any]:
-    """Return five points from low to high, through the middle."""
-    return [low, (low + middle) / 2, middle, (middle + high) / 2, high]
 
 
 def _equation(of: Spread, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[Any], tuple[list[Any], Any]]:

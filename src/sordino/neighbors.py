@@ -48,6 +48,7 @@ class Neighbors:
 
     relation: Relation
     unit: PrivacyUnit | None
+    copies: int = 1  # joined rows that one row may become: a fact of a question, not of a declaration
 
     def __post_init__(self) -> None:
         if self.relation not in ("add_remove", "replace"):
@@ -55,8 +56,8 @@ class Neighbors:
 
     @property
     def contributions(self) -> int:
-        """The most rows that one unit may have after the cap."""
-        return 1 if self.unit is None else self.unit.max_rows
+        """The most rows that one unit may have after the cap and after joins with public tables."""
+        return self.copies * (1 if self.unit is None else self.unit.max_rows)
 
     @property
     def groups(self) -> int:

@@ -32,6 +32,12 @@ class Primitives(Protocol):
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return floor(cell / step + 1/2) as a 64-bit whole number clipped to [lower, upper]; step is a power of two."""
 
+    def join(self, table: str, cell: exp.Expression, key: exp.Expression, *, left: bool) -> None:
+        """Join a public table where `key`, of its column sordino_key, equals `cell`; call it before all other words.
+
+        From then on its columns are named table.column. Without `left`, rows that meet no key are dropped.
+        """
+
     def held(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number where `whole`."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +19,9 @@ from sordino.errors import DeclarationError, nearest
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.project_parts import LARGEST_FILE, cap_from, column_from
-from sordino.project_schema import FILL_IN, BudgetShape, TableShape, UnitShape, json_schema, shape_problems
+from sordino.project_schema import FILL_IN, BudgetShape, PublicShape, TableShape, UnitShape, json_schema, shape_problems
 from sordino.project_text import dotted, positions, unnamed_columns, write_template
-from sordino.source import Csv, Source, source_from
+from sordino.source import Csv, PublicTable, Source, source_from
 
 __all__ = [
     "Budget",
@@ -69,6 +69,7 @@ class Project:
     path: Path
     budgets: Mapping[str, Budget]
     tables: Mapping[str, Table]
+    public: Mapping[str, PublicTable] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,8 @@ class _Reading:
         for at, message in shape_problems(document):
             self.refuse(at, message)
         raw_budgets, raw_tables = _named(document.get("budgets")), _named(document.get("tables"))
-        for kind, raws in (("budgets", raw_budgets), ("tables", raw_tables)):
+        raw_public = _named(document.get("public"))
+        for kind, raws in (("budgets", raw_budgets), ("tables", raw_tables), ("public", raw_public)):
             self._distinct(kind, raws)
         budgets = {name: self._budget(name, raw) for name, raw in raw_budgets.items()}
         self._own_ledgers({name: budget for name, budget in budgets.items() if budget is not None})
@@ -166,7 +168,11 @@ class _Reading:
         whole = {name: table for name, table in tables.items() if table is not None}
         self._same_people(whole)
         kept = {name: budget for name, budget in budgets.items() if budget is not None}
-        return Project(self.path.absolute(), MappingProxyType(kept), MappingProxyType(whole))
+        made = {name: self._public(name, raw, tables=raw_tables) for name, raw in raw_public.items()}
+        public = {name: table for name, table in made.items() if table is not None}
+        return Project(
+            self.path.absolute(), MappingProxyType(kept), MappingProxyType(whole), MappingProxyType(public)
+        )
 
     def refuse(self, at: At, message: str) -> None:
         """Note a problem at a path of the document, once for each path and never below one that is refused."""
@@ -238,11 +244,7 @@ class _Reading:
     def _table(self, name: str, raw: Mapping[str, Any], *, known: Mapping[str, Any]) -> Table | None:
         at: At = ("tables", name)
         raw_columns = raw.get("columns")
-        columns: dict[str, Column] = {}
-        for column, given in _named(raw_columns).items():
-            made = self._column((*at, "columns", column), given)
-            if made is not None:
-                columns[column] = made
+        columns = self._columns(at, raw_columns)
         budget = raw.get("budget")
         if isinstance(budget, str) and budget not in known:
             self.refuse((*at, "budget"), f"no budget {budget!r} is declared in [budgets]; {nearest(budget, known)}")
@@ -263,7 +265,31 @@ class _Reading:
             return None
         return Table(name, source, shape.budget, domain, neighbors)
 
-    def _source(self, at: At, shape: TableShape) -> Source | None:
+    def _columns(self, at: At, raw: object) -> dict[str, Column]:
+        made = {name: self._column((*at, "columns", name), given) for name, given in _named(raw).items()}
+        return {name: column for name, column in made.items() if column is not None}
+
+    def _public(self, name: str, raw: Mapping[str, Any], *, tables: Mapping[str, Any]) -> PublicTable | None:
+        at: At = ("public", name)
+        if name.lower() in {t.lower() for t in tables}:
+            self.refuse(at, "is the name of a private table too; rename one")
+        columns = self._columns(at, raw.get("columns"))
+        if not self.clean(at):
+            return None
+        shape = PublicShape.model_validate({**raw, "columns": {}})
+        source = self._source(at, shape)
+        if source is None:
+            return None
+        if source.csv is not None:
+            self._against_csv((*at, "columns"), columns, _named(raw.get("columns")), source.csv)
+        try:
+            return PublicTable(source, shape.key, Domain(columns), shape.max_rows)
+        except DeclarationError as error:
+            word = str(error).split(" ", 1)[0].rstrip(",")
+            self.refuse((*at, word if word in ("key", "max_rows") else "columns"), str(error))
+            return None
+
+    def _source(self, at: At, shape: TableShape | PublicShape) -> Source | None:
         rules = None
         if "://" in shape.source:
             self.refuse((*at, "source"), "must be a file on this machine, not an address")
@@ -282,7 +308,7 @@ class _Reading:
                 return Source(path, shape.format, shape.relation, rules)
             return source_from(path, relation=shape.relation, csv=rules)
         except DeclarationError as error:
-            said = str(error).replace(path, shape.source).replace("csv = {header = true}", "[tables.NAME.csv] header")
+            said = str(error).replace(path, shape.source).replace("csv = {header = true}", f"[{at[0]}.NAME.csv] header")
             self.refuse((*at, "source"), said)
             return None
 

@@ -31,6 +31,7 @@ __all__ = [
     "BudgetShape",
     "CategoryShape",
     "ColumnShape",
+    "PublicShape",
     "TableShape",
     "UnitShape",
     "column_shape",
@@ -239,11 +240,24 @@ class TableShape(_Shape):
     columns: dict[str, _Column]
 
 
+class PublicShape(_Shape):
+    """A table that holds nothing private, to be joined by its key."""
+
+    source: Text = Field(description="a CSV, Parquet (a file or a glob) or DuckDB file, relative to this file")
+    format: Literal["csv", "parquet", "duckdb"] | None = None
+    relation: Text | None = Field(None, description="the table or view of a DuckDB file")
+    key: Text = Field(description="the column that a private table's column is compared with")
+    max_rows: int = Field(1, description="the most of its rows that share a key; checked when it is opened")
+    csv: CsvShape | None = None
+    columns: dict[str, _Column]
+
+
 class _ProjectShape(_Shape):
-    """A project: budgets, and the tables that draw on them."""
+    """A project: budgets, the tables that draw on them, and public tables that these may be joined with."""
 
     budgets: dict[Name, BudgetShape]
     tables: dict[Name, TableShape]
+    public: dict[Name, PublicShape] = {}
 
 
 _COLUMN: TypeAdapter[ColumnShape] = TypeAdapter(_Column)
@@ -258,7 +272,7 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of sordino.toml, for editors.
 
     >>> sorted(json_schema()["properties"])
-    ['budgets', 'tables']
+    ['budgets', 'public', 'tables']
     """
     schema = _ProjectShape.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -272,6 +286,7 @@ def json_schema() -> dict[str, Any]:
         if prop.get("default", ...) is None:
             del prop["default"]  # an absent key: TOML has no null
     for names in schema["properties"].values():
+        names.pop("default", None)
         names["additionalProperties"] = False  # beside the pattern of a name
     return schema
 
@@ -333,12 +348,14 @@ def _keys_at(document: Mapping[str, Any], path: Path) -> tuple[list[str], str]:
             shape, noun = CapShape, "a cap"
         case ("tables", _):
             shape, noun = TableShape, "a table"
-        case ("tables", _, "csv"):
+        case ("public", _):
+            shape, noun = PublicShape, "a public table"
+        case ("tables" | "public", _, "csv"):
             shape, noun = CsvShape, "csv"
         case ("tables", _, "privacy_unit"):
             shape, noun = UnitShape, "a privacy unit"
-        case ("tables", table, "columns", column):
-            kind = document["tables"][table]["columns"][column]["type"]
+        case ("tables" | "public" as section, table, "columns", column):
+            kind = document[str(section)][table]["columns"][column]["type"]
             shape, noun = _TYPES[kind], f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} column"
         case _:
             shape, noun = FillShape, "missing"
@@ -389,6 +406,7 @@ _MISSING = {
     "header": "state true (the first line holds names) or false (names lists them); it is never sniffed",
     "type": "state one of: " + ", ".join(_TYPES),
     "column": "state the identifier column whose values are the units",
+    "key": "state the column of the public table that is compared",
     "max_rows": "state the most rows of one unit that count",
     "lower": "state the first day that counts, as 2000-01-31",
     "upper": "state the last day that counts, as 2000-01-31",

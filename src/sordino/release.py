@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sordino.accounting.composition import currencies
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.errors import DeclarationError
 from sordino.estimate import Estimate, estimate_from_dict
@@ -160,6 +161,7 @@ class Release:
             "intervals": self._rows(pairs),
             "mechanism": {o.name: o.mechanism for o in self.outputs},
             "cost": loss_to_dict(self.cost),
+            "currencies": currencies_to_dict(self.event),
             "spent": loss_to_dict(self.spent),
             "remaining": loss_to_dict(self.remaining),
             "neighbors": self.neighbors,
@@ -285,6 +287,26 @@ def loss_to_dict(loss: Loss) -> dict[str, float | str]:
     if isinstance(loss, ZCDP) and loss.delta is not None:
         amounts["at_delta"] = _number(loss.delta)
     return amounts
+
+
+def currencies_to_dict(event: Event) -> dict[str, Any]:
+    """Return what an event costs in each currency, as JSON numbers: epsilon, (epsilon, delta), rho; None where unknown."""
+    found = currencies(event)
+    return {
+        n: None if c is None else [_number(a) for a in c] if isinstance(c, tuple) else _number(c)
+        for n, c in found.items()
+    }
+
+
+def other_currencies(event: Event, cost: Loss) -> list[str]:
+    """Return what an event costs in the currencies that it was not charged in, in words, where a bound is known."""
+    found, charged = currencies(event), cost.amounts()
+    words = []
+    if "rho" not in charged and isinstance(found["rho"], Fraction):
+        words.append(f"rho {show_number(float(found['rho']))}")
+    if "epsilon" not in charged and isinstance(found["epsilon"], Fraction):
+        words.append(f"epsilon {show_number(float(found['epsilon']))}")
+    return [f"({', '.join(words)} in another currency)"] if words else []
 
 
 def loss_from_dict(data: dict[str, float | str]) -> Loss:

@@ -23,10 +23,9 @@ from sordino.noise.rng import Rng
 
 Run = Callable[..., Any]
 
-CREATE = (
-    "local task create fruit-2026 --key collector.key --question Which? --label apple --label pear --epsilon 1 "
-    "--epoch 2026 --expires 2100-01-01 --origin https://survey.example -o fruit.json"
-).split()
+_WHAT = "--key collector.key --question Which? --label apple --label pear --epsilon 1 --epoch 2026"
+_WHERE = "--expires 2100-01-01 --origin https://survey.example -o fruit.json"
+CREATE = tuple(f"local task create fruit-2026 {_WHAT} {_WHERE}".split())
 
 
 @pytest.fixture
@@ -143,7 +142,9 @@ def test_a_whole_collection(place: Path, run: Run, service: Callable[..., str]) 
     assert run("local", "close", "--store", "reports.db").code == 0
     for _ in range(100):  # noticed within two seconds, on a machine that is not busy
         closed = httpx.post(
-            f"{url}/v1/tasks/fruit-2026/reports", content=body[:49], headers={"authorization": f"Bearer {respondents[0]}"}
+            f"{url}/v1/tasks/fruit-2026/reports",
+            content=body[:49],
+            headers={"authorization": f"Bearer {respondents[0]}"},
         )
         if closed.status_code == 410:
             break

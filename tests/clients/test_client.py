@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from browsing import opened_page
+from browsing import opened_browser, opened_page
 from collecting import running, task_of, with_tokens
 from sordino.collector.pages import client_module
 from sordino.local.task import read_task
@@ -76,7 +76,7 @@ def test_chromium_agrees_with_python(tmp_path: Path) -> None:
         {(HERE / "check.mjs").read_text(encoding="utf-8").replace("export ", "")}
         return await check(await import('/page/sordino.js'), vectors);
     }}"""
-    with running(store, [task_of()]) as service, opened_page() as page:
+    with running(store, [task_of()]) as service, opened_browser() as browser, opened_page(browser) as page:
         page.goto(f"{service.url}/tasks/drinks")
         found = page.evaluate(script, VECTORS)
     assert found["wrong"] == []

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from browsing import opened_page
+from browsing import opened_browser, opened_page
 from collecting import KEY, UNTIL, running, task_of, with_tokens
 from sordino.collector.limits import Limits
 from sordino.collector.pages import POLICY
@@ -51,9 +51,15 @@ class Visit:
         return str(self.page.locator("#spent").text_content())
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with opened_browser() as opened:
+        yield opened
+
+
 @pytest.fixture
-def visit() -> Iterator[Visit]:
-    with opened_page() as page:
+def visit(browser: Any) -> Iterator[Visit]:
+    with opened_page(browser) as page:
         yield Visit(page)
 
 

@@ -258,6 +258,8 @@ def test_a_program_that_looks_and_leaves_takes_no_log_away(tmp_path: Path) -> No
         subprocess.run([sys.executable, "-c", script, path], check=True)
         second.append([Addition(task.number, _chunk(number), str(number))])
         Store.open(path).close()
-    beside = "import sys; from sordino.collector.store import Store; print(len(list(Store.open(sys.argv[1]).chunks(1))))"
+    beside = (
+        "import sys; from sordino.collector.store import Store; print(len(list(Store.open(sys.argv[1]).chunks(1))))"
+    )
     done = subprocess.run([sys.executable, "-c", beside, path], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "3"

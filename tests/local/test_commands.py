@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,24 @@ def test_simulate_by_two_coins(capsys) -> None:
     assert run(capsys, *asked, "--value", "Sales", "--epsilon", "1")[0] == 2
     assert run(capsys, *asked, "--value", "Salesman", "--epsilon", "1.0986")[0] == 3
     assert run(capsys, "simulate", "--data", str(ADULT), "--column", "age", "--epsilon", "1")[0] == 3
+
+
+def example(*arguments: str) -> str:
+    script = Path(__file__).parents[2] / "examples" / "local_adult.py"
+    environment = {name: value for name, value in os.environ.items() if name != "SORDINO_ADULT"}
+    command = [sys.executable, str(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_example_says_what_it_needs() -> None:
+    assert "name the Adult extract" in example()
+
+
+@needs_adult
+def test_the_example_runs() -> None:
+    said = example(str(ADULT))
+    assert said.startswith("NOT PRIVATE")
+    assert "truly 3,650 (sd 156.271)" in said
+    assert "do not use the local model" in said

@@ -18,6 +18,7 @@ from sordino.local import (
     SUE,
     Hadamard,
     Rappor,
+    Reports,
     SubsetSelection,
     SupportCounts,
     Unary,
@@ -226,3 +227,18 @@ def test_best_says_why_and_weighs_liars() -> None:
     assert plain.table.column_names == ["protocol", "error", "shift", "bytes"]
     errors = plain.table["error"].to_pylist()
     assert errors == sorted(errors)
+
+
+def test_a_choice_is_used_like_its_protocol() -> None:
+    choice = best(["a", "b", "c"], epsilon=1, respondents=500)
+    reports = choice.perturb(["a", "b"] * 250, Rng.seeded(1))
+    assert Reports.from_bytes(reports.to_bytes(), choice) == reports
+    assert choice.count(reports) == choice.protocol.count(reports)
+    assert choice.estimate(choice.count(reports)).n == 500
+    assert exact_epsilon(choice) <= choice.epsilon == 1.0
+    assert (choice.p, choice.q, choice.width, choice.labels) == (
+        choice.protocol.p,
+        choice.protocol.q,
+        choice.protocol.width,
+        ("a", "b", "c"),
+    )

@@ -9,13 +9,14 @@ import duckdb
 import pytest
 
 import sordino as sd
-from queries.support import DOMAIN
+from queries.support import DOMAIN, arrow
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
 from sordino.queries.after import After, kept_rows
 from sordino.queries.aggregation import resolve
 from sordino.queries.build import Selection
 from sordino.queries.expr import Expr
+from sordino.queries.quantile import quantiles
 
 S = Selection()
 CONDITIONS: list[tuple[Expr, str]] = [
@@ -79,6 +80,23 @@ def test_it_is_part_of_the_question() -> None:
 def test_what_makes_no_sense_is_refused(made: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         resolve(made(S.group_by("c").agg(sd.count().alias("n"))), DOMAIN)
+
+
+def test_several_quantiles_are_columns_of_their_own() -> None:
+    asked = S.group_by("c").agg(quantiles("i", [0.25, 0.75]).alias("q"))
+    resolve(asked.having(col("q_0.25") > 0).order_by("q_0.75"), DOMAIN)
+    with pytest.raises(UnknownName, match="no column 'q'"):
+        resolve(asked.order_by("q"), DOMAIN)
+
+
+def test_what_sql_says_of_the_answer_is_done_to_it() -> None:
+    table = [dict.fromkeys(DOMAIN) | {"c": c, "i": 1} for c in "aab"]
+    people = sd.protect(
+        arrow(table), domain=DOMAIN, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(10**9), ledger=None
+    )
+    text = "SELECT c, COUNT(*) AS n FROM data GROUP BY c HAVING n >= 0.5 ORDER BY n LIMIT 5"
+    found = people.ask(sd.sql(text), epsilon=10**5)
+    assert found.table.to_pydict() == {"c": ["b", "a"], "n": [1, 2]}
 
 
 def test_text_never_meets_a_number() -> None:

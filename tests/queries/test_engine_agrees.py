@@ -49,8 +49,8 @@ def spread(asked: Aggregation, aggregate: Any, several: Any, table: list[dict[st
 @pytest.mark.parametrize("seed", range(8))
 def test_exact_parts_agree(seed: int) -> None:
     rng = random.Random(seed)
-    table = rows(150, rng)
-    for _ in range(10):
+    table = rows(100, rng)
+    for _ in range(8):
         asked = question(rng)
         assert duckdb_exact(asked, arrow(table)) == centred(asked, table), asked.describe()
 

@@ -59,7 +59,7 @@ def held(text: str) -> None:
 
 
 @pytest.mark.parametrize("head", TAILS)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(WORDS), max_size=14))
 def test_soups_of_words(head: str, words: list[str]) -> None:
     held(head + " ".join(words))
@@ -95,13 +95,13 @@ def grammar() -> st.SearchStrategy[str]:
     return st.recursive(leaves, grown, max_leaves=8)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=250, deadline=None, derandomize=True)
 @given(grammar(), grammar(), st.sampled_from(["occ", "age", "BIN(age, 10)", "ok", "1"]))
 def test_sentences_of_the_grammar(condition: str, number: str, group: str) -> None:
     held(f"SELECT {group}, COUNT(*), SUM({number}) FROM adult WHERE {condition} GROUP BY {group}")
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(grammar(), grammar(), grammar(), st.sampled_from(["VAR_POP", "STDDEV", "COUNT(DISTINCT", "MEDIAN", "SUM"]))
 def test_sentences_through_sub_queries(condition: str, number: str, outer: str, word: str) -> None:
     opened = word if word.endswith("DISTINCT") else f"{word}("

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from sordino.accounting.events import GaussianEvent
 from sordino.accounting.zcdp import rho_for
-from sordino.domain import Domain
+from sordino.domain import Boolean, Category, Domain, Integer
 from sordino.estimate import Noisy
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.mechanisms.gaussian import gaussian_for_rho
@@ -18,6 +24,7 @@ from sordino.mechanisms.mechanism import Mechanism
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
 from sordino.release import Output, Release
+from sordino.synth.evaluation import table_distance
 
 
 @dataclass
@@ -45,7 +52,7 @@ class RecordingQueryable:
             noisy = Noisy(np.asarray(vector + drawn), query.unit, mechanism.law)  # type: ignore[arg-type]
             outputs.append(Output(name, noisy, mechanism.describe()))
         return Release(
-            question=query.describe(), keys=(), outputs=tuple(outputs), cost=loss, spent=loss, remaining=loss, 
+            question=query.describe(), keys=(), outputs=tuple(outputs), cost=loss, spent=loss, remaining=loss,
             event=mechanisms[0].event,
             neighbors=self.neighbors.relation, privacy_unit="one row", declaration="", charge="", table_name="test", time="",
         )  # fmt: skip
@@ -73,6 +80,9 @@ class RecordingQueryable:
             kept = np.ones(len(place), dtype=bool)
             for axis, size in zip(grouping, sizes, strict=True):
                 found = self.keys[axis.column]
+                declared = self.domain[axis.column]
+                if axis.edges is not None and isinstance(declared, Integer) and declared.upper - declared.lower < 1024:
+                    found = np.searchsorted(np.array(axis.edges[:-1]), found + declared.lower, side="right") - 1
                 kept &= found >= 0
                 place = place * size + np.maximum(found, 0)
             cells, counts = np.unique(place[kept], return_counts=True)
@@ -85,3 +95,97 @@ def _mechanism(sensitivity: Sensitivity, share: Fraction, loss: Loss) -> Mechani
         return gaussian_for_rho(l2_squared=sensitivity.l2_squared, rho=loss.rho * share)
     assert isinstance(loss, PureDP)
     return Laplace(sensitivity.l1, loss.epsilon * share)
+
+
+class Strict:
+    """A Queryable's face with nothing else on it: any other access fails the test."""
+
+    def __init__(self, inner: RecordingQueryable) -> None:
+        object.__setattr__(self, "_Strict__inner", inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("domain", "neighbors", "loss", "release"):
+            raise AssertionError(f"a synthesizer used {name!r} of its Queryable")
+        return getattr(object.__getattribute__(self, "_Strict__inner"), name)
+
+
+@dataclass
+class Source:
+    """A table that adaptive algorithms can be run on, as a Curator is one; it keeps each session for inspection."""
+
+    domain: Domain
+    keys: dict[str, Any]
+    rng: Rng
+    neighbors: Neighbors = field(default_factory=lambda: Neighbors("add_remove", None))
+    sessions: list[RecordingQueryable] = field(default_factory=list)
+    cache: dict[Any, Any] = field(default_factory=dict)
+
+    def adapt(
+        self,
+        algorithm: Callable[[Any], Any],
+        *,
+        describe: str,
+        tell: Any = None,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+    ) -> tuple[Any, Release]:
+        """Run the algorithm on a recording Queryable: (epsilon, delta) counts rho, as in a curator."""
+        loss: Loss = ZCDP(rho) if rho is not None else PureDP(epsilon)
+        if rho is None and delta is not None:
+            loss = ZCDP(rho_for(epsilon, delta))
+        session = RecordingQueryable(self.domain, self.keys, loss, self.rng, self.neighbors, cache=self.cache)
+        self.sessions.append(session)
+        result = algorithm(Strict(session))
+        release = Release(
+            question=describe, keys=(), outputs=(), cost=loss, spent=loss, remaining=loss, event=GaussianEvent(Fraction(1)),
+            neighbors=self.neighbors.relation, privacy_unit="one row", declaration="", charge="c-1", table_name="test",
+            time="", private=self.rng.private, notes=tuple(tell(result).notes) if tell else (),
+        )  # fmt: skip
+        return result, release
+
+
+def small(rows: int = 3000, seed: int = 0) -> tuple[Domain, dict[str, Any]]:
+    """Return a small table with every kind of column that has a key a value, and strong dependencies."""
+    rng = np.random.default_rng(seed)
+    age = np.clip(rng.normal(40, 15, rows), 0, 99).astype(np.int64)
+    job = np.where(age < 20, 0, rng.integers(0, 4, rows))
+    keys = {
+        "age": age,
+        "job": job,
+        "pay": np.clip(age // 10 + job + rng.integers(0, 3, rows), 0, 15),
+        "sex": rng.integers(0, 2, rows),
+        "town": np.where(rng.random(rows) < 0.1, 3, rng.integers(0, 3, rows)),
+    }
+    domain = Domain(
+        {
+            "age": Integer(0, 99),
+            "job": Category(["none", "desk", "shop", "field"]),
+            "pay": Integer(0, 15),
+            "sex": Boolean(),
+            "town": Category(["a", "b", "c"], missing="keep"),
+        }
+    )
+    return domain, keys
+
+
+def adult_keys() -> tuple[Domain, dict[str, Any]]:
+    """Return the discretised Adult table, or skip where it is absent."""
+    path = Path(__file__).parents[2] / ".." / "shared" / "data" / "adult_discrete.csv"
+    if not path.is_file():
+        pytest.skip(f"the data is not here: {path.name}")
+    sizes = json.loads(path.with_name("adult_discrete_domain.json").read_text())
+    ordered = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
+    domain = Domain({n: Integer(0, s - 1) if n in ordered else Category(list(range(s))) for n, s in sizes.items()})
+    rows = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
+    return domain, {n: rows[:, i] for i, n in enumerate(sizes)}
+
+
+def mean_distance(real: dict[str, Any], drawn: list[Any], sizes: list[int], ways: int) -> float:
+    """Return the mean total-variation distance over all sets of so many columns."""
+    names = list(real)
+    found = [
+        table_distance([real[names[c]] for c in s], [drawn[c] for c in s], [sizes[c] for c in s])
+        for s in itertools.combinations(range(len(names)), ways)
+    ]
+    return float(np.mean(found))

@@ -91,10 +91,10 @@ class Convolved:
     slack: float
 
     def delta(self, epsilon: float) -> float:
-        """Return delta at `epsilon`, rounded up: 1 where epsilon lies below the window."""
-        start = max(0, math.floor(epsilon / self.step) - self.first)
+        """Return delta at `epsilon`, rounded up: 1 below the window, whose losses are not seen there."""
         if epsilon < self.first * self.step:
             return 1.0
+        start = max(0, math.floor(epsilon / self.step) - self.first)
         gap = (self.first + np.arange(start, self.masses.size)) * self.step - epsilon
         gap = gap[gap > 0] + 4.6e-16 * abs(self.top)
         weights = -np.expm1(-gap) * np.exp(-self.tilt * gap)
@@ -106,7 +106,7 @@ class Convolved:
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon >= 0 of the window at which `delta` holds, rounded up; infinity where none does."""
-        low, high = max(0.0, self.first * self.step), self.top
+        low, high = max(0.0, self.first * self.step), max(0.0, self.top)
         if self.delta(low) <= delta:
             return low
         if self.delta(high) > delta:
@@ -191,7 +191,7 @@ def _solved(sums: Summands, goal: float, *, by_delta: bool) -> float:
     return max(tilt, 1e-9 / spread)
 
 
-def convolved(sums: Summands, tilt: float, *, log_goal: float) -> Convolved:
+def convolved(sums: Summands, tilt: float, *, log_goal: float, below: float = math.inf) -> Convolved:
     """Return the law of the sum at a tilt, on a window wide enough that what lies beyond is far below exp(log_goal)."""
     log_scale, mean, variance = _moments(sums, tilt)
     width = math.sqrt(variance) + sums.step
@@ -203,6 +203,7 @@ def convolved(sums: Summands, tilt: float, *, log_goal: float) -> Convolved:
         first = (
             math.floor(least / sums.step) - 1 if whole else math.floor((mean - 0.45 * length * sums.step) / sums.step)
         )
+        first = first if whole else min(first, math.floor(min(below, most) / sums.step) - 1)
         top = (first + length) * sums.step
         beyond = -math.inf if top > most else _log_tail(sums, top, tilt, width, enough=log_goal - 14)
         if beyond < log_goal - 14 or length >= _LARGEST:
@@ -220,7 +221,7 @@ def _log_tail(sums: Summands, top: float, tilt: float, width: float, *, enough: 
     """Return an upper bound on the log of the chance of finite sums of `top` or more, by Chernoff at a few tilts."""
     least = 0.0
     for extra in (4.0, 8.0, 2.0, 16.0, 0.0):
-        at = tilt + extra / width
+        at = min(tilt + extra / width, 340.0 / sums.reach)
         least = min(least, _moments(sums, at)[0] - at * top + 1e-9)
         if least < enough:
             break

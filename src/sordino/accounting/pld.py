@@ -70,21 +70,24 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
         if told >= sums.most:
             worst = max(worst, sums.infinite)
             continue
-        found = convolved(sums, tilt_for_epsilon(sums, told), log_goal=-60.0)
+        found = convolved(sums, tilt_for_epsilon(sums, told), log_goal=-60.0, below=told)
         worst = max(worst, found.delta(told))
     return worst
 
 
 def _least(sums: Summands, goal: float, left: float) -> float:
     """Return the epsilon in one direction; a window that begins above it is moved down."""
-    tilt = tilt_for_delta(sums, left)
-    for _ in range(20):
-        found = convolved(sums, tilt, log_goal=math.log(left))
+    tilt, least = tilt_for_delta(sums, left), math.inf
+    below = math.inf
+    for turn in range(8):
+        found = convolved(sums, tilt, log_goal=math.log(left), below=below)
         epsilon = found.epsilon(goal)
+        least = min(least, epsilon)
         if epsilon == 0 or epsilon > found.first * found.step:
             break
+        below = max(0.0, epsilon * (1 - (turn + 1) / 7))
         tilt = min(tilt_for_epsilon(sums, epsilon), 0.7 * tilt)
-    return epsilon
+    return least
 
 
 def _all_of(sums: Summands) -> float:

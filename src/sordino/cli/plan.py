@@ -63,22 +63,24 @@ def plan(
 
 
 def _lines(made: Plan, confidence: float) -> list[str]:
+    from sordino.release import other_currencies
+
     told = made.to_dict(confidence=confidence)
     lines = [
         *wrapped("question", told["question"]),
-        *wrapped("cost", made.cost.describe()),
+        *wrapped("cost", " ".join([made.cost.describe(), *other_currencies(made.event, made.cost)])),
         *wrapped("protects", made.neighbors.describe()),
     ]
     if made.resolved.keys:
-        lines += wrapped("rows", f"{told['rows']:,}: every declared key")
+        lines += wrapped("rows", made.rows_told())
     for column in told["columns"]:
         head, *rest = wrapped(column["name"], _expected(made, column, confidence))
         name = plain(column["name"])
         lines += [head.replace(name, paint(name, "bold"), 1), *rest]
         for part in column["parts"]:
-            step = "" if part["unit"] == "1" else f" of {part['unit']}"
+            step = "" if part.get("unit", "1") == "1" else f" of {part['unit']}"
             lines += wrapped("", f"{part['role']}: {part['mechanism']}{step}")
-            lines += wrapped("", f"({part['because']})")
+            lines += wrapped("", f"({part['because']})") if "because" in part else []
     return lines
 
 
@@ -86,9 +88,13 @@ def _expected(made: Plan, column: dict[str, Any], confidence: float) -> str:
     from sordino.release import show_number
 
     error, at = column["expected_error"], f"at {100 * confidence:g}%"
+    if column["error_unit"] == "ranks":
+        return f"error within {show_number(error)} ranks {at}"
     mean = len(column["parts"]) > 1
     if error is None:
-        scaled = made.error_times_rows(confidence)[column["name"]]
+        scaled = made.error_times_rows(confidence).get(column["name"])
+        if scaled is None:
+            return "error: depends on the rows; --assume-rows, a public guess, makes it a number"
         return f"error at most {show_number(scaled)} / rows {at}; --assume-rows, a public guess, makes it a number"
     guess = f", if {made.assume_rows:,} rows" if mean and made.assume_rows is not None else ""
     return f"error {'at most ' if mean else ''}{show_number(error)} {at}{guess}"

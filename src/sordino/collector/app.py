@@ -9,11 +9,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.concurrency import run_in_threadpool
 
 from sordino.collector.desk import Desk, counts_text
 from sordino.collector.intake import Intake, Receive, Scope, Send
@@ -21,57 +19,16 @@ from sordino.collector.limits import Limits, Tokens
 from sordino.collector.openapi import described
 from sordino.collector.pages import add_pages
 from sordino.collector.routes import add_routes
+from sordino.collector.running import Collector
 from sordino.collector.store import Store
 from sordino.collector.writer import Writer
 from sordino.errors import DeclarationError
 from sordino.local.task import Task
 
-__all__ = ["Collector", "collector_app"]
+__all__ = ["collector_app"]
 
 _REFRESH = 1.0  # seconds between looks for new tokens and closed tasks
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
-
-
-@dataclass(slots=True)
-class Collector:
-    """Hold what a running collector shares: desks by task name, its writer, its own connection to the store."""
-
-    url: str
-    desks: dict[str, Desk]
-    writer: Writer
-    tokens: Tokens
-    limits: Limits
-    store: Store | None = None
-    refresh: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def start(self) -> None:
-        """Open the store, read it, and begin to write."""
-        loop = asyncio.get_running_loop()
-        self.store = await run_in_threadpool(Store.open, self.url)
-        await run_in_threadpool(self.writer.start, lambda waiters: _told(loop, waiters))
-        await self.look()
-
-    async def stop(self) -> None:
-        """Store what waits, and let the store go."""
-        await run_in_threadpool(self.writer.stop)
-        if self.store is not None:
-            self.store.close()
-
-    async def look(self) -> None:
-        """Read new tokens and which tasks were closed by the command line."""
-        async with self.refresh:
-            assert self.store is not None
-            await run_in_threadpool(self.tokens.refresh, self.store)
-            closed = await run_in_threadpool(self.store.closed)
-        for desk in self.desks.values():
-            desk.closed = desk.closed or desk.number in closed
-
-    async def close(self, name: str) -> None:
-        """Close a task for ever."""
-        self.desks[name].closed = True
-        async with self.refresh:
-            assert self.store is not None
-            await run_in_threadpool(self.store.close_task, name)
 
 
 def collector_app(
@@ -145,14 +102,3 @@ async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
-
-def _told(loop: asyncio.AbstractEventLoop, waiters: list[Any]) -> None:
-    with suppress(RuntimeError):  # the loop has ended: nobody waits any more
-        loop.call_soon_threadsafe(_wake, waiters)
-
-
-def _wake(waiters: list[Any]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
+from sordino.collector.running import Collector
 from sordino.errors import DeclarationError
 from sordino.local.task import Task, key_fingerprint
 from sordino.loss import shown
-
-if TYPE_CHECKING:
-    from sordino.collector.app import Collector
 
 __all__ = ["POLICY", "add_pages", "client_module"]
 

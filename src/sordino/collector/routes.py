@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
@@ -12,11 +12,9 @@ from starlette.exceptions import HTTPException
 from sordino.collector.desk import Desk
 from sordino.collector.intake import ERRORS, error_body
 from sordino.collector.results import exported, results
+from sordino.collector.running import Collector
 from sordino.collector.store import Store
 from sordino.errors import SordinoError
-
-if TYPE_CHECKING:
-    from sordino.collector.app import Collector
 
 __all__ = ["add_routes"]
 

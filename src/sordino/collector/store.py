@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ T = TypeVar("T")
 
 _APPLICATION = 0x536F7243  # "SorC"
 _LOCK = 0x536F7264  # of one collector on a PostgreSQL database
+_PATIENCE = 3.0  # seconds
 _SCHEMA = (
     "CREATE TABLE tasks (number {serial}, task TEXT NOT NULL UNIQUE, manifest TEXT NOT NULL,"
     " closed INTEGER NOT NULL, counts TEXT NOT NULL)",
@@ -143,7 +145,7 @@ class Store:
     def hold(self) -> None:
         """Become the one collector on this store until `close`; raise DeclarationError where another is."""
         if self._path is None:
-            held = bool(self._run("SELECT pg_try_advisory_lock(?)", (_LOCK,)).fetchone()[0])
+            held = self._held_by_server()
         else:
             self._lock = self._path.with_name(self._path.name + "-collector").open("ab")
             try:
@@ -153,6 +155,15 @@ class Store:
                 held = False
         if not held:
             raise DeclarationError(f"another collector serves the store {self._where}; stop it, or name another store")
+
+    def _held_by_server(self) -> bool:
+        """Ask PostgreSQL for the lock, for some seconds: it frees that of a connection a moment after its end."""
+        until = time.monotonic() + _PATIENCE
+        while not self._run("SELECT pg_try_advisory_lock(?)", (_LOCK,)).fetchone()[0]:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+        return True
 
     def close(self) -> None:
         """Close the store and stop holding it."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sordino.collector.desk import Desk, Post
 from sordino.collector.store import Addition, Store
-from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     from sordino.local.reports import SupportCounts
@@ -89,7 +89,7 @@ class Writer:
             if pile.posts:
                 try:
                     self._commit(pile)
-                except DeclarationError:
+                except Exception:  # whatever it was, it must not end the one thread that stores
                     self._failed(pile)
                 assert self._answer is not None
                 self._answer([waiter for _, _, waiter in pile.posts])
@@ -120,7 +120,8 @@ class Writer:
         for _, post, _ in pile.posts:
             post.refused, post.added = FAILED, -1
         if self._store is not None:
-            self._store.close()
+            with suppress(Exception):
+                self._store.close()
             self._store = None
 
     def _open(self) -> None:

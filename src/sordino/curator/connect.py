@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from sordino.curator.curator import Curator
 from sordino.domain import Domain
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
+from sordino.engines.public import public_cells
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
 from sordino.project import Budget, Project, Table, find_project, load_project
-from sordino.source import Csv, Source, source_from
+from sordino.source import Csv, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "declaration_of", "protect"]
 
@@ -34,7 +36,12 @@ class Connection:
         if name not in self._curators:
             declared = self._declared(name)
             budget = self.project.budgets[declared.budget]
-            engine = DuckDBEngine(declared.source, domain=declared.domain, unit=declared.neighbors.unit)
+            engine = DuckDBEngine(
+                declared.source,
+                domain=declared.domain,
+                unit=declared.neighbors.unit,
+                public=public_cells(self.project.public),
+            )
             self._curators[declared.name] = _curator(
                 declared.name,
                 engine=engine,
@@ -43,6 +50,8 @@ class Connection:
                 source=declared.source,
                 ledger=self.ledger(budget.name),
                 rng=Rng.secure(),
+                public=self.project.public,
+                others=tuple(self.project.tables),
             )
         return self._curators[name]
 
@@ -91,13 +100,15 @@ def protect(
     relation: str | None = None,
     rng: Rng | None = None,
     amend: str | None = None,
+    public: Mapping[str, PublicTable] | None = None,
 ) -> Curator:
     """Return the Curator of a table declared by arguments: nothing here is read from the data.
 
     `source`: a path (CSV with `csv=Csv(...)`, Parquet file or glob, DuckDB file with `relation=`), an Arrow table, a
     pandas or polars frame, or a DuckDB relation. `ledger`: a path, or None to keep the budget in memory. `rng`: a seeded
     one is accepted with `ledger=None` only, and its releases say NOT PRIVATE. `amend`: the reason, on record, for a
-    declaration or cap that differs from the ledger's; spend is carried over.
+    declaration or cap that differs from the ledger's; spend is carried over. `public`: tables that may be joined, by name,
+    made by sd.public(...).
 
     Raises DeclarationError where an argument breaks a rule, SourceError where the source cannot be opened,
     DeclarationChanged where the ledger holds another declaration.
@@ -122,14 +133,24 @@ def protect(
     table = name or _table_name(source)
     owner = None if unit.unit is None else unit.unit.column
     held = named if named is not None else arrow_of(source, domain, unit=owner)
-    engine = DuckDBEngine(held, domain=domain, unit=unit.unit)
+    joinable = _public_tables(public, table)
+    engine = DuckDBEngine(held, domain=domain, unit=unit.unit, public=public_cells(joinable))
     if amend is not None and ledger is not None and Path(ledger).exists():
         known = Ledger.existing(ledger)
         changed = {table: declaration_of(domain, unit, named)} if table in known.declarations() else None
         known.amend(reason=amend, cap=budget if known.cap != budget else None, declarations=changed)
         known.close()
     book = Ledger.open(None if ledger is None else Path(ledger), cap=budget)
-    return _curator(table, engine=engine, domain=domain, neighbors=unit, source=named, ledger=book, rng=generator)
+    return _curator(
+        table,
+        engine=engine,
+        domain=domain,
+        neighbors=unit,
+        source=named,
+        ledger=book,
+        rng=generator,
+        public=joinable,
+    )
 
 
 def declaration_of(domain: Domain, neighbors: Neighbors, source: Source | None) -> dict[str, Any]:
@@ -147,12 +168,35 @@ def _curator(
     source: Source | None,
     ledger: Ledger,
     rng: Rng,
+    public: Mapping[str, PublicTable],
+    others: Sequence[str] = (),
 ) -> Curator:
     declaration = declaration_of(domain, neighbors, source)
     known = Domain(domain.columns, row_ceiling=domain.row_ceiling, unreadable_rows=engine.unreadable_rows)
     return Curator(
-        name, engine=engine, domain=known, neighbors=neighbors, ledger=ledger, declaration=declaration, rng=rng
+        name,
+        engine=engine,
+        domain=known,
+        neighbors=neighbors,
+        ledger=ledger,
+        declaration=declaration,
+        rng=rng,
+        public=public,
+        others=others,
     )
+
+
+def _public_tables(public: Mapping[str, PublicTable] | None, table: str) -> Mapping[str, PublicTable]:
+    """Return the public tables by name; raises DeclarationError for names that SQL could not tell apart."""
+    found = dict(public or {})
+    for name, declared in found.items():
+        if not isinstance(declared, PublicTable):
+            raise DeclarationError(f"public[{name!r}] must be made by sd.public(source, key=..., columns=...)")
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise DeclarationError(f"a public table's name is letters, digits and _, not {name!r}")
+    if len({n.lower() for n in (*found, table)}) != len(found) + 1:
+        raise DeclarationError("the table and its public tables need different names, whatever their case")
+    return found
 
 
 def _table_name(source: Any) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
@@ -33,10 +33,12 @@ from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Asked, Column, Selection, as_aggregation
 from sordino.queries.choice import MostCommon
 from sordino.queries.expr import Expr
+from sordino.queries.joined_names import bound
 from sordino.queries.queryable import Queryable, Told
 from sordino.queries.robust import Robust
 from sordino.queries.sql import SqlText, parse_sql
 from sordino.release import Release
+from sordino.source import PublicTable
 
 __all__ = ["Curator"]
 
@@ -62,6 +64,8 @@ class Curator:
         ledger: Ledger,
         declaration: dict[str, Any],
         rng: Rng,
+        public: Mapping[str, PublicTable] | None = None,
+        others: Sequence[str] = (),
     ) -> None:
         if not rng.private and ledger.path is not None:
             raise DeclarationError(
@@ -78,6 +82,8 @@ class Curator:
         if name in ledger.declarations():
             self._declare()
         self._rng = rng
+        self._public = dict(public or {})
+        self._others = tuple(others)
 
     # ---- questions in Python
 
@@ -88,6 +94,10 @@ class Curator:
     def group_by(self, *columns: str | Expr) -> Selection:
         """Return the table grouped by columns or bins; end it with `.agg(...)`."""
         return Selection().group_by(*columns)
+
+    def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:
+        """Return the rows joined with a declared public table where its key equals column `on`; end it with `.agg(...)`."""
+        return Selection().join(table, on=on, how=how)
 
     def agg(self, *aggregates: Asked | Sequence[Asked]) -> Aggregation:
         """Return the question for aggregates over all rows."""
@@ -335,10 +345,18 @@ class Curator:
 
     def _understood(self, question: Question) -> Aggregation:
         if isinstance(question, SqlText):
-            return parse_sql(question.text, table=self._name, columns=tuple(self._domain))
+            named = {name: tuple(table.columns) for name, table in self._public.items()}
+            asked = parse_sql(question.text, table=self._name, columns=tuple(self._domain), public=named)
+            return self._bound(asked, "resolved")
         if isinstance(question, str):
             raise QuestionRefused('SQL is asked as sd.sql("SELECT ..."); text alone could mean a column')
-        return as_aggregation(question)
+        return self._bound(as_aggregation(question), "written")
+
+    def _bound(self, asked: Aggregation, names: Literal["written", "resolved"]) -> Aggregation:
+        """Return the question with its public tables found."""
+        return bound(
+            asked, public=self._public, table=self._name, domain=self._domain, names=names, private=self._others
+        )
 
     def _planned(
         self, question: Question | AnyPlan, *, epsilon: Number | None, delta: Number | None, rho: Number | None

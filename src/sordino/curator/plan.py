@@ -19,8 +19,9 @@ from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
+from sordino.queries.joins import joined, joined_domain, joined_neighbors
 from sordino.queries.sums import Mean
-from sordino.release import Output, loss_to_dict, show_number
+from sordino.release import Output, currencies_to_dict, loss_to_dict, other_currencies, show_number
 
 __all__ = ["Plan", "asked_loss", "make_plan"]
 
@@ -94,14 +95,16 @@ class Plan:
 
     def check(self, words: Callable[[], Primitives]) -> None:
         """Build the trees of the exact answer, before the charge."""
+        joins = self.question.joins
         if self.resolved.terms:
-            self.resolved.select(words())
+            self.resolved.select(joined(words(), joins, self.domain))
         for selection in self.answered.selections:
             if selection is not None:
-                selection.select(words())
+                selection.select(joined(words(), joins, self.domain))
 
     def released(self, rows: Rows, rng: Rng) -> Answer:
         """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
+        rows = rows.joined(self.question.joins, self.domain)
         table = rows.run(self.resolved.select(rows.words())) if self.resolved.terms else None
         keys, outputs = noisy_columns(self.question, self.answered, self.domain, table=table, rng=rng)
         summed = iter(outputs)
@@ -113,6 +116,7 @@ class Plan:
     def describe(self) -> str:
         """Return the plan in a few lines."""
         lines = [f"question   {self.question.describe()}", f"cost       {self.cost.describe()}"]
+        lines += [f"           {words}" for words in other_currencies(self.event, self.cost)]
         lines.append(f"protects   {self.neighbors.describe()}")
         if self.resolved.keys:
             lines.append(f"rows       {self.rows_told()}")
@@ -144,6 +148,7 @@ class Plan:
             "question": self.question.describe(),
             "table": self.table_name,
             "cost": loss_to_dict(self.cost),
+            "currencies": currencies_to_dict(self.event),
             "neighbors": self.neighbors.relation,
             "privacy_unit": self.neighbors.to_dict()["privacy_unit"],
             "rows": self.resolved.cells if threshold is None else None,
@@ -278,7 +283,13 @@ def make_plan(
         isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1
     ):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
+    domain, wider = joined_domain(domain, question.joins), joined_neighbors(neighbors, question.joins)
     resolved = resolve(question, domain)
+    if resolved.private_keys and neighbors.unit is None and wider.copies > 1:
+        raise QuestionRefused(
+            "private keys of a join with several rows a key need a privacy unit that is a column, to count units by: "
+            "declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
+        )
     if (
         not resolved.private_keys
         and resolved.cells > _MOST_MEANS
@@ -287,7 +298,7 @@ def make_plan(
         raise QuestionRefused(
             f"means of {resolved.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
         )
-    answered = plan_parts(question, resolved, domain, neighbors, asked)
+    answered = plan_parts(question, resolved, domain, wider, asked)
     amounts = charge_amounts(answered.event, cap)
     cost = loss_from(amounts, delta=cap.delta if isinstance(cap, ZCDP) else None)
     return Plan(

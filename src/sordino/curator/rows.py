@@ -5,12 +5,14 @@ It is the only way from a plan to the exact answers; what comes out of it never 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from sordino.domain import Domain
 from sordino.loss import Event, Loss
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
+from sordino.queries.joins import Join, joined
 from sordino.release import Key, Output
 
 if TYPE_CHECKING:
@@ -27,12 +29,19 @@ Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 class Rows:
     """Run trees over the curator's table; made by the curator after the charge, and given to one plan."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, joins: Sequence[Join] = (), domain: Domain | None = None) -> None:
         self._engine = engine
+        self._joins = joins
+        self._domain = domain
+
+    def joined(self, joins: Sequence[Join], domain: Domain) -> Rows:
+        """Return the rows joined with public tables; `domain` declares the columns of both."""
+        return Rows(self._engine, joins=joins, domain=domain) if joins else self
 
     def words(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
-        return self._engine.primitives
+        words = self._engine.primitives
+        return words if self._domain is None else joined(words, self._joins, self._domain)
 
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer of a tree; raises EngineFailed, without any of the engine's words."""

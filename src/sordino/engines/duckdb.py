@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
-from sordino.engines.duckdb_words import DuckDBWords, Held
+from sordino.engines.duckdb_words import DuckDBWords, Held, public_name
 from sordino.engines.engine import EngineFailed
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["DuckDBEngine"]
 
 _SETTINGS = (
-    "SET disabled_optimizers = 'statistics_propagation,filter_pushdown'",
+    "SET disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET enable_progress_bar = false",
@@ -68,17 +68,24 @@ _READABLE = frozenset(
 class DuckDBEngine:
     """Answer trees over one table, through one in-process connection that sees that table only.
 
-    `source` is a Source on disk or an Arrow table. Raises SourceError where it is missing or cannot be opened, and
+    `source` is a Source on disk or an Arrow table; `public` holds what `engines.public` read. Raises SourceError where it is missing or cannot be opened, and
     DeclarationError where it lacks a declared column or holds it in a type that no column can be read from.
     """
 
-    def __init__(self, source: Source | pa.Table, *, domain: Domain, unit: PrivacyUnit | None) -> None:
+    def __init__(
+        self,
+        source: Source | pa.Table,
+        *,
+        domain: Domain,
+        unit: PrivacyUnit | None,
+        public: Mapping[str, pa.Table] | None = None,
+    ) -> None:
         self._lock = threading.Lock()
         self._directory = tempfile.mkdtemp(prefix="sordino-")
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._csv = source.csv if isinstance(source, Source) else None
-        self._connection = self._connected(source)
-        physical = self._schema()
+        self._connection = self._connected(source, public or {})
+        physical = self._schema("source")
         for name in physical:
             if name.lower().startswith("sordino_"):
                 raise DeclarationError(
@@ -97,7 +104,7 @@ class DuckDBEngine:
             raise DeclarationError(
                 f"the privacy unit's column {unit.column!r} is not declared; add it to the domain as Identifier()"
             )
-        self._held = Held(physical, domain, unit, self._csv)
+        self._held = Held(physical, domain, unit, self._csv, {name: self._public_schema(name) for name in public or {}})
 
     @property
     def primitives(self) -> DuckDBWords:
@@ -128,7 +135,7 @@ class DuckDBEngine:
             self._connection.close()
         self._finalizer()
 
-    def _connected(self, source: Source | pa.Table) -> duckdb.DuckDBPyConnection:
+    def _connected(self, source: Source | pa.Table, public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         import duckdb
 
         connection = duckdb.connect(":memory:")
@@ -139,6 +146,8 @@ class DuckDBEngine:
             self._open(connection, source)
         else:
             _register(connection, source)
+        for name, table in public.items():
+            _copied(connection, name, table)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection
@@ -176,11 +185,16 @@ class DuckDBEngine:
         connection.execute(f"SET allowed_paths = [{_text(str(path))}]")
         connection.execute(f"SET allowed_directories = [{', '.join(map(_text, folders))}]")
 
-    def _schema(self) -> Mapping[str, str]:
-        """Return the physical type of each column, parameters cut off, as the source's own schema states it."""
+    def _public_schema(self, name: str) -> Mapping[str, str]:
+        found = dict(self._schema(f'"{public_name(name)}"'))
+        del found["sordino_key"]
+        return found
+
+    def _schema(self, relation: str) -> Mapping[str, str]:
+        """Return the physical type of each column, parameters cut off, as the relation's own schema states it."""
         rows: list[Any] | None = None
         try:
-            rows = self._connection.execute("SELECT column_name, column_type FROM (DESCRIBE source)").fetchall()
+            rows = self._connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {relation})").fetchall()
         except duckdb_error():
             rows = None
         if rows is None:
@@ -235,6 +249,13 @@ def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
         raise DeclarationError(
             "the table holds a column of a type that DuckDB does not know: store it as a number, text, a truth or a day"
         )
+
+
+def _copied(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """Hold a public table in memory, in types of our own choice, so that no statistics of its file prune anything."""
+    connection.register("sordino_incoming", table)
+    connection.execute(f'CREATE TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')
+    connection.unregister("sordino_incoming")
 
 
 def _literal(path: str) -> str:

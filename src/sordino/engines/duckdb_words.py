@@ -6,7 +6,7 @@ import datetime
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +17,7 @@ from sordino.source import Csv
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["DuckDBWords", "Held"]
+__all__ = ["DuckDBWords", "Held", "public_name"]
 
 _WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
 _LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
@@ -39,6 +39,7 @@ class Held:
     domain: Domain
     unit: PrivacyUnit | None
     csv: Csv | None
+    public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
 
 
 class DuckDBWords:
@@ -53,6 +54,8 @@ class DuckDBWords:
         self._stages: list[dict[str, str]] = []
         self._levels: dict[str, int] = {}
         self._conditions: list[tuple[int, str]] = []
+        self._joins: list[tuple[int, str, str, str]] = []
+        self._public: dict[str, str] = {}  # physical types of the joined columns, by name
         self._floor = 0
 
     def source(self) -> exp.Expression:
@@ -85,6 +88,22 @@ class DuckDBWords:
             f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._staged(_SOURCE)} "
             f"WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_units"
         )
+
+    def join(self, table: str, cell: exp.Expression, key: exp.Expression, *, left: bool) -> None:
+        """Join a public table, held in memory; what is named from now on may use its columns."""
+        at = self._let(cell.sql(dialect="duckdb"))
+        columns = self._held.public[table]
+        new = {f"{table}.{column}": kind for column, kind in columns.items()}
+        told = "".join(f", sordino_r.{_name(c)} AS {_name(f'{table}.{c}')}" for c in columns)
+        kind = "LEFT JOIN" if left else "INNER JOIN"
+        on = f"{kind} {_name(public_name(table))} AS sordino_r ON {at} = ({key.sql(dialect='duckdb')})"
+        self._joins.append((len(self._stages), told, on, f"sordino_j{len(self._joins)}"))
+        self._public.update(new)
+        self._floor = len(self._stages)
+
+    def raw(self, column: str) -> exp.Expression:
+        """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
+        return _parse(self._cell(column)[1])
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; text other than up to 18 digits, fractions and NaN are missing."""
@@ -226,6 +245,10 @@ class DuckDBWords:
     def _staged(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
         for i in range(len(self._stages) + 1):
+            for level, told, on, name in self._joins:
+                if level == i:
+                    left = f"(SELECT * FROM {relation}) AS sordino_l"
+                    relation = f"(SELECT sordino_l.*{told} FROM {left} {on}) AS {name}"
             for level, condition in self._conditions:
                 if level == i:
                     relation = f"(SELECT * FROM {relation} WHERE {condition}) AS sordino_w{i}"
@@ -282,11 +305,18 @@ class DuckDBWords:
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
         cell = _name(column)
+        if column in self._public:
+            return self._public[column], cell
         if self._held.csv is None:
             return self._held.physical[column], cell
         trimmed = self._let(f"trim({cell}, chr(32) || chr(9) || chr(10) || chr(13))")
         tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
+
+
+def public_name(table: str) -> str:
+    """Return the name under which a public table is held."""
+    return f"sordino_public_{table}"
 
 
 def _halved(cell: str, edges: Sequence[int], first: int, last: int) -> str:

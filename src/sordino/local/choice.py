@@ -6,6 +6,7 @@ It sees public parameters only: labels, epsilon, numbers of respondents.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -144,6 +145,14 @@ class Choice:
     def estimate(self, counts: SupportCounts) -> Estimate:
         """Return the unbiased estimate of each label's share."""
         return self.protocol.estimate(counts)
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return the protocol's inputs that stand for every pair."""
+        return self.protocol.inputs()
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of a report of the protocol."""
+        return self.protocol.channel(value)
 
     @property
     def _own(self) -> Candidate:

@@ -38,8 +38,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _EXPIRES = "%Y-%m-%dT%H:%M:%SZ"
 _ORIGIN = re.compile(r"https?://[a-z0-9.\-\[\]:]{1,200}")
 _FIELDS = frozenset(
-    ("schema", "task", "question", "labels", "mechanism", "permanent")
-    + ("epsilon", "lifetime_epsilon", "epoch", "expires", "origin")
+    {"schema", "task", "question", "labels", "mechanism", "permanent", "epsilon"}
+    | {"lifetime_epsilon", "epoch", "expires", "origin"}
 )
 _LONGEST = 1 << 20  # characters of a manifest
 

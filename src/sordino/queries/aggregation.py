@@ -17,6 +17,7 @@ from sordino.primitives import Primitives
 from sordino.queries.after import After
 from sordino.queries.condition import Predicate, predicate
 from sordino.queries.expr import Arithmetic, Connective, Constant, Expr, Name, Node, describe, plain
+from sordino.queries.joins import Join, joined, joined_domain, joined_neighbors
 from sordino.queries.keys import Keys, keys
 from sordino.queries.query import Aggregate, Part, Term
 from sordino.queries.rules import stacked
@@ -44,7 +45,7 @@ class Aggregation:
     """Ask for `aggregates` over the rows where `where` is true, one row for each combination of declared keys.
 
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
-    noisy answer. `sample` is the share of units, each by a secret coin, that are used at all.
+    noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `joins` are public tables.
     """
 
     where: Node | None
@@ -52,6 +53,7 @@ class Aggregation:
     aggregates: tuple[Aggregate, ...]
     after: After | None = None
     sample: Fraction | None = None
+    joins: tuple[Join, ...] = ()
 
     def having(self, condition: Expr) -> Aggregation:
         """Return the question whose answer shows only rows that meet `condition` on its own noisy columns, at no cost."""
@@ -74,11 +76,12 @@ class Aggregation:
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact answer: columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
-        return resolve(self, domain).select(on)
+        whole = joined_domain(domain, self.joins)
+        return resolve(self, whole).select(joined(on, self.joins, whole))
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all noisy parts together."""
-        found = resolve(self, domain)
+        found, neighbors = resolve(self, joined_domain(domain, self.joins)), joined_neighbors(neighbors, self.joins)
         return stacked([found.sensitivity(p, neighbors) for parts in found.parts for p in parts])
 
     def describe(self) -> str:
@@ -87,8 +90,9 @@ class Aggregation:
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_listed([describe(g.of) for g in self.groups])}"
         share = "" if self.sample is None else f", of a sample of {shown(self.sample * 100)}%"
+        joins = "".join(f", {j.describe()}" for j in self.joins)
         after = "" if self.after is None else f"; {self.after.describe()}"
-        return f"{what}{per}{where}{share}{after}"
+        return f"{what}{per}{where}{joins}{share}{after}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions, whatever their spelling in Python or SQL."""
@@ -101,6 +105,8 @@ class Aggregation:
             data["after"] = self.after.plain()
         if self.sample is not None:
             data["sample"] = shown(self.sample)
+        if self.joins:
+            data["joins"] = [j.plain() for j in self.joins]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -183,6 +189,8 @@ def resolve(question: Aggregation, domain: Domain) -> Resolved:
         raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
     names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
     _distinct(names)
+    if question.sample is not None:  # an answer that ignored it would claim a share that was not taken
+        raise QuestionRefused("TABLESAMPLE can be read but not yet answered: ask about all rows")
     if question.after is not None:
         question.after.check(names)
         if not question.groups and (question.after.having is not None or question.after.limit == 0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number
@@ -12,6 +12,7 @@ from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.count import Count
 from sordino.queries.distinct import Distinct
 from sordino.queries.expr import Bin, Connective, Constant, Expr, Name, Node, col, depth, describe
+from sordino.queries.joins import Join
 from sordino.queries.query import Aggregate
 from sordino.queries.spread import Correlation, Covariance, Deviation, Variance
 from sordino.queries.sums import Mean, Sum
@@ -54,10 +55,23 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Rows and groups chosen so far: `.where(...)`, `.group_by(...)`, then `.agg(...)`."""
+    """Rows and groups chosen so far: `.join(...)`, `.where(...)`, `.group_by(...)`, then `.agg(...)`."""
 
     condition: Node | None = None
     groups: tuple[Grouping, ...] = ()
+    joins: tuple[Join, ...] = ()
+
+    def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:
+        """Return the selection of rows joined with a public table where its key equals column `on`.
+
+        "inner" drops rows that meet no key, "left" keeps them with missing cells. Columns are named "table.column", or
+        by the column alone where that is clear.
+        """
+        if not isinstance(table, str) or not isinstance(on, str):
+            raise QuestionRefused('join takes names: join("regions", on="state")')
+        if how not in ("inner", "left"):
+            raise QuestionRefused(f'how is "inner" or "left", not {how!r}')
+        return replace(self, joins=(*self.joins, Join(table, on, how)))
 
     def where(self, condition: Expr) -> Selection:
         """Return the selection of those rows that also meet `condition`."""
@@ -80,7 +94,7 @@ class Selection:
             flat.extend([item] if isinstance(item, Asked) else item)
         if not all(isinstance(a, Asked) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        return Aggregation(self.condition, self.groups, tuple(a.made for a in flat))
+        return Aggregation(self.condition, self.groups, tuple(a.made for a in flat), joins=self.joins)
 
 
 def count(of: Column | None = None) -> Asked:

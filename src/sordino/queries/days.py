@@ -81,18 +81,19 @@ def _shifted(days: Build) -> Build:
 
 def _era_day(days: Build) -> Build:
     shifted = _shifted(days)
-    return _minus(shifted, _times(_over(shifted, _ERA), _ERA))
+    return _within(_minus(shifted, _times(_over(shifted, _ERA), _ERA)), _ERA - 1)
 
 
 def _year_of_era(days: Build) -> Build:
     day = _era_day(days)
-    return _over(_minus(_plus(_minus(day, _over(day, 1_460)), _over(day, 36_524)), _over(day, 146_096)), 365)
+    years = _over(_minus(_plus(_minus(day, _over(day, 1_460)), _over(day, 36_524)), _over(day, 146_096)), 365)
+    return _within(years, 399)
 
 
 def _year_day(days: Build) -> Build:
     year = _year_of_era(days)
     begun = _minus(_plus(_times(year, 365), _over(year, 4)), _over(year, 100))
-    return _minus(_era_day(days), begun)
+    return _within(_minus(_era_day(days), begun), 365)
 
 
 def _month_place(days: Build) -> Build:
@@ -111,6 +112,11 @@ _BUILDS: dict[str, Callable[[Build], Build]] = {
 
 def _fixed(number: int) -> Build:
     return lambda _: whole(number)
+
+
+def _within(of: Build, most: int) -> Build:
+    """Return a number that is never outside [0, most], clipped to it: an engine names what it clips, computed once."""
+    return lambda on: on.clip(of(on), 0, most)
 
 
 def _plus(one: Build, other: Build) -> Build:

@@ -43,7 +43,7 @@ def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> S
             touched, Fraction(c), Fraction(c * c), Fraction(c), f"add_remove of {unit} moves counts by {c}"
         )
     if cells == 1:
-        if not droppable and neighbors.unit is None:
+        if not droppable and neighbors.unit is None and c == 1:
             because = "replace of one row, which no filter or missing cell can drop, leaves the count as it is"
             return Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), because)
         return Sensitivity(1, Fraction(c), Fraction(c * c), Fraction(c), f"replace of {unit} moves the count by {c}")
@@ -69,7 +69,7 @@ def sum_sensitivity(
         because = f"add_remove of {c} row(s) with values in {span} moves the sum by at most {shown(move)}"
         return Sensitivity(min(c, cells), move, move**2, move, because)
     if cells == 1:
-        if not droppable and neighbors.unit is None:
+        if not droppable and neighbors.unit is None and c == 1:
             move = upper - lower
             because = f"replace of one row, which cannot drop out, moves a sum of values in {span} by {shown(move)}"
         else:
@@ -118,6 +118,7 @@ def stacked(parts: list[Sensitivity]) -> Sensitivity:
 
 
 def _unit(neighbors: Neighbors) -> str:
+    joined = "" if neighbors.copies == 1 else f", each joined with up to {neighbors.copies} public rows"
     if neighbors.unit is None:
-        return "one row"
-    return f"one {neighbors.unit.column} with at most {neighbors.contributions} rows"
+        return f"one row{joined}"
+    return f"one {neighbors.unit.column} with at most {neighbors.unit.max_rows} rows{joined}"

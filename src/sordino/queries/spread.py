@@ -94,6 +94,11 @@ class Deviation:
         error = shape.deviation(laws, confidence, [0.0] if mean is None else shape.means(mean)) * math.sqrt(shape.unit)
         return _for_rows(error, rows, math.sqrt(shape.most(self.ddof) * shape.unit))
 
+    @property
+    def assumes(self) -> str:
+        """What the expected error supposes, in words."""
+        return "if the deviation is a quarter of the range"
+
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
         return ["deviation", self.ddof, plain(self.of)]
@@ -168,6 +173,11 @@ class Correlation:
         del mean
         shape = _Shape.of([self.of, self.other], domain, "correlation")
         return _for_rows(shape.correlation(laws, confidence), rows, 2.0)
+
+    @property
+    def assumes(self) -> str:
+        """What the expected error supposes, in words."""
+        return "if each deviation is a quarter of its range and the correlation near 0"
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""

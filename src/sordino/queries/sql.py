@@ -5,7 +5,7 @@ The text is parsed and translated; it never reaches an engine. What is not trans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ __all__ = ["SqlText", "parse_sql", "sql", "table_of"]
 
 Read = TypeVar("Read")
 
-_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit"}
+_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "joins"}
 _ONE: dict[str, Callable[[Expr], Asked]] = {
     "Avg": mean,
     "Median": lambda of: quantile(of, Fraction(1, 2)),
@@ -65,22 +65,26 @@ def table_of(text: str) -> str:
     return _not_too_deep(lambda: base_table(Place(text), parsed(text))[0])
 
 
-def parse_sql(text: str, *, table: str, columns: Iterable[str] = ()) -> Aggregation:
-    """Return the question that SQL text asks about `table`.
+def parse_sql(
+    text: str, *, table: str, columns: Iterable[str] = (), public: Mapping[str, tuple[str, ...]] | None = None
+) -> Aggregation:
+    """Return the question that SQL text asks about `table`; `public` tables, named with their columns, may be joined.
 
     Names match the declared `columns` whatever their case. Raises UnknownName for another table, QuestionRefused for
     whatever is not supported, by its name and place.
     """
-    return _not_too_deep(lambda: _question(text, table, {c.lower(): c for c in columns}))
+    return _not_too_deep(lambda: _question(text, table, {c.lower(): c for c in columns}, public))
 
 
-def _question(text: str, table: str, columns: dict[str, str]) -> Aggregation:
+def _question(
+    text: str, table: str, columns: dict[str, str], public: Mapping[str, tuple[str, ...]] | None
+) -> Aggregation:
     tree, place = parsed(text), Place(text)
     asked, source = base_table(place, tree)
     if asked.lower() != table.lower():
         raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")
     only_known(place, tree, _KNOWN)
-    return _Reader(place, tree, scope_of(place, tree, columns)).question()
+    return _Reader(place, tree, scope_of(place, tree, columns, public)).question()
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:
@@ -128,7 +132,7 @@ class _Reader:
         where = select.args.get("where")
         condition = self._scope.filtered(None if where is None else self._values.value(where.this).node)
         aggregates = tuple(a.made for a in self._asked)
-        return Aggregation(condition, self._groups, aggregates, self._after(), self._scope.sample)
+        return Aggregation(condition, self._groups, aggregates, self._after(), self._scope.sample, self._scope.joins)
 
     # ---- groups
 
@@ -164,14 +168,13 @@ class _Reader:
 
     def _named(self, target: Any) -> str | None:
         """Return the name that a sub-query gave to a column; None where it is the declared one."""
-        columns = self._scope.columns
-        return None if columns is None else columns[target.name.lower()][0]
+        return self._scope.named(target)
 
     def _is_alias(self, item: Any, aliases: dict[str, Any]) -> bool:
         """Say whether a GROUP BY name is an alias of SELECT; a column of the same name comes first, as in SQL."""
         if not isinstance(item, trees().Column) or item.table or item.name.lower() not in aliases:
             return False
-        return item.name.lower() not in (self._scope.columns or {})
+        return item.name.lower() not in self._scope.every()
 
     def _at(self, item: Any, clause: str) -> int:
         at = int(item.this) if item.this.isdigit() else 0

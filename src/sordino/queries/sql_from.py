@@ -14,12 +14,14 @@ from typing import Any
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.expr import Expr, col
 from sordino.queries.nodes import Connective, Node, depth
+from sordino.queries.joins import Join
+from sordino.queries.sql_joins import JoinedTable, joins_of
 from sordino.queries.sql_text import CLAUSES, Place, only_known, trees
 from sordino.queries.sql_values import Values
 
 __all__ = ["Scope", "base_table", "scope_of"]
 
-_INNER = {"expressions", "from_", "from", "where", "with_"}
+_INNER = {"expressions", "from_", "from", "where", "with_", "joins"}
 _STAR = "SELECT * is refused: rows never leave, only aggregates of them"
 
 
@@ -35,20 +37,50 @@ class Scope:
     columns: Mapping[str, tuple[str, Expr]] | None
     where: Node | None
     sample: Fraction | None
+    joins: tuple[Join, ...] = ()
+    joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are told by `columns`
 
     def column(self, place: Place, item: Any) -> Expr:
         """Return what a name stands for; raises UnknownName for what is not there."""
         if isinstance(item.this, trees().Star):
             raise QuestionRefused(f"{place.word('*')}{_STAR}")
+        named = next((j for j in self.joined if item.table and item.table.lower() == j.alias), None)
+        if named is not None:
+            return named.column(place, item)
+        if not item.table:
+            others = [j for j in self.joined if j.has(item.name)]
+            own = self.columns is not None and item.name.lower() in self.columns
+            if own and all(j.on is not None and j.on.lower() == item.name.lower() for j in others):
+                others = []
+            if len(others) + own > 1:
+                where = ", ".join([*([self.table] if own else []), *(j.table for j in others)])
+                raise QuestionRefused(f"{place.of(item)}{item.name!r} is a column of {where}: say which")
+            if others:
+                return others[0].column(place, item)
         if item.table and item.table.lower() not in self.names:
             raise UnknownName(f"{place.of(item)}{item.table!r} is not the table asked about")
         if self.columns is None:
             return col(item.name)
         if item.name.lower() not in self.columns:
-            hint = nearest(item.name, [name for name, _ in self.columns.values()])
+            hint = nearest(item.name, [name for name, _ in self.every().values()])
             what = f"column {item.name!r} is not declared, so it cannot be asked about; {hint}"
             raise UnknownName(place.of(item) + what)
         return self.columns[item.name.lower()][1]
+
+    def every(self) -> dict[str, tuple[str, Expr]]:
+        """Return all columns that * stands for; of names that several tables have, the table's own."""
+        made = dict(self.columns or {})
+        for joined in self.joined:
+            made = {**joined.every(), **made}
+        return made
+
+    def named(self, item: Any) -> str | None:
+        """Return the name that an answer's column gets of a name: its own, or the one that a sub-query gave it."""
+        if self.columns is None:
+            return None
+        joined = next((j for j in self.joined if item.table and item.table.lower() == j.alias), None)
+        columns = self.every() if joined is None else joined.every()
+        return columns[item.name.lower()][0]
 
     def filtered(self, condition: Node | None) -> Node | None:
         """Return the condition of the rows that this scope has and that meet `condition` too."""
@@ -62,13 +94,39 @@ def base_table(place: Place, select: Any) -> tuple[str, Any]:
     return _base(place, select, {})
 
 
-def scope_of(place: Place, select: Any, columns: Mapping[str, str]) -> Scope:
-    """Return what a SELECT reads; `columns` maps the declared names in lower case to themselves, empty if not known."""
-    declared = {low: (name, col(name)) for low, name in columns.items()} if columns else None
-    return _scope(place, select, declared, {})
+def scope_of(
+    place: Place, select: Any, columns: Mapping[str, str], public: Mapping[str, tuple[str, ...]] | None = None
+) -> Scope:
+    """Return what a SELECT reads; `columns` maps the declared names in lower case to themselves, empty if not known.
+
+    `public` names the tables that it may be joined with, and their columns.
+    """
+    own = {low: (name, col(name)) for low, name in columns.items()} if columns else None
+    return _scope(place, select, _Declared(own, public or {}), {})
 
 
-def _scope(place: Place, select: Any, declared: Any, known: Mapping[str, Scope]) -> Scope:
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """The declared columns, by their names in lower case, and the public tables with theirs."""
+
+    columns: Mapping[str, tuple[str, Expr]] | None
+    public: Mapping[str, tuple[str, ...]]
+
+
+def _scope(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
+    scope = _from(place, select, declared, known)
+    found = joins_of(
+        place,
+        select,
+        lambda item: scope.column(place, item),
+        declared.public,
+        lambda name: scope.columns is not None and name.lower() in scope.columns,
+    )
+    both = (*scope.joins, *(j for j, _ in found))
+    return replace(scope, joins=both, joined=tuple(t for _, t in found))
+
+
+def _from(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
     known = _named(place, select, declared, known)
     source = _source(place, select)
     if isinstance(source, trees().Subquery):
@@ -81,14 +139,14 @@ def _scope(place: Place, select: Any, declared: Any, known: Mapping[str, Scope])
             )
         return _renamed(found, source.alias_or_name)
     names = frozenset([source.name.lower(), source.alias_or_name.lower()])
-    return Scope(str(source.name), names, declared, None, _sampled(place, source.args.get("sample")))
+    return Scope(str(source.name), names, declared.columns, None, _sampled(place, source.args.get("sample")))
 
 
 def _renamed(of: Scope, name: str) -> Scope:
     return replace(of, names=frozenset([name.lower()]))
 
 
-def _inner(place: Place, select: Any, declared: Any, known: Mapping[str, Scope]) -> Scope:
+def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
     """Return the scope that a sub-query makes: its rows, and its columns with what they stand for."""
     _plain_select(place, select)
     scope = _scope(place, select, declared, known)
@@ -103,7 +161,7 @@ def _inner(place: Place, select: Any, declared: Any, known: Mapping[str, Scope])
     every = columns if scope.columns is not None else None
     if every is None and not _only_stars(select):
         every = columns
-    return replace(scope, columns=every, where=rows)
+    return replace(scope, columns=every, where=rows, joined=())
 
 
 def _projected(
@@ -115,9 +173,10 @@ def _projected(
         for name, value in item.args.items():
             if value:
                 raise QuestionRefused(f"{place.word(name.strip('_'))}* with {name.strip('_').upper()} is not supported")
-        made = dict(scope.columns or {})
+        made = scope.every()
     elif isinstance(item, kinds.Column) and isinstance(item.this, kinds.Star):
-        made = dict(scope.columns or {})
+        joined = next((j for j in scope.joined if j.alias == item.table.lower()), None)
+        made = dict(scope.columns or {}) if joined is None else joined.every()
     else:
         inner, name = (item.this, item.alias) if isinstance(item, kinds.Alias) else (item, item.alias_or_name)
         if not name:
@@ -137,7 +196,7 @@ def _only_stars(select: Any) -> bool:
     return all(isinstance(item, trees().Star) for item in select.expressions)
 
 
-def _named(place: Place, select: Any, declared: Any, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
+def _named(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
     """Return the scopes that WITH names, besides those known; each may use the ones before it."""
     found = dict(known)
     for name, inner in _with(place, select):

@@ -23,10 +23,12 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     """Return the picture of a thing; what it can draw:
 
     - a Release: its values with their intervals at `confidence`, one panel an answered column; of `find_bounds`, the
-      clipped sum against the bound with its error band, and the bound chosen; of `find_caps`, what a cap loses against the noise it costs;
+      clipped sum against the bound with its error band, and the bound chosen; of `find_caps`, what a
+      cap loses against the noise it costs;
     - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
     - Worlds: the local sensitivity of every table of a small universe, and the global one as their maximum.
+    - of the local model: an estimate, a distribution, a choice of protocol, or a simulation.
 
     It shows itself in a notebook; `.save("picture.svg")` writes it (.svg, .png, .html, .json), `.chart` is the Altair
     chart. What is NOT PRIVATE says so in the title. Raises DeclarationError for anything else, or without the extra
@@ -42,7 +44,7 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import bounds, caps, odds_icons, profiles, releases, risks, worlds
+    from sordino.report import bounds, caps, local, odds_icons, profiles, releases, risks, worlds
 
     if isinstance(thing, Release):
         if "max_rows" in dict(thing.chosen):
@@ -56,6 +58,8 @@ def _drawer(thing: Any) -> Drawer:
         return risks.draw_columns
     if isinstance(thing, odds_icons.Tradeoff):
         return odds_icons.draw
+    if (drawer := local.drawer_of(thing)) is not None:
+        return drawer
     if profiles.is_profile(thing):
         return profiles.draw
     missing = profiles.missing_columns(thing)

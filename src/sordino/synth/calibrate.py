@@ -60,9 +60,27 @@ def product_beliefs(tree: Tree, ways: Sequence[Floats], total: float) -> Beliefs
 
 
 def marginal(table: Floats, held: Sequence[int], wanted: Sequence[int]) -> Floats:
-    """Return the sums of a table with axes `held` over all but the columns `wanted`; both ascending."""
-    dropped = tuple(i for i, c in enumerate(held) if c not in wanted)
-    made: Floats = table.sum(axis=dropped) if dropped else table
+    """Return the sums of a table with axes `held` over all but the columns `wanted`; both ascending.
+
+    Dropped axes at both ends go first, as products with ones: those are several times faster than sums over axes.
+    """
+    kept = [i for i, c in enumerate(held) if c in wanted]
+    if len(kept) == len(held):
+        return table
+    if not kept:
+        return np.array(float(table.sum()))
+    shape = table.shape
+    flat = table
+    if kept[-1] < len(held) - 1:
+        width = math.prod(shape[kept[-1] + 1 :])
+        flat = flat.reshape(-1, width) @ np.ones(width)
+    if kept[0] > 0:
+        width = math.prod(shape[: kept[0]])
+        flat = np.ones(width) @ flat.reshape(width, -1)
+    middle = range(kept[0], kept[-1] + 1)
+    flat = flat.reshape([shape[i] for i in middle])
+    dropped = tuple(i - kept[0] for i in middle if i not in kept)
+    made: Floats = flat.sum(axis=dropped) if dropped else flat
     return made
 
 
@@ -100,6 +118,8 @@ def calibrated(beliefs: Beliefs, measured: Sequence[Measured], sizes: Sequence[i
         below[link.parent].append(i)
     for _ in range(sweeps):
         _sweep(beliefs, at_home, below)
+    for i, link in enumerate(beliefs.tree.links):  # what the root learned last goes to all
+        send(beliefs, i, link, up=False)
 
 
 def _sweep(beliefs: Beliefs, at_home: list[list[Measured]], below: list[list[int]]) -> None:

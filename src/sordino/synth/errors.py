@@ -24,7 +24,8 @@ from sordino.synth.session import Session
 __all__ = ["KINDS", "Errors", "checked_errors", "kind_of", "multiple"]
 
 KINDS = ("one", "measured", "unmeasured", "many")
-_QUESTIONS = {"one": 24, "measured": 36, "unmeasured": 36, "many": 36}
+_QUESTIONS = {"one": 24, "measured": 36, "unmeasured": 30, "many": 30}
+_TRIPLES = 10  # distinct sets of three columns: each is a scan of its own
 _SAFE = 1.645  # deviations added for the noise of checking: error is stated too high in 19 of 20 fits
 
 
@@ -117,7 +118,7 @@ def _chosen(
     elif kind == "unmeasured":
         pool = [p for p in pairs if kind_of(p, measured) == "unmeasured"]
     else:
-        pool = [] if columns < 3 else [_three(columns, rng) for _ in range(count)]
+        pool = [] if columns < 3 else [_three(columns, rng) for _ in range(_TRIPLES)]
     return [pool[rng.below(len(pool))] for _ in range(count)] if pool else []
 
 

@@ -59,13 +59,11 @@ def range_variances(layout: Layout, ranges: Sequence[tuple[int, int]], *, pure: 
     With k levels a level's noise has k^2 times the variance for a pure loss, k times for rho.
     """
     level = float(len(layout.widths)) ** (2 if pure else 1)
-    spread = _spread(layout)
-    found = []
-    for low, high in ranges:
-        chosen = np.zeros(layout.size)
-        chosen[low:high] = 1.0
-        found.append(level * float(chosen @ spread @ chosen))
-    return np.array(found)
+    chosen = np.zeros((len(ranges), layout.size))
+    for row, (low, high) in enumerate(ranges):
+        chosen[row, low:high] = 1.0
+    found: Floats = level * ((chosen @ _spread(layout)) * chosen).sum(axis=1)
+    return found
 
 
 def combined(layout: Layout, levels: Sequence[Floats]) -> Floats:

@@ -15,6 +15,7 @@ from sordino.queries.build import as_aggregation
 from sordino.queries.condition import predicate
 from sordino.queries.expr import Connective, Expr, Node
 from sordino.synth.answers import Answered, Parts, answered
+from sordino.synth.calibrate import Beliefs
 from sordino.synth.columns import steps_of, values_of
 from sordino.synth.constraints import Constraint, followed, met
 from sordino.synth.inference import conditioned
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Model"]
 
 _ORDERED_BY = 6
+_CHUNK = 250_000  # rows drawn at a time
 _TRIES = 12  # rounds of drawing again what a condition or a constraint refuses
 
 
@@ -74,7 +76,7 @@ class Model:
 
     def drawn_keys(self, rows: int, rng: Rng) -> list[Codes]:
         """Return the declared keys of drawn rows, one array a column."""
-        return self._drawn(rows, None, rng)[0]
+        return self._drawn(rows, None, rng)[0] if self.constraints else self._keys(rows, {}, rng)
 
     def answer(self, question: object) -> Answered:
         """Return the model's own answer to a question, with its stated error; from its tables, not from drawn rows.
@@ -113,6 +115,8 @@ class Model:
             followed(self.constraints, self.parts.columns, keys)
             steps = [steps_of(c, k, rng) for c, k in zip(self.parts.columns, keys, strict=True)]
             good = self._good(keys, steps, rest if where is None else where, asked)
+            if not have and asked == rows and good.all():
+                return keys, steps
             chosen = np.flatnonzero(good)[: rows - have]
             kept_keys.append([k[chosen] for k in keys])
             kept_steps.append([s[chosen] for s in steps])
@@ -160,7 +164,7 @@ class Model:
 
     def _keys(self, rows: int, evidence: dict[int, Floats], rng: Rng) -> list[Codes]:
         """Return the keys of drawn rows: codes from the tree, given the evidence, then keys within codes."""
-        parts, alphas = self.parts, spacings()
+        parts = self.parts
         sizes = [c.size for c in parts.codes]
         weights = [w * evidence[i] if i in evidence else w for i, w in enumerate(parts.within)]
         beliefs = parts.beliefs
@@ -169,6 +173,14 @@ class Model:
             beliefs = conditioned(beliefs, shares, sizes)
             if float(beliefs.tables[0].sum()) <= 0:
                 raise QuestionRefused("the model has no rows that meet the condition")
+        chunks = [min(_CHUNK, rows - start) for start in range(0, rows, _CHUNK)] or [0]
+        made = [self._chunk(beliefs, weights, n, rng) for n in chunks]
+        return made[0] if len(made) == 1 else [np.concatenate(several) for several in zip(*made, strict=True)]
+
+    def _chunk(self, beliefs: Beliefs, weights: Sequence[Floats], rows: int, rng: Rng) -> list[Codes]:
+        """Return the keys of some rows; many rows are drawn in chunks, whose sorts fit the cache."""
+        parts, alphas = self.parts, spacings()
+        sizes = [c.size for c in parts.codes]
         codes = drawn_codes(beliefs, sizes, rows=rows, alphas=alphas, rng=rng)
         keys: list[Codes] = []
         largest = sorted(range(len(sizes)), key=lambda c: -sizes[c])

@@ -1,0 +1,70 @@
+"""What a running collector shares among its routes: desks by task name, the writer, tokens, its own look into the store."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from sordino.collector.desk import Desk
+from sordino.collector.limits import Limits, Tokens
+from sordino.collector.store import Store
+from sordino.collector.writer import Writer
+
+__all__ = ["Collector"]
+
+
+@dataclass(slots=True)
+class Collector:
+    """Hold what a running collector shares: desks by task name, its writer, its own connection to the store."""
+
+    url: str
+    desks: dict[str, Desk]
+    writer: Writer
+    tokens: Tokens
+    limits: Limits
+    store: Store | None = None
+    refresh: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def start(self) -> None:
+        """Open the store, read it, and begin to write."""
+        loop = asyncio.get_running_loop()
+        self.store = await run_in_threadpool(Store.open, self.url)
+        await run_in_threadpool(self.writer.start, lambda waiters: _told(loop, waiters))
+        await self.look()
+
+    async def stop(self) -> None:
+        """Store what waits, and let the store go."""
+        await run_in_threadpool(self.writer.stop)
+        if self.store is not None:
+            self.store.close()
+
+    async def look(self) -> None:
+        """Read new tokens and which tasks were closed by the command line."""
+        async with self.refresh:
+            assert self.store is not None
+            await run_in_threadpool(self.tokens.refresh, self.store)
+            closed = await run_in_threadpool(self.store.closed)
+        for desk in self.desks.values():
+            desk.closed = desk.closed or desk.number in closed
+
+    async def close(self, name: str) -> None:
+        """Close a task for ever."""
+        self.desks[name].closed = True
+        async with self.refresh:
+            assert self.store is not None
+            await run_in_threadpool(self.store.close_task, name)
+
+
+def _told(loop: asyncio.AbstractEventLoop, waiters: list[Any]) -> None:
+    with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+        loop.call_soon_threadsafe(_wake, waiters)
+
+
+def _wake(waiters: list[Any]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

@@ -1,0 +1,74 @@
+"""Public tables, read as declared and checked: at most `max_rows` of their rows share a key. Nothing in them is private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sordino.domain import Category
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.engine import EngineFailed
+from sordino.engines.frames import arrow_of
+from sordino.errors import DeclarationError, SordinoError, SourceError
+from sordino.queries.joins import join_cell
+from sordino.source import PublicTable, Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["public_cells"]
+
+_MOST = 10_000_000  # rows: a public table is held in memory
+
+
+def public_cells(public: Mapping[str, PublicTable]) -> dict[str, pa.Table]:
+    """Return each public table's cells beside `sordino_key`, its key as declared; rows without a key are left out.
+
+    Raises SourceError where one cannot be read, DeclarationError where a key has more rows than declared or a table
+    more than ten million.
+    """
+    return {name: _checked(name, _read(name, table), table) for name, table in public.items()}
+
+
+def _read(name: str, table: PublicTable) -> pa.Table:
+    from sqlglot import exp
+
+    engine: DuckDBEngine | None = None
+    try:
+        held = table.source if isinstance(table.source, Source) else arrow_of(table.source, table.columns)
+        engine = DuckDBEngine(held, domain=table.columns, unit=None)
+        on = engine.primitives
+        key = join_cell(table.key, table.columns[table.key])[1](on)
+        chosen = [exp.alias_(key, "sordino_key")]
+        chosen += [exp.alias_(on.raw(c), f"sordino_cell_{i}") for i, c in enumerate(table.columns)]
+        found = engine.run(exp.Select(expressions=chosen).from_(on.source()).limit(_MOST + 1))
+    except EngineFailed:
+        raise SourceError(f"public table {name!r} cannot be read: check that it is whole") from None
+    except SordinoError as error:
+        raise type(error)(f"public table {name!r}: {error}") from None
+    finally:
+        if engine is not None:
+            engine.close()
+    return found.rename_columns(["sordino_key", *table.columns])
+
+
+def _checked(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(cells) > _MOST:
+        raise DeclarationError(f"public table {name!r} has more than {_MOST:,} rows: join one row a key, and fewer keys")
+    column = table.columns[table.key]
+    key: Any = cells["sordino_key"]
+    if isinstance(column, Category):  # its code among its own values: told as the value
+        key = pa.chunked_array([pa.array(column.values).take(pc.cast(key, pa.int64()).combine_chunks())])
+    cells = cells.set_column(0, "sordino_key", key).filter(pc.is_valid(key))
+    counts = pc.value_counts(cells["sordino_key"])
+    most = max((c["counts"] for c in counts.to_pylist()), default=0)
+    if most > table.max_rows:
+        raise DeclarationError(
+            f"public table {name!r}: {most:,} of its rows share one {table.key!r}, and max_rows = {table.max_rows} is "
+            f"declared. A join would multiply rows, and the noise, by that: declare max_rows = {most}, or make the key "
+            "unique"
+        )
+    return cells

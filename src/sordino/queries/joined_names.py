@@ -1,0 +1,143 @@
+"""Names: what a question over joined tables means by each column - the one that bears the name, or a refusal.
+
+It knows declarations only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused, UnknownName, nearest
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.joins import Join, declared, join_cell, qualified
+from sordino.queries.nodes import Name, depth
+from sordino.source import PublicTable
+
+__all__ = ["bound"]
+
+_MOST_JOINS = 8
+_KINDS = {"text": "text", "whole": "whole numbers", "day": "days", "truth": "true or false"}
+
+
+def bound(
+    question: Aggregation,
+    *,
+    public: Mapping[str, PublicTable],
+    table: str,
+    domain: Domain,
+    names: Literal["written", "resolved"],
+    private: Sequence[str] = (),
+) -> Aggregation:
+    """Return the question with its public tables found and its names made whole: regions.size, or age of the table.
+
+    Names as "written" in Python may mean a column of any table, if only one has it; in SQL they are "resolved": without
+    a table they are the private table's own. `private` names other private tables, for messages.
+
+    Raises UnknownName for a table that is not public or a name that is not there, QuestionRefused for keys that cannot
+    be compared and names that could mean two columns.
+    """
+    if not question.joins:
+        return question
+    if len(question.joins) > _MOST_JOINS:
+        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(question.joins)}")
+    made = tuple(_found(j, public, domain, table, private) for j in question.joins)
+    if len({j.table for j in made}) != len(made):
+        raise QuestionRefused("a public table is joined twice in one question: join it once")
+    meant = _Names(table, domain, made, written=names == "written")
+    for join in made:
+        meant.free(join)
+    if math.prod(j.to.max_rows for j in made if j.to is not None) * domain.row_ceiling > 2**48:
+        raise QuestionRefused(
+            "these joins could make more than 2^48 rows: declare the table's row_ceiling, a public bound on its rows"
+        )
+    aggregates = tuple(_renamed(a, meant) for a in question.aggregates)
+    groups = tuple(_renamed(g, meant) for g in question.groups)
+    return replace(
+        question,
+        where=None if question.where is None else _renamed(question.where, meant),
+        groups=groups,
+        aggregates=aggregates,
+        joins=made,
+    )
+
+
+def _found(
+    join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str, private: Sequence[str]
+) -> Join:
+    by_name = {name.lower(): name for name in public}
+    name = by_name.get(join.table.lower())
+    if name is None:
+        if join.table.lower() in {table.lower(), *(p.lower() for p in private)}:
+            raise QuestionRefused(
+                f"{join.table!r} is a private table: two private tables, or a table and itself, are not joined, since one "
+                "person's rows could meet many others'; only public tables, declared as [public.NAME], can be joined"
+            )
+        raise UnknownName(
+            f"{join.table!r} is not declared as a public table, and only those can be joined; {nearest(join.table, public)}"
+        )
+    to = public[name]
+    on = join.on.removeprefix(f"{table}.")
+    if on not in domain:
+        raise UnknownName(f"join by a column of {table}, not {join.on!r}; {nearest(on, domain)}")
+    if join.key is not None and join.key != to.key:
+        raise QuestionRefused(f"{name} is joined by its declared key {to.key!r}, not by {join.key!r}")
+    one, other = join_cell(on, domain[on])[0], join_cell(to.key, to.columns[to.key])[0]
+    if one != other:
+        raise QuestionRefused(
+            f"{on!r} holds {_KINDS[one]} and the key {name}.{to.key} {_KINDS[other]}: declare both alike to join them"
+        )
+    return Join(name, on, join.how, to.key, to)
+
+
+class _Names:
+    """What a name in a question over joined tables means: the one column that bears it."""
+
+    def __init__(self, table: str, domain: Domain, joins: Sequence[Join], *, written: bool) -> None:
+        self._domain = domain
+        self._meant = {f"{table}.{c}": c for c in domain} | {c: c for c in domain}
+        self._several: dict[str, list[str]] = {}
+        for join in joins:
+            for column in declared(join).columns:
+                whole = qualified(join.table, column)
+                self._meant.setdefault(whole, whole)
+                if column in domain and column == join.on and column == declared(join).key:
+                    continue  # equal on both sides: the table's own
+                self._several.setdefault(column, [f"{table}.{column}"] if column in domain else []).append(whole)
+        if not written:
+            self._several.clear()
+        for column, several in self._several.items():
+            if len(several) == 1:
+                self._meant[column] = several[0]
+
+    def free(self, join: Join) -> None:
+        """Raise QuestionRefused where a joined column would bear the name of one of the table's own."""
+        for column in declared(join).columns:
+            if qualified(join.table, column).lower() in {c.lower() for c in self._domain}:
+                raise QuestionRefused(f"column {qualified(join.table, column)!r} is in the table already: rename one")
+
+    def __call__(self, name: str) -> str:
+        if len(self._several.get(name, ())) > 1:
+            raise QuestionRefused(f"{name!r} could be any of {', '.join(self._several[name])}: say which")
+        if name not in self._meant:
+            hint = nearest(name, self._meant)
+            raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")
+        return self._meant[name]
+
+
+def _renamed(thing: Any, names: Callable[[str], str]) -> Any:
+    """Return an aggregate, a group or an expression with every column's name made whole."""
+    if isinstance(thing, Name):
+        return Name(names(thing.name))
+    if isinstance(thing, tuple):
+        return tuple(_renamed(item, names) for item in thing)
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        return thing
+    if hasattr(thing, "left") or hasattr(thing, "of"):
+        depth(thing)  # type: ignore[arg-type]  # it looks at fields only
+    changed = {f.name: _renamed(getattr(thing, f.name), names) for f in dataclasses.fields(thing)}
+    return replace(thing, **changed)

@@ -1,0 +1,115 @@
+"""Joins of the table with public tables by key: what the question may then name, and how many rows one row becomes.
+
+A row meets the rows of a public table whose key is equal to one of its cells, as both are declared; a missing cell meets
+none. Theorem: with at most m rows a key, putting in or taking out one row of the table puts in or takes out at most m
+joined rows, whatever the other rows are. So a unit of C rows has at most C m joined rows, and every sensitivity of the
+joined table follows with C m for C (stability; McSherry 2009, section 3.4). Only public tables can be joined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer
+from sordino.errors import QuestionRefused
+from sordino.neighbors import Neighbors
+from sordino.primitives import Primitives
+from sordino.queries.cells import category_code, truth_code
+from sordino.queries.steps import cell
+from sordino.queries.words import Build
+from sordino.source import PublicTable
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Join", "declared", "join_cell", "joined", "joined_domain", "joined_neighbors", "qualified"]
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Join public table `table` where its key equals column `on`; "inner" drops rows that meet none, "left" keeps them.
+
+    `key` is the public column that the question compares, the declared key where None; `to` is the declared table, once
+    it is known which one is meant.
+    """
+
+    table: str
+    on: str
+    how: Literal["inner", "left"]
+    key: str | None = None
+    to: PublicTable | None = None
+
+    def describe(self) -> str:
+        """Return the join in words."""
+        kept = ", rows without a match kept" if self.how == "left" else ""
+        return f"joined with {self.table} by {self.on}{kept}"
+
+    def plain(self) -> Any:
+        """Return the join as canonical JSON data."""
+        return [self.table, self.on, self.how, None if self.to is None else self.to.to_dict()]
+
+
+def qualified(table: str, column: str) -> str:
+    """Return the name of a joined column."""
+    return f"{table}.{column}"
+
+
+def joined_domain(domain: Domain, joins: Sequence[Join]) -> Domain:
+    """Return the domain of the joined rows: the table's columns, and those of each public table as table.column."""
+    if not joins:
+        return domain
+    columns: dict[str, Column] = dict(domain.columns)
+    ceiling, kept = domain.row_ceiling, True
+    for join in joins:
+        to = declared(join)
+        columns.update({qualified(join.table, name): to.columns[name] for name in to.columns})
+        ceiling *= to.max_rows
+        kept = kept and join.how == "left" and to.max_rows == 1
+    return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or not kept)
+
+
+def joined_neighbors(neighbors: Neighbors, joins: Sequence[Join]) -> Neighbors:
+    """Return the relation of the joined rows: each row of a unit may have become several."""
+    copies = math.prod(declared(j).max_rows for j in joins)
+    return replace(neighbors, copies=neighbors.copies * copies) if copies > 1 else neighbors
+
+
+def joined(on: Primitives, joins: Sequence[Join], domain: Domain) -> Primitives:
+    """Return an engine's words with the joins said; take it before any other word."""
+    from sqlglot import exp
+
+    for join in joins:
+        column = domain[join.on]
+        _, build = join_cell(join.on, column)
+        key: exp.Expression = exp.column("sordino_key")
+        if isinstance(column, Category):
+            key = on.place(key, column.values, None)
+        on.join(join.table, build(on), key, left=join.how == "left")
+    return on
+
+
+def join_cell(name: str, column: Column) -> tuple[str, Build]:
+    """Return what kind of key a column is, and its cell to compare: a category's code, else the value itself.
+
+    Raises QuestionRefused for reals, which are never equal for sure.
+    """
+    if isinstance(column, Category):
+        return ("text" if isinstance(column.values[0], str) else "whole"), category_code(name, column)
+    if isinstance(column, Identifier):
+        return "text", lambda on: on.text(name)
+    if isinstance(column, Integer):
+        return "whole", cell(name, column).build
+    if isinstance(column, Date):
+        return "day", cell(name, column).build
+    if isinstance(column, Boolean):
+        return "truth", truth_code(name, column)
+    raise QuestionRefused(f"column {name!r} holds reals, which cannot be compared for equality: join by another column")
+
+
+def declared(join: Join) -> PublicTable:
+    """Return the public table that a join is with; raises QuestionRefused where no curator has found it yet."""
+    if join.to is None:
+        raise QuestionRefused(f"{join.describe()}: a join is asked of its table, as in adult.join(...) or in SQL")
+    return join.to

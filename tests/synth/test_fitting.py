@@ -1,0 +1,328 @@
+"""Synthesizers through a Queryable that records: what they access, what they release, and what models answer and draw."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import sordino as sd
+from sordino import synth
+from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
+from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.queries.build import Selection
+from sordino.queries.distance_to import Distances
+from sordino.queries.expr import col
+from sordino.queries.marginal import Marginals
+from synth.support import Source, small
+
+DOMAIN, KEYS = small()
+METHODS: dict[str, Any] = {
+    "fit": synth.fit,
+    "Independent": synth.Independent().fit,
+    "Tree": synth.Tree().fit,
+    "MST": synth.MST().fit,
+    "AIM": synth.AIM().fit,
+    "Marginals": synth.Marginals([("age", "job"), ("pay", "sex", "job"), ("town",)]).fit,
+}
+LOSSES: dict[str, dict[str, Any]] = {
+    "pure": {"epsilon": 2},
+    "pair": {"epsilon": 2, "delta": "1e-9"},
+    "faint": {"epsilon": "0.01", "delta": "1e-9"},
+    "rho": {"rho": "0.3"},
+}
+
+
+def source(seed: int = 1, neighbors: Neighbors | None = None) -> Source:
+    return Source(DOMAIN, KEYS, sd.Rng.seeded(seed), neighbors or Neighbors("add_remove", None))
+
+
+def exact_model(**more: Any) -> Any:
+    return synth.fit(source(), rho=10**7, rng=sd.Rng.seeded(2), **more)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("method", METHODS)
+def test_synthesizers_only_release_and_stay_within_their_loss(method: str, loss: str) -> None:
+    """The privacy proof: a Queryable without any other door records everything that was asked (issue, point 2)."""
+    data = source()
+    model = METHODS[method](data, **LOSSES[loss], rng=sd.Rng.seeded(4))
+    (session,) = data.sessions
+    assert all(isinstance(query, (Marginals, Distances)) for query, _ in session.accesses)
+    assert session.spent() <= session.allowed()
+    assert session.spent() >= session.allowed() * Fraction(999, 1000)  # what is paid for is used
+    table = model.sample(50, rng=sd.Rng.seeded(5))
+    assert table.num_rows == 50
+    assert "NOT PRIVATE" in repr(model)
+
+
+@pytest.mark.parametrize(
+    "neighbors", [Neighbors("replace", None), Neighbors("add_remove", PrivacyUnit("u", max_rows=4))], ids=repr
+)
+def test_units_and_replacement_cost_more_noise(neighbors: Neighbors) -> None:
+    data = source(neighbors=neighbors)
+    synth.fit(data, rho="0.3", rng=sd.Rng.seeded(4))
+    (session,) = data.sessions
+    query, loss = session.accesses[0]
+    assert session.spent() <= session.allowed()
+    moved = query.sensitivity(DOMAIN, neighbors)
+    assert moved.l2_squared == len(query.tables) * (2 if neighbors.unit is None else 16)
+    assert loss.amounts()["rho"] > 0
+
+
+def test_a_model_with_hardly_any_noise_answers_as_the_table() -> None:
+    model = exact_model()
+    age, job, pay = (KEYS[n] for n in ("age", "job", "pay"))
+    assert abs(model.rows - 3000) <= 3
+    asked = Selection().where((col("age") > 40) & (col("job") == "desk")).agg(sd.count())
+    assert abs(model.answer(asked).value - int(((age > 40) & (job == 1)).sum())) < 40
+    grouped = model.answer(Selection().group_by("job").agg(sd.count(), sd.mean("age")))
+    for i, row in enumerate(grouped.table.to_pylist()):
+        assert abs(row["count"] - int((job == i).sum())) < 5
+        assert abs(row["mean_age"] - age[job == i].mean()) < 1.0
+    total = model.answer(Selection().agg(sd.sum("pay")))
+    assert abs(total.value - int(pay.sum())) < 60
+    missing = model.answer(Selection().where(col("town").is_null() | col("sex")).agg(sd.count()))
+    assert abs(missing.value - int(((KEYS["town"] == 3) | (KEYS["sex"] == 1)).sum())) < 60
+    low, high = total.interval(0.95)
+    assert low <= total.value <= high
+    assert total.error(0.95) > total.error(0.5)
+
+
+def test_sampled_rows_are_declared_values_and_follow_the_model() -> None:
+    model = exact_model()
+    table = model.sample(6000, rng=sd.Rng.seeded(1))
+    assert table.schema.names == list(DOMAIN)
+    assert set(table["job"].to_pylist()) <= {"none", "desk", "shop", "field"}
+    assert 0 <= pc.min(table["age"]).as_py() <= pc.max(table["age"]).as_py() <= 99
+    assert abs(table["town"].null_count / 6000 - float((KEYS["town"] == 3).mean())) < 0.02
+    assert model.sample(rng=sd.Rng.seeded(1)).num_rows == model.rows
+    assert model.sample(0).num_rows == 0
+
+
+def test_conditional_sampling_draws_only_rows_that_meet_the_condition() -> None:
+    model = exact_model()
+    for where in (
+        (col("age") > 60) & (col("job") == "shop"),
+        (col("age") < 18) | (col("pay") > 12),
+        col("pay") * 5 >= col("age"),
+        col("town").is_null(),
+    ):
+        table = model.sample(300, where=where, rng=sd.Rng.seeded(3))
+        assert table.num_rows == 300
+    young = model.sample(2000, where=col("age") < 20, rng=sd.Rng.seeded(3))
+    assert pc.max(young["age"]).as_py() < 20
+    assert young["job"].to_pylist().count("none") > 1950  # conditional, not only filtered: the dependence is kept
+    with pytest.raises(QuestionRefused, match=r"hardly any|no rows"):
+        model.sample(500, where=(col("age") < 10) & (col("pay") > 14), rng=sd.Rng.seeded(1))
+
+
+def test_samples_never_break_declared_constraints() -> None:
+    constraints = [
+        synth.never((col("age") < 30) & (col("job") == "field")),
+        synth.at_most("pay", "age"),
+        synth.determines("job", "sex", {"none": False, "desk": True, "shop": True, "field": False}),
+    ]
+    model = synth.fit(source(), epsilon=1, delta="1e-9", constraints=constraints, rng=sd.Rng.seeded(2))
+    table = model.sample(4000, rng=sd.Rng.seeded(9))
+    rows = table.to_pylist()
+    assert len(rows) == 4000
+    assert not any(r["age"] < 30 and r["job"] == "field" for r in rows)
+    assert all(r["pay"] <= r["age"] for r in rows)
+    assert all(r["sex"] == (r["job"] in ("desk", "shop")) for r in rows)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "words"),
+    [
+        ([synth.at_most("pay", "height")], "not a column"),
+        ([synth.determines("job", "sex", {"none": True})], "no entry"),
+        (
+            [synth.determines("job", "town", dict.fromkeys(["none", "desk", "shop", "field"], "z"))],
+            "not a declared value",
+        ),
+        (
+            [
+                synth.determines("sex", "town", {True: "a", False: "b"}),
+                synth.determines("town", "sex", {"a": True, "b": False, "c": True, None: True}),
+            ],
+            "circle",
+        ),
+    ],
+)
+def test_constraints_that_cannot_be_are_refused_before_anything_is_spent(constraints: list[Any], words: str) -> None:
+    data = source()
+    with pytest.raises(DeclarationError, match=words):
+        synth.fit(data, epsilon=1, constraints=constraints)
+    assert data.sessions == []
+
+
+def test_an_order_that_the_bounds_forbid_is_refused() -> None:
+    domain = sd.Domain({"a": sd.Integer(10, 20), "b": sd.Integer(0, 5)})
+    data = Source(domain, {"a": np.zeros(5, dtype=np.int64), "b": np.zeros(5, dtype=np.int64)}, sd.Rng.seeded(1))
+    with pytest.raises(DeclarationError, match="cannot hold"):
+        synth.fit(data, epsilon=1, constraints=[synth.at_most("a", "b")])
+
+
+def test_bad_input_is_refused_before_anything_is_spent() -> None:
+    data = source()
+    wide = sd.Domain({f"c{i}": sd.Integer(0, 999) for i in range(3)})
+    for act, kind, words in (
+        (lambda: synth.fit(data, epsilon=1, columns=["agee"]), UnknownName, "age"),
+        (lambda: synth.fit(data, epsilon=1, columns=["age", "age"]), QuestionRefused, "each once"),
+        (lambda: synth.fit(data, epsilon=1, columns="age"), DeclarationError, "list"),
+        (lambda: synth.fit(data), DeclarationError, "state the loss"),
+        (lambda: synth.fit(data, epsilon=1, rho=1), DeclarationError, "not both"),
+        (lambda: synth.fit(data, epsilon=0), DeclarationError, "above 0"),
+        (lambda: synth.fit(data, epsilon=1, workload="everything"), DeclarationError, "all 2-way"),
+        (lambda: synth.fit(data, epsilon=1, workload=[("age", "height")]), DeclarationError, "names columns"),
+        (lambda: synth.fit(data, epsilon=1, cap=3), DeclarationError, "cap"),
+        (
+            lambda: synth.Marginals([("age", "pay", "job", "town")], cap=1000).fit(data, epsilon=1),
+            DeclarationError,
+            "cap",
+        ),
+        (
+            lambda: synth.Marginals([("c0", "c1", "c2")]).fit(Source(wide, {}, sd.Rng.seeded(1)), epsilon=1),
+            DeclarationError,
+            "Name fewer columns",
+        ),
+    ):
+        with pytest.raises(kind, match=words):
+            act()
+    assert data.sessions == []
+
+
+def test_a_loss_too_small_for_more_gives_independence_and_says_so() -> None:
+    model = synth.fit(source(), epsilon="0.01", delta="1e-9", rng=sd.Rng.seeded(1))
+    assert "too small" in model.facts["tier"]
+    assert "too small" in model.describe()
+
+
+def test_a_model_is_the_same_after_saving_and_an_altered_file_is_refused(tmp_path: Path) -> None:
+    rule = synth.never((col("age") < 5) & (col("job") == "desk"))
+    model = synth.fit(source(), epsilon=1, delta="1e-9", constraints=[rule], rng=sd.Rng.seeded(2))
+    path = tmp_path / "a.model"
+    model.save(path)
+    again = synth.load(path)
+    assert again.describe() == model.describe()
+    assert again.sample(200, rng=sd.Rng.seeded(3)).equals(model.sample(200, rng=sd.Rng.seeded(3)))
+    question = Selection().where(col("pay") > 5).group_by("job").agg(sd.count())
+    assert again.answer(question).interval(0.9) == model.answer(question).interval(0.9)
+    whole, refused = path.read_bytes(), 0
+    assert b"pickle" not in whole
+    for place in range(0, len(whole), max(1, len(whole) // 60)):
+        altered = bytearray(whole)
+        altered[place] ^= 0x40
+        path.write_bytes(bytes(altered))
+        read = None
+        with contextlib.suppress(DeclarationError):
+            read = synth.load(path)
+        refused += read is None
+        if read is not None:  # bytes of the container that hold nothing may change; the model may not
+            assert read.sample(50, rng=sd.Rng.seeded(3)).equals(model.sample(50, rng=sd.Rng.seeded(3)))
+    assert refused > 40
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DeclarationError, match="cut short"):
+        synth.load(path)
+    with pytest.raises(SourceError, match="no model file"):
+        synth.load(tmp_path / "none.model")
+
+
+def test_what_a_model_does_not_hold_is_refused() -> None:
+    model = exact_model(columns=["age", "job"])
+    with pytest.raises(QuestionRefused, match="pay"):
+        model.answer(Selection().where(col("pay") > 3).agg(sd.count()))
+    with pytest.raises(DeclarationError, match="rows"):
+        model.sample(-1)
+    with pytest.raises(QuestionRefused, match="condition"):
+        model.sample(5, where="age > 3")  # type: ignore[arg-type]
+
+
+def test_values_are_drawn_on_each_columns_own_steps() -> None:
+    domain = sd.Domain(
+        {
+            "gain": sd.Integer(0, 99_999),
+            "rate": sd.Real(0, 1, resolution="0.01"),
+            "born": sd.Date("1900-01-01", "2000-01-01"),
+        }
+    )
+    rng = np.random.default_rng(1)
+    columns = synth_columns(domain)
+    values = pa.table(
+        {
+            "gain": np.where(rng.random(4000) < 0.6, 0, rng.integers(0, 99_999, 4000)),
+            "rate": np.round(rng.beta(2, 5, 4000), 2),
+            "born": pa.array(rng.integers(-20_000, 9000, 4000).astype(np.int32)).cast(pa.date32()),
+        }
+    )
+    from sordino.synth.encoding import keys_of_table
+
+    keys = dict(zip(domain, keys_of_table(values, columns, domain), strict=True))
+    model = synth.fit(Source(domain, keys, sd.Rng.seeded(1)), epsilon=20, delta="1e-9", rng=sd.Rng.seeded(2))
+    table = model.sample(4000, rng=sd.Rng.seeded(3))
+    gain, rate = table["gain"].to_numpy(), table["rate"].to_numpy()
+    assert abs((gain == 0).mean() - 0.6) < 0.03  # zero keeps a run of its own
+    assert np.allclose(rate * 100, np.rint(rate * 100))
+    assert rate.min() >= 0
+    assert rate.max() <= 1
+    assert table["born"].type == pa.date32()
+    assert abs(rate.mean() - values["rate"].to_numpy().mean()) < 0.02
+
+
+def synth_columns(domain: sd.Domain) -> Any:
+    from sordino.synth.columns import keyed_columns
+
+    return tuple(keyed_columns(domain, None, Neighbors("add_remove", None)))
+
+
+def test_an_evaluation_is_private_or_says_on_its_face_that_it_is_not() -> None:
+    data = source()
+    model = synth.fit(data, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
+    columns = {n: pa.array(KEYS[n]) for n in ("age", "pay")}
+    columns["job"] = pa.array(["none", "desk", "shop", "field"]).take(pa.array(KEYS["job"]))
+    columns["sex"] = pa.array(KEYS["sex"] == 1)
+    columns["town"] = pa.array(["a", "b", "c", None]).take(pa.array(KEYS["town"]))
+    openly = synth.evaluate(model, against=pa.table(columns), non_private=True, rng=sd.Rng.seeded(4))
+    assert "NON-PRIVATE" in repr(openly)
+    assert not openly.private
+    privately = synth.evaluate(model, against=data, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(4))
+    assert data.sessions[-1].spent() <= data.sessions[-1].allowed()
+    for ways in (1, 2):
+        gap = abs(openly.mean(ways) - privately.mean(ways))
+        assert gap < 3 * privately.error(ways, 0.95) + 0.01
+    assert 0 < openly.floor(2) < 1
+    assert len(openly.worst(3)) == 3
+    with pytest.raises(DeclarationError, match="non_private"):
+        synth.evaluate(model, against=pa.table(columns))
+    with pytest.raises(DeclarationError, match="never"):
+        synth.evaluate(model, against=data, non_private=True)
+    assert math.isclose(openly.to_dict()["means"]["2"], openly.mean(2))
+
+
+def test_intervals_cover_a_random_workload() -> None:
+    """Nominal 95%, at least 90% asked (issue, point 6); 300 questions on two fits, so a miss of 5 points is 3 deviations."""
+    rng = np.random.default_rng(5)
+    covered = []
+    for seed, epsilon in ((1, 1), (2, 8)):
+        model = synth.fit(source(seed), epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(seed))
+        for _ in range(150):
+            low, high = sorted(int(v) for v in rng.integers(0, 100, 2))
+            top, jobs = int(rng.integers(0, 16)), [i for i in range(4) if rng.random() < 0.5] or [0]
+            where = col("age").is_between(low, high)
+            kept = (KEYS["age"] >= low) & (KEYS["age"] <= high)
+            if rng.random() < 0.7:
+                where, kept = where & (col("pay") <= top), kept & (KEYS["pay"] <= top)
+            if rng.random() < 0.7:
+                names = ["none", "desk", "shop", "field"]
+                where, kept = where & col("job").is_in([names[i] for i in jobs]), kept & np.isin(KEYS["job"], jobs)
+            ends = model.answer(Selection().where(where).agg(sd.count())).interval(0.95)
+            covered.append(ends[0] <= int(kept.sum()) <= ends[1])
+    assert np.mean(covered) >= 0.9
