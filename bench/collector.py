@@ -33,7 +33,7 @@ from sordino.local.unary import OUE
 from sordino.noise.rng import Rng
 
 LABELS = [f"label {i}" for i in range(128)]
-SINGLES, BATCHES = 96, 8  # connections
+SINGLES, BATCHES = 128, 4  # connections
 BATCH = 500
 WARM = 0.5  # seconds not measured
 STORED = 1_000_000

@@ -170,9 +170,7 @@ class _Reading:
         kept = {name: budget for name, budget in budgets.items() if budget is not None}
         made = {name: self._public(name, raw, tables=raw_tables) for name, raw in raw_public.items()}
         public = {name: table for name, table in made.items() if table is not None}
-        return Project(
-            self.path.absolute(), MappingProxyType(kept), MappingProxyType(whole), MappingProxyType(public)
-        )
+        return Project(self.path.absolute(), MappingProxyType(kept), MappingProxyType(whole), MappingProxyType(public))
 
     def refuse(self, at: At, message: str) -> None:
         """Note a problem at a path of the document, once for each path and never below one that is refused."""

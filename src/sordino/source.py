@@ -89,7 +89,9 @@ class PublicTable:
             raise DeclarationError("max_rows, the most rows of the public table that share a key, must be 1 to 10^6")
         for name in self.columns:
             if "." in name:
-                raise DeclarationError(f"column {name!r} of a public table must not hold a dot: it is named table.column")
+                raise DeclarationError(
+                    f"column {name!r} of a public table must not hold a dot: it is named table.column"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""

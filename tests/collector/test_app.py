@@ -293,6 +293,33 @@ def test_a_half_sent_request_does_not_hold_up_others(store: str) -> None:
         assert service.estimate()["reports"] == 2
 
 
+_HOSTILE = (
+    b"GET / HTTP/9.9\r\n\r\n",
+    bytes(5_000),
+    b"A" * 70_000,
+    b"POST /v1/tasks/drinks/reports HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+    b"POST /v1/tasks/drinks/reports HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    b"POST /v1/tasks/%00/reports HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
+    b"POST /v1/tasks/drinks/reports HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\xfe\r\nContent-Length: 49\r\n\r\n"
+    + bytes(49),
+)
+
+
+def test_hostile_requests_are_refused_and_the_service_stays_up(store: str) -> None:
+    task, rng = task_of(), Rng.seeded(11)
+    with running(store, [task]) as service:
+        for raw in _HOSTILE:
+            with socket.create_connection(("127.0.0.1", service.port), 5) as sent:
+                sent.sendall(raw)
+                assert sent.recv(12)[:10] == b"HTTP/1.1 4"
+        for _ in range(200):
+            assert 400 <= service.post(rng.bytes(rng.below(200))).status_code < 500
+        for path in ("/v1/tasks/drinks/estimate?confidence=nan", "/v1/tasks/%2e%2e/estimate", "/page/..%2fapp.py"):
+            assert 400 <= service.get(path).status_code < 500
+        assert service.post(reports_of(task, ["tea"], rng)).status_code == 200
+        assert service.estimate()["reports"] == 1
+
+
 def test_a_changed_task_or_a_second_collector_is_refused(store: str) -> None:
     task = task_of()
     with running(store, [task]):

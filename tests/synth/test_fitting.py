@@ -119,9 +119,11 @@ def test_conditional_sampling_draws_only_rows_that_meet_the_condition() -> None:
         assert table.num_rows == 300
     young = model.sample(2000, where=col("age") < 20, rng=sd.Rng.seeded(3))
     assert pc.max(young["age"]).as_py() < 20
-    assert young["job"].to_pylist().count("none") > 1950  # conditional, not only filtered: the dependence is kept
-    with pytest.raises(QuestionRefused, match=r"hardly any|no rows"):
-        model.sample(500, where=(col("age") < 10) & (col("pay") > 14), rng=sd.Rng.seeded(1))
+    assert young["job"].to_pylist().count("none") > 1800  # conditional, not only filtered: the dependence is kept
+    with pytest.raises(QuestionRefused, match="no rows"):
+        model.sample(5, where=(col("age") < 10) & (col("age") > 50), rng=sd.Rng.seeded(1))
+    with pytest.raises(QuestionRefused, match="hardly any"):
+        model.sample(5, where=col("pay") - col("age") > 50, rng=sd.Rng.seeded(1))
 
 
 def test_samples_never_break_declared_constraints() -> None:

@@ -25,10 +25,10 @@ def source(seed: int = 1, relation: Any = "add_remove") -> Source:
 @pytest.mark.parametrize(("relation", "twice"), [("add_remove", 1), ("replace", 2)])
 def test_the_error_of_a_range_grows_like_the_root_of_its_bins(relation: str, twice: int) -> None:
     """sd sqrt(2 r) / epsilon for r bins under add_remove, twice that under replace (reference, textbook)."""
-    rep = synth.Histogram("age").fit(source(relation=relation), epsilon=2)
+    rep = synth.Histogram("age").fit(source(relation=relation), epsilon="0.25")
     for bins in (1, 4, 25, 100):
         deviation = rep.range(0, bins).deviation
-        assert math.isclose(deviation, twice * math.sqrt(2 * bins) / 2, rel_tol=0.05)
+        assert math.isclose(deviation, twice * math.sqrt(2 * bins) / 0.25, rel_tol=0.01)
 
 
 def test_a_range_is_the_sum_of_its_bins_and_missing_rows_are_not_in_it() -> None:

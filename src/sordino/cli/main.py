@@ -29,6 +29,11 @@ from sordino.cli.releases import releases
 from sordino.cli.report import report
 from sordino.cli.sensitivity import sensitivity
 from sordino.cli.show import show
+from sordino.cli.synth_answer import synth_answer
+from sordino.cli.synth_fit import synth_fit
+from sordino.cli.synth_report import synth_report
+from sordino.cli.synth_sample import synth_sample
+from sordino.cli.synth_show import synth_show
 from sordino.cli.tasks import create, keygen, show_task
 from sordino.cli.terminal import paint, plain
 from sordino.errors import SordinoError
@@ -52,6 +57,9 @@ _epsilon = typer.Typer(
 
 _local = typer.Typer(
     name="local", no_args_is_help=True, rich_markup_mode="rich", help="Collect from people who trust nobody."
+)
+_synth = typer.Typer(
+    name="synth", no_args_is_help=True, rich_markup_mode="rich", help="Publish a synthetic table, or ask its model."
 )
 _task = typer.Typer(
     name="task", no_args_is_help=True, rich_markup_mode="rich", help="Sign what a collector asks, or check it."
@@ -125,6 +133,14 @@ _TASK_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("show", show_task, "sordino local task show fruit.json --cap 2"),
 )
 
+_SYNTH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("fit", synth_fit, "sordino synth fit --table adult --epsilon 1 --delta 1e-9 -o adult.model"),
+    ("sample", synth_sample, "sordino synth sample adult.model --rows 32561 -o adult.csv"),
+    ("answer", synth_answer, 'sordino synth answer adult.model "SELECT COUNT(*) AS n FROM adult WHERE age > 64"'),
+    ("report", synth_report, "sordino synth report adult.model --table adult --epsilon 0.1 -o report.html"),
+    ("show", synth_show, "sordino synth show adult.model"),
+)
+
 
 def _help(command: Callable[..., None]) -> str:
     """Return a command's docstring with each paragraph on one line, to be folded to the terminal."""
@@ -142,10 +158,13 @@ for _name, _command, _example in _LOCAL_COMMANDS:
     _local.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
 app.add_typer(_ledger, rich_help_panel="Look back")
 app.add_typer(_epsilon, rich_help_panel="Learn")
+for _name, _command, _example in _SYNTH_COMMANDS:
+    _synth.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
 for _name, _command, _example in _TASK_COMMANDS:
     _task.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
 _local.add_typer(_task)
 app.add_typer(_local, rich_help_panel="Ask")
+app.add_typer(_synth, rich_help_panel="Ask")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ __all__ = ["BUSY", "FAILED", "Writer"]
 
 BUSY = "the collector has more to store than it can; send it again in some seconds"
 FAILED = "the collector could not store this; send it again in some seconds"
-_LINGER = 0.01  # seconds to gather posts for one commit
+_LINGER = 0.005  # seconds to gather posts for one commit
 _ROOM = 1 << 17  # reports that may wait
 
 

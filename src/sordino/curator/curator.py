@@ -5,14 +5,14 @@ It is the only object that sees exact answers, and it keeps none.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from sordino.accounting.ledger import Ledger
-from sordino.accounting.records import Charge, Recalled
+from sordino.accounting.records import Charge
 from sordino.clipping.caps import find_caps
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
@@ -23,10 +23,14 @@ from sordino.curator.plan import Plan, asked_loss, make_plan
 from sordino.curator.robust import RobustPlan, make_robust_plan
 from sordino.curator.rows import Answer, Planned, Rows
 from sordino.curator.session import Session
+from sordino.curator.sparse import PARTS, Crossings
+from sordino.curator.till import Till
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
-from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, LedgerError, QuestionRefused
-from sordino.loss import Event, Loss, Number
+from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.loss import ZCDP, Event, Loss, Number, PureDP
+from sordino.mechanisms.selection_choice import root_below
+from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
@@ -76,11 +80,7 @@ class Curator:
         self._domain = domain
         self._neighbors = neighbors
         self._ledger = ledger
-        self._declared = declaration
-        self._declaration = _digest(name, declaration)
-        self._on_record = False
-        if name in ledger.declarations():
-            self._declare()
+        self._till = Till(name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private)
         self._rng = rng
         self._public = dict(public or {})
         self._others = tuple(others)
@@ -94,6 +94,10 @@ class Curator:
     def group_by(self, *columns: str | Expr) -> Selection:
         """Return the table grouped by columns or bins; end it with `.agg(...)`."""
         return Selection().group_by(*columns)
+
+    def sample(self, rate: Number) -> Selection:
+        """Return a sample of the units, each in it with chance `rate` by a secret coin; end it with `.agg(...)`."""
+        return Selection().sample(rate)
 
     def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:
         """Return the rows joined with a declared public table where its key equals column `on`; end it with `.agg(...)`."""
@@ -148,9 +152,9 @@ class Curator:
                 neighbors=self._neighbors,
                 asked=asked,
                 cap=self._ledger.cap,
-                declaration=self._declaration,
+                declaration=self._till.declaration,
             )
-            return special.seen_before(tuple(c.id for c in self._earlier(special)))
+            return special.seen_before(self._till.earlier(special))
         made = make_plan(
             self._understood(question),
             table_name=self._name,
@@ -158,11 +162,11 @@ class Curator:
             neighbors=self._neighbors,
             asked=asked,
             cap=self._ledger.cap,
-            declaration=self._declaration,
+            declaration=self._till.declaration,
             assume_rows=assume_rows,
             assume_mean=assume_mean,
         )
-        return made.seen_before(tuple(c.id for c in self._earlier(made)))
+        return made.seen_before(self._till.earlier(made))
 
     @overload
     def ask(self, question: Batch) -> list[Release]: ...
@@ -197,20 +201,20 @@ class Curator:
             return self._asked_together(question)
         plan = self._planned(question, epsilon=epsilon, delta=delta, rho=rho)
         identity = plan.identity()
-        self._declare()
+        self._till.declare()
         if request_id is not None:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
-                return _recalled(stored, plan)
+                return self._till.recalled(stored, plan)
         plan.check(lambda: self._engine.primitives)  # before the charge: what cannot be said is refused
-        charged = self._ledger.charge(plan.event, note=self._note(plan), question=identity, request=request_id)
+        charged = self._till.charge(plan, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
-            return _recalled(charged, plan)
+            return self._till.recalled(charged, plan)
         answered = self._answered(plan, charged)
         if answered is None:
-            self._fail(charged)
+            self._till.fail(charged)
         release, text = answered
-        self._closed(charged, lambda: self._ledger.commit(charged, text))
+        self._till.commit(charged, text)
         return release
 
     def adapt(
@@ -231,20 +235,18 @@ class Curator:
         """
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
         plan = adaptive_plan(
-            describe, table_name=self._name, asked=asked, cap=self._ledger.cap, declaration=self._declaration
+            describe, table_name=self._name, asked=asked, cap=self._ledger.cap, declaration=self._till.declaration
         )
-        self._declare()
-        charged = self._ledger.charge(plan.event, note=self._note(plan), question=plan.identity(), request=None)
-        assert isinstance(charged, Charge)  # a charge without a request id is always new
+        charged = self._till.charge_new(plan)
         ran: tuple[T, Release, str] | None = None
         try:
             ran = self._ran(plan, algorithm, tell, charged)
         except Exception:  # the words of any failure may quote data
             ran = None
         if ran is None:
-            self._fail(charged)
+            self._till.fail(charged)
         result, release, text = ran
-        self._closed(charged, lambda: self._ledger.commit(charged, text))
+        self._till.commit(charged, text)
         return result, release
 
     def find_bounds(
@@ -279,6 +281,44 @@ class Curator:
             epsilon=epsilon,
             delta=delta,
             rho=rho,
+        )
+
+    def crossings(
+        self, *, crossings: int, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None
+    ) -> Crossings:
+        """Return a sparse-vector session, charged now as a whole: `.above(question, threshold=)` until so many were yes.
+
+        Questions that are below cost nothing more, however many are asked (Dwork & Roth 2014, section 3.6).
+
+            with people.crossings(crossings=1, epsilon=1) as session:
+                session.above(sd.count(), threshold=1000)
+        """
+        asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        worth = root_below(2 * asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
+        mechanism = SparseVector(Fraction(PARTS + 1), worth, crossings)
+        words = f"which answers are above their thresholds, until {crossings} are"
+        plan = adaptive_plan(
+            words,
+            table_name=self._name,
+            asked=PureDP(worth),
+            cap=self._ledger.cap,
+            declaration=self._till.declaration,
+        )
+        charged = self._till.charge_new(plan)
+
+        def commit(answer: Answer) -> Release:
+            release = self._till.dressed(plan, charged, answer)
+            self._till.commit(charged, release.to_json())
+            return release
+
+        return Crossings(
+            mechanism,
+            rows=Rows(self._engine),
+            domain=self._domain,
+            neighbors=self._neighbors,
+            rng=self._rng,
+            commit=commit,
+            fail=lambda: self._till.fail(charged),
         )
 
     # ---- the budget and what was released
@@ -366,15 +406,9 @@ class Curator:
             return made
         if any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
-        if question.declaration != self._declaration or question.table_name != self._name:
+        if question.declaration != self._till.declaration or question.table_name != self._name:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
         return question
-
-    def _declare(self) -> None:
-        """Put the declaration on the ledger's record, once; raises DeclarationChanged where it holds another."""
-        if not self._on_record:
-            self._ledger.declare(self._name, self._declared)
-            self._on_record = True
 
     def _ran(
         self, plan: AdaptivePlan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
@@ -382,7 +416,7 @@ class Curator:
         """Return an algorithm's result, the release on record and its text."""
 
         def made(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
-            dressed = self._made(plan, charge, answer)
+            dressed = self._till.dressed(plan, charge, answer)
             return replace(dressed, question=words, event=event, cost=cost, spent=spent, remaining=left)
 
         session = Session(
@@ -399,83 +433,23 @@ class Curator:
         finally:
             session.close()
         told = Told() if tell is None else tell(result)
-        release = replace(self._made(plan, charge, (told.keys, told.outputs)), notes=told.notes, chosen=told.chosen)
-        return result, release, release.to_json()
-
-    def _fail(self, charge: Charge) -> NoReturn:
-        """Record that a charge has no answer, and say so without the cause."""
-        self._closed(charge, lambda: self._ledger.fail(charge, "the engine could not compute the answer"))
-        raise ChargedError(
-            f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
-            "The cause is not shown, as it may hold data: check that the source is whole and readable",
-            charge=charge.id,
+        release = replace(
+            self._till.dressed(plan, charge, (told.keys, told.outputs)), notes=told.notes, chosen=told.chosen
         )
-
-    def _closed(self, charge: Charge, close: Callable[[], None]) -> None:
-        """Record an outcome; where the ledger cannot, say that the charge stands, so that scripts do not ask again."""
-        failed = False
-        try:
-            close()
-        except LedgerError:
-            failed = True
-        if failed:
-            raise ChargedError(
-                f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; "
-                "the charge stands. See that the ledger's disk has room and can be written",
-                charge=charge.id,
-            )
-
-    def _note(self, plan: Planned) -> str:
-        words = f"{self._name}: {plan.sentence()}"
-        return words if len(words) <= 1000 else words[:997] + "..."
-
-    def _earlier(self, plan: Planned) -> list[Charge]:
-        return self._ledger.earlier(plan.identity())
+        return result, release, release.to_json()
 
     def _answered(self, plan: Planned, charge: Charge) -> tuple[Release, str] | None:
         """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
         try:
-            release = self._made(plan, charge, plan.released(Rows(self._engine), self._rng))
+            release = self._till.dressed(plan, charge, plan.released(Rows(self._engine), self._rng))
+            if isinstance(plan, Plan):
+                release = replace(release, notes=plan.notes)
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
-
-    def _made(self, plan: Planned, charge: Charge, answer: Answer) -> Release:
-        return Release(
-            question=plan.sentence(),
-            keys=answer[0],
-            outputs=answer[1],
-            cost=plan.cost,
-            spent=self._ledger.spent(),
-            remaining=self._ledger.remaining(),
-            event=plan.event,
-            neighbors=self._neighbors.relation,
-            privacy_unit="one row" if self._neighbors.unit is None else self._neighbors.describe().rsplit(",", 1)[0],
-            declaration=self._declaration,
-            charge=charge.id,
-            table_name=self._name,
-            time=charge.time,
-            private=self._rng.private,
-            request=charge.request,
-        )
-
-
-def _recalled(stored: Recalled, plan: Planned) -> Release:
-    """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
-    release = Release.from_dict(json.loads(stored.answer))
-    if release.cost != plan.cost:
-        raise QuestionRefused(
-            f"this request id was answered as {release.charge} at {release.cost.describe()}, not at "
-            f"{plan.cost.describe()}; take a new request id"
-        )
-    return release
 
 
 def _several(question: object) -> bool:
     """Return whether this is a list of whole questions; a list of aggregates is one question."""
     many = isinstance(question, (list, tuple)) and bool(question)
     return many and all(isinstance(q, (Aggregation, SqlText)) for q in question)  # type: ignore[attr-defined]  # many
-
-
-def _digest(name: str, declaration: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from sordino.accounting.amplify import poisson_sampled
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.answer import after_release, noisy_columns
 from sordino.curator.parts import Parts, PlannedPart, plan_parts
@@ -26,6 +27,7 @@ from sordino.release import Output, currencies_to_dict, loss_to_dict, other_curr
 __all__ = ["Plan", "asked_loss", "make_plan"]
 
 _MOST_MEANS = 100_000
+_LEAST_RATE = Fraction(1, 10**9)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,6 +106,12 @@ class Plan:
 
     def released(self, rows: Rows, rng: Rng) -> Answer:
         """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
+        if self.question.sample is None or self.question.sample == 1:
+            return self._released(rows, rng)
+        with rows.sampled(self.question.sample, rng) as drawn:
+            return self._released(drawn, rng)
+
+    def _released(self, rows: Rows, rng: Rng) -> Answer:
         rows = rows.joined(self.question.joins, self.domain)
         table = rows.run(self.resolved.select(rows.words())) if self.resolved.terms else None
         keys, outputs = noisy_columns(self.question, self.answered, self.domain, table=table, rng=rng)
@@ -118,6 +126,8 @@ class Plan:
         lines = [f"question   {self.question.describe()}", f"cost       {self.cost.describe()}"]
         lines += [f"           {words}" for words in other_currencies(self.event, self.cost)]
         lines.append(f"protects   {self.neighbors.describe()}")
+        if self.question.sample is not None:
+            lines.append(f"sample     {self.sample_told()}")
         if self.resolved.keys:
             lines.append(f"rows       {self.rows_told()}")
         for column in self._columns(0.95):
@@ -127,6 +137,22 @@ class Plan:
         if self.earlier:
             lines.append(f"earlier    answered before as {', '.join(self.earlier)}: `sordino show` it at no cost")
         return "\n".join(lines)
+
+    def sample_told(self) -> str | None:
+        """Return what sampling means for the answer and the price, in words; None where all units are used."""
+        rate = self.question.sample
+        if rate is None:
+            return None
+        return (
+            f"each unit is used with chance {shown(rate)}, by a secret coin; counts, sums and their errors are of the "
+            f"sample, not scaled; {self.asked.describe()} on the sample costs {self.cost.describe()}"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a release must say beside its numbers."""
+        told = self.sample_told()
+        return () if told is None else (told,)
 
     def rows_told(self) -> str:
         """Return which rows the answer will have, in words."""
@@ -151,6 +177,7 @@ class Plan:
             "currencies": currencies_to_dict(self.event),
             "neighbors": self.neighbors.relation,
             "privacy_unit": self.neighbors.to_dict()["privacy_unit"],
+            "sample": self.sample_told(),
             "rows": self.resolved.cells if threshold is None else None,
             "private_keys": None if threshold is None else self.rows_told(),
             "confidence": confidence,
@@ -299,7 +326,8 @@ def make_plan(
             f"means of {resolved.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
         )
     answered = plan_parts(question, resolved, domain, wider, asked)
-    amounts = charge_amounts(answered.event, cap)
+    event = _sampled(question.sample, answered.event, neighbors)
+    amounts = charge_amounts(event, cap)
     cost = loss_from(amounts, delta=cap.delta if isinstance(cap, ZCDP) else None)
     return Plan(
         question,
@@ -308,12 +336,26 @@ def make_plan(
         neighbors,
         answered,
         asked,
-        answered.event,
+        event,
         cost,
         declaration,
         assume_rows,
         assume_mean,
     )
+
+
+def _sampled(rate: Fraction | None, event: Event, neighbors: Neighbors) -> Event:
+    """Return the event of answering from a Poisson sample; raises QuestionRefused where no theorem makes it cheaper."""
+    if rate is None:
+        return event
+    if neighbors.relation != "add_remove":
+        raise QuestionRefused(
+            "a sample is drawn by one coin a unit, which makes a question cheaper under neighbors add_remove only; "
+            "leave TABLESAMPLE out"
+        )
+    if not _LEAST_RATE <= rate <= 1:
+        raise QuestionRefused(f"a sample's share must lie between {shown(_LEAST_RATE)} and 1, not {shown(rate)}")
+    return poisson_sampled(event, rate=rate, relation=neighbors.relation)
 
 
 def _positive(value: Number, name: str) -> Fraction:

@@ -5,7 +5,10 @@ It is the only way from a plan to the exact answers; what comes out of it never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.domain import Domain
@@ -37,6 +40,15 @@ class Rows:
     def joined(self, joins: Sequence[Join], domain: Domain) -> Rows:
         """Return the rows joined with public tables; `domain` declares the columns of both."""
         return Rows(self._engine, joins=joins, domain=domain) if joins else self
+
+    @contextmanager
+    def sampled(self, rate: Fraction, rng: Rng) -> Iterator[Rows]:
+        """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
+        drawn = self._engine.sampled(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
+        try:
+            yield Rows(drawn, joins=self._joins, domain=self._domain)
+        finally:
+            drawn.close()
 
     def words(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""

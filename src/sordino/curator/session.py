@@ -6,9 +6,11 @@ rho, which hold for fully adaptive questions; Rogers, Roth, Ullman, Vadhan 2016;
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.plan import make_plan
@@ -17,8 +19,10 @@ from sordino.curator.tallies import Tallies
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimate import Bare, Noisy
-from sordino.loss import Event, Loss, Number, exact, loss_from, shown
+from sordino.loss import ZCDP, Event, Loss, Number, exact, loss_from, shown
 from sordino.mechanisms.cheapest import cheapest
+from sordino.mechanisms.selection_choice import best_selection, root_below
+from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
@@ -36,7 +40,8 @@ Made = Callable[[str, Answer, Event, Loss, Loss, Loss], Release]
 class Session:
     """Answer an adaptive algorithm's questions until its loss is used up or it ends.
 
-    `made` dresses an answer as a Release: question, answer, event, cost, spent so far, left.
+    `made` dresses an answer as a Release: question, answer, event, cost, spent so far, left. One session may serve the
+    threads of its algorithm; a forked process or a copy would count by itself, so neither is answered.
     """
 
     def __init__(
@@ -53,6 +58,8 @@ class Session:
         self._tables: dict[str, pa.Table] = {}
         self._tallies = Tallies(rows, domain)
         self._open = True
+        self._counting = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def domain(self) -> Domain:
@@ -95,8 +102,6 @@ class Session:
 
     def select(self, candidates: Sequence[Inquiry], loss: Loss) -> Release:
         """Return the place of about the largest answer, by the cheapest selection for this loss."""
-        from sordino.mechanisms.selection_choice import best_selection
-
         sensitivity, _ = self._scored(candidates)
         mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss)
         cost = self._charge(mechanism.event)
@@ -108,8 +113,6 @@ class Session:
 
     def above(self, queries: Iterable[Inquiry], threshold: Number, loss: Loss) -> Release:
         """Return the place of the first query whose answer is about above `threshold`, by AboveThreshold."""
-        from sordino.mechanisms.sparse_vector import SparseVector
-
         asked = list(queries)
         sensitivity, unit = self._scored(asked)
         epsilon = _pure(loss)
@@ -124,27 +127,34 @@ class Session:
 
     def close(self) -> None:
         """End the session: a Queryable kept for later answers nothing."""
-        self._open = False
+        with self._counting:
+            self._open = False
         self._tables.clear()
         self._tallies.clear()
 
     def __repr__(self) -> str:
         return f"<Session on {self._table_name!r}: {self._loss.describe()} in all>"
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Session cannot be copied or pickled: each copy would spend the whole loss")
+
     # ---- inside
 
     def _charge(self, event: Event) -> Loss:
         """Count an event, or refuse it where it would pass the loss of the session."""
-        if not self._open:
-            raise QuestionRefused("this session has ended: its loss was for one algorithm's run")
+        if os.getpid() != self._process:
+            raise QuestionRefused("a forked process cannot ask this session: it would spend the whole loss once more")
         amounts = charge_amounts(event, self._loss)
         caps = self._loss.amounts()
-        for name, amount in amounts.items():
-            if self._spent[name] + amount > caps[name]:
-                left = caps[name] - self._spent[name]
-                raise QuestionRefused(f"{name} {shown(amount)} is asked, and {shown(left)} of this session is left")
-        for name, amount in amounts.items():
-            self._spent[name] += amount
+        with self._counting:  # the check and the spend are one step, whatever threads ask
+            if not self._open:
+                raise QuestionRefused("this session has ended: its loss was for one algorithm's run")
+            for name, amount in amounts.items():
+                if self._spent[name] + amount > caps[name]:
+                    left = caps[name] - self._spent[name]
+                    raise QuestionRefused(f"{name} {shown(amount)} is asked, and {shown(left)} of this session is left")
+            for name, amount in amounts.items():
+                self._spent[name] += amount
         return loss_from(amounts)
 
     def _told(self, words: str, answer: Answer, event: Event, cost: Loss) -> Release:
@@ -186,11 +196,5 @@ def _whole(vector: Any) -> Any:
 
 
 def _pure(loss: Loss) -> Fraction:
-    """Return the epsilon that a loss pays for; for rho the largest with epsilon^2 / 2 <= rho, on a grid of 2^-40."""
-    import math
-
-    amounts = loss.amounts()
-    if "rho" not in amounts:
-        return amounts["epsilon"]
-    scaled = 2 * amounts["rho"] * 2**80
-    return Fraction(math.isqrt(scaled.numerator // scaled.denominator), 2**40)
+    """Return the epsilon that a loss pays for; for rho the largest with epsilon^2 / 2 <= rho."""
+    return root_below(2 * loss.rho) if isinstance(loss, ZCDP) else loss.epsilon

@@ -12,12 +12,14 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
 from sordino.engines.duckdb_words import DuckDBWords, Held, public_name
 from sordino.engines.engine import EngineFailed
+from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Csv, Source
@@ -68,8 +70,9 @@ _READABLE = frozenset(
 class DuckDBEngine:
     """Answer trees over one table, through one in-process connection that sees that table only.
 
-    `source` is a Source on disk or an Arrow table; `public` holds what `engines.public` read. Raises SourceError where it is missing or cannot be opened, and
-    DeclarationError where it lacks a declared column or holds it in a type that no column can be read from.
+    `source` is a Source on disk or an Arrow table; `public` holds what `engines.public` read. Raises SourceError where it
+    is missing or cannot be opened, and DeclarationError where it lacks a declared column or holds it in a type that no
+    column can be read from.
     """
 
     def __init__(
@@ -104,7 +107,9 @@ class DuckDBEngine:
             raise DeclarationError(
                 f"the privacy unit's column {unit.column!r} is not declared; add it to the domain as Identifier()"
             )
-        self._held = Held(physical, domain, unit, self._csv, {name: self._public_schema(name) for name in public or {}})
+        joinable = {name: self._public_schema(name) for name in public or {}}
+        self._held = Held(physical, domain, unit, self._csv, public=joinable)
+        self._samples = itertools.count()
 
     @property
     def primitives(self) -> DuckDBWords:
@@ -128,6 +133,31 @@ class DuckDBEngine:
         if answer is None:
             raise EngineFailed("the engine could not compute the answer")
         return answer
+
+    def sampled(self, *, threshold: int, key: bytes) -> SampledEngine:
+        """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""
+        name = f"sordino_sample_{next(self._samples)}"
+        drawn = DuckDBWords(self._held).drawn(lambda named: coin_sql(named, threshold=threshold))
+        if not self._executed(f'CREATE TEMP TABLE "{name}" AS {drawn}', [key.hex()]):
+            raise EngineFailed("the engine could not draw the sample")
+        return SampledEngine(
+            replace(self._held, source=f'"{name}"'),
+            run=self.run,
+            drop=lambda: self._forget(name),
+            unreadable_rows=self.unreadable_rows,
+        )
+
+    def _forget(self, name: str) -> None:
+        self._executed(f'DROP TABLE IF EXISTS "{name}"', [])
+
+    def _executed(self, text: str, values: list[str]) -> bool:
+        """Run a statement that answers nothing; what DuckDB says of a failure may quote a cell, so it is not kept."""
+        with self._lock:
+            try:
+                self._connection.execute(text, values)
+            except Exception:  # of any kind: it is not looked at
+                return False
+        return True
 
     def close(self) -> None:
         """Close the connection and remove its directory for spilled rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
@@ -27,7 +27,6 @@ _DIGITS = "[+-]?[0-9]{1,18}"
 _DECIMAL = r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
-_SOURCE = '"source"'
 _CHOICE = "sordino"  # public: keys the choice of a unit's rows
 
 
@@ -39,6 +38,7 @@ class Held:
     domain: Domain
     unit: PrivacyUnit | None
     csv: Csv | None
+    source: str = '"source"'
     public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
 
 
@@ -65,7 +65,7 @@ class DuckDBWords:
         the unit's own rows only, not on their order nor on anyone else's.
         """
         unit = self._held.unit
-        base = _SOURCE
+        base = self._held.source
         if unit is not None:
             rows = DuckDBWords(self._held)
             kind, cell = rows._cell(unit.column)
@@ -79,13 +79,23 @@ class DuckDBWords:
             )
         return _table(self._staged(base))
 
+    def drawn(self, coin: Callable[[str], str]) -> str:
+        """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
+        cells = ", ".join(_name(n) for n in sorted(self._held.domain))
+        unit = self._held.unit
+        if unit is None:
+            numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
+            return f"SELECT {cells} FROM {numbered} WHERE {coin('CAST(sordino_row AS VARCHAR)')}"
+        owner = self._let(self._text(unit.column))
+        return f"SELECT {cells} FROM {self._staged(self._held.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
+
     def units(self, of: exp.Expression | None) -> exp.Expression:
         """Return one row a unit: how many rows it has before any cap, or how many different values of `of`."""
         assert self._held.unit is not None
         owner = self._let(self._text(self._held.unit.column))
         counted = "*" if of is None else f"DISTINCT {of.sql(dialect='duckdb')}"
         return _table(
-            f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._staged(_SOURCE)} "
+            f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._staged(self._held.source)} "
             f"WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_units"
         )
 

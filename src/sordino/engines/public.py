@@ -57,7 +57,9 @@ def _checked(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
     import pyarrow.compute as pc
 
     if len(cells) > _MOST:
-        raise DeclarationError(f"public table {name!r} has more than {_MOST:,} rows: join one row a key, and fewer keys")
+        raise DeclarationError(
+            f"public table {name!r} has more than {_MOST:,} rows: join one row a key, and fewer keys"
+        )
     column = table.columns[table.key]
     key: Any = cells["sordino_key"]
     if isinstance(column, Category):  # its code among its own values: told as the value

@@ -14,7 +14,7 @@ from sordino.mechanisms.permute_and_flip import PermuteAndFlip
 from sordino.mechanisms.selection import bad_flip, positive
 from sordino.noise.bernoulli import directed
 
-__all__ = ["best_selection", "expected_gap"]
+__all__ = ["best_selection", "expected_gap", "root_below"]
 
 _DIGITS = 30
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal, cast
 
 from sordino.errors import QuestionRefused
-from sordino.loss import Number
+from sordino.loss import Number, exact, shown
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.count import Count
 from sordino.queries.distinct import Distinct
@@ -60,6 +61,17 @@ class Selection:
     condition: Node | None = None
     groups: tuple[Grouping, ...] = ()
     joins: tuple[Join, ...] = ()
+    share: Fraction | None = None
+
+    def sample(self, rate: Number) -> Selection:
+        """Return the selection that uses each unit with chance `rate` only, by a secret coin: cheaper, and noisier.
+
+        The answer is of the sample: counts and sums are not scaled up.
+        """
+        share = exact(rate, name="rate")
+        if not 0 < share <= 1:
+            raise QuestionRefused(f"a sample's rate must lie above 0 and up to 1, such as 0.1, not {shown(share)}")
+        return replace(self, share=share)
 
     def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:
         """Return the selection of rows joined with a public table where its key equals column `on`.
@@ -94,7 +106,8 @@ class Selection:
             flat.extend([item] if isinstance(item, Asked) else item)
         if not all(isinstance(a, Asked) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        return Aggregation(self.condition, self.groups, tuple(a.made for a in flat), joins=self.joins)
+        made = tuple(a.made for a in flat)
+        return Aggregation(self.condition, self.groups, made, sample=self.share, joins=self.joins)
 
 
 def count(of: Column | None = None) -> Asked:

@@ -66,9 +66,7 @@ def bound(
     )
 
 
-def _found(
-    join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str, private: Sequence[str]
-) -> Join:
+def _found(join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str, private: Sequence[str]) -> Join:
     by_name = {name.lower(): name for name in public}
     name = by_name.get(join.table.lower())
     if name is None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Join", "declared", "join_cell", "joined", "joined_domain", "joined_neighbors", "qualified"]
 
+
 @dataclass(frozen=True, slots=True)
 class Join:
     """Join public table `table` where its key equals column `on`; "inner" drops rows that meet none, "left" keeps them.

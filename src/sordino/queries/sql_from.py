@@ -13,8 +13,8 @@ from typing import Any
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.expr import Expr, col
-from sordino.queries.nodes import Connective, Node, depth
 from sordino.queries.joins import Join
+from sordino.queries.nodes import Connective, Node, depth
 from sordino.queries.sql_joins import JoinedTable, joins_of
 from sordino.queries.sql_text import CLAUSES, Place, only_known, trees
 from sordino.queries.sql_values import Values

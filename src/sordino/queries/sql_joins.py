@@ -112,14 +112,18 @@ def _condition(
     else:
         sides = [on.this, on.expression] if isinstance(on, kinds.EQ) else []
         if len(sides) != 2 or not all(isinstance(s, kinds.Column) for s in sides):
-            raise QuestionRefused(f"{at}JOIN compares one column with one key, nothing else, and filters in WHERE: {_WRITE}")
+            raise QuestionRefused(
+                f"{at}JOIN compares one column with one key, nothing else, and filters in WHERE: {_WRITE}"
+            )
         theirs = [s for s in sides if _is_of(s, joined, owns)]
         if len(theirs) != 1:
             raise QuestionRefused(f"{at}JOIN compares a column of the table with the key of {joined.table}: {_WRITE}")
         ours = sides[1] if sides[0] is theirs[0] else sides[0]
         node, key = private(ours).node, joined.column(place, theirs[0]).node
     if not isinstance(node, Name) or "." in node.name:
-        raise QuestionRefused(f"{at}JOIN compares a declared column of the private table, not one that is computed or joined")
+        raise QuestionRefused(
+            f"{at}JOIN compares a declared column of the private table, not one that is computed or joined"
+        )
     assert isinstance(key, Name)
     return node.name, key.name.removeprefix(f"{joined.table}.")
 

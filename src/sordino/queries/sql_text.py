@@ -44,7 +44,7 @@ CLAUSES = {
 }
 SUPPORTED = (
     "supported are SELECT of COUNT, SUM, AVG, VAR_*, STDDEV_*, CORR, COVAR_*, MEDIAN and QUANTILE_CONT with WHERE, "
-    "GROUP BY, HAVING, ORDER BY, LIMIT and AS"
+    "GROUP BY, HAVING, ORDER BY, LIMIT and AS, JOIN with public tables and TABLESAMPLE BERNOULLI"
 )
 
 

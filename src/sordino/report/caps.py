@@ -27,7 +27,11 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
     release.interval(confidence)  # refuses a confidence that is none
     chosen = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
     said = marked(title or f"{release.question}: {chosen}", None if release.private else _SEEDED)
-    notes = [*release.notes, f"band: {100 * confidence:g}% interval of what is lost, as far as it shows", release.summary()]
+    notes = [
+        *release.notes,
+        f"band: {100 * confidence:g}% interval of what is lost, as far as it shows",
+        release.summary(),
+    ]
     panels = [_panel(release, name, confidence) for name in release.value]
     heading = title_of(said, notes, width=120 + 340 * len(panels), alarm=not release.private)
     if len(panels) == 1:
@@ -46,7 +50,7 @@ def _panel(release: Release, name: str, confidence: float) -> Any:
     for i, row in enumerate(release.rows):
         if row["cap"] == name:
             lines += [{"cap": row["at"], "what": said, "value": row[key]} for key, said in words.items()]
-            band.append({"cap": row["at"], "low": max(0.0, lost[i][0]), "high": max(0.0, lost[i][1])})
+            band.append({"cap": row["at"], "low": max(0.0, lost[i][0] or 0.0), "high": max(0.0, lost[i][1] or 0.0)})
     last = max(float(r["cap"] or 0) for r in band)
     scale = alt.Scale(type="log") if last > _WIDE else alt.Scale(zero=False)
     x = alt.X("cap:Q", title=name, scale=scale)

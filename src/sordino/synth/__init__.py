@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sordino.synth.histogram import Histogram as Histogram
     from sordino.synth.histogram import Representation as Representation
     from sordino.synth.model import Model as Model
-    from sordino.synth.stored import load as load
+    from sordino.synth.model import load as load
 
 _EXPORTS = {
     "AIM": "sordino.synth.fitting",
@@ -44,7 +44,7 @@ _EXPORTS = {
     "determines": "sordino.synth.constraints",
     "evaluate": "sordino.synth.evaluation",
     "fit": "sordino.synth.fitting",
-    "load": "sordino.synth.stored",
+    "load": "sordino.synth.model",
     "never": "sordino.synth.constraints",
 }
 

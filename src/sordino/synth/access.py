@@ -21,6 +21,8 @@ from sordino.synth.projection import Floats
 
 __all__ = ["Counts", "Data", "released_counts", "released_distances"]
 
+_LEAST = 1e-12  # a variance that underflows is still not zero
+
 
 class Data(Protocol):
     """The part of Queryable that synthesizers use."""
@@ -74,7 +76,7 @@ def released_distances(
 def _noisy(estimate: object) -> tuple[Floats, float, float]:
     if not isinstance(estimate, Noisy):
         raise TypeError("a table of counts is released as noisy whole numbers")
-    variance = float(estimate.law.variance())
+    variance = max(float(estimate.law.variance()), _LEAST)
     if not math.isfinite(variance):
         raise ValueError("noise without a variance")
     return np.asarray(estimate.steps, dtype=np.float64), float(estimate.unit), variance

@@ -107,6 +107,8 @@ class Answered:
 
 def answered(parts: Parts, question: Aggregation) -> Answered:
     """Return the model's answer; raises QuestionRefused for what the table itself would refuse, and for new columns."""
+    if question.sample is not None or question.joins:
+        raise QuestionRefused("a model answers about all of its own rows: leave TABLESAMPLE and JOIN out")
     resolved = resolve(question, parts.domain)
     place = {c.name: i for i, c in enumerate(parts.columns)}
     numbers = [a.of for a in question.aggregates if isinstance(a, (Count, Sum, Mean)) and a.of is not None]

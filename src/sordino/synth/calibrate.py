@@ -62,7 +62,7 @@ def product_beliefs(tree: Tree, ways: Sequence[Floats], total: float) -> Beliefs
 def marginal(table: Floats, held: Sequence[int], wanted: Sequence[int]) -> Floats:
     """Return the sums of a table with axes `held` over all but the columns `wanted`; both ascending.
 
-    Dropped axes at both ends go first, as products with ones: those are several times faster than sums over axes.
+    Dropped axes at both ends go first, flattened: those sums are several times faster than sums over several axes.
     """
     kept = [i for i, c in enumerate(held) if c in wanted]
     if len(kept) == len(held):
@@ -73,10 +73,10 @@ def marginal(table: Floats, held: Sequence[int], wanted: Sequence[int]) -> Float
     flat = table
     if kept[-1] < len(held) - 1:
         width = math.prod(shape[kept[-1] + 1 :])
-        flat = flat.reshape(-1, width) @ np.ones(width)
+        flat = np.einsum("ij->i", flat.reshape(-1, width))
     if kept[0] > 0:
         width = math.prod(shape[: kept[0]])
-        flat = np.ones(width) @ flat.reshape(width, -1)
+        flat = np.einsum("ij->j", flat.reshape(width, -1))
     middle = range(kept[0], kept[-1] + 1)
     flat = flat.reshape([shape[i] for i in middle])
     dropped = tuple(i - kept[0] for i in middle if i not in kept)

@@ -78,8 +78,8 @@ def checked(constraints: Sequence[Constraint], columns: Sequence[Keyed], domain:
     for one in constraints:
         if isinstance(one, Never):
             names = names_in(one.condition)
-            predicate(one.condition, domain)
             _named(names, by_name, one)
+            predicate(one.condition, domain)
             _possible(one, domain)
             continue
         _named((one.of, one.column), by_name, one)

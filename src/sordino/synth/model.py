@@ -21,6 +21,7 @@ from sordino.synth.constraints import Constraint, followed, met
 from sordino.synth.inference import conditioned
 from sordino.synth.projection import Floats
 from sordino.synth.sampler import Codes, drawn_codes, drawn_within, spacings
+from sordino.synth.stored import read, write
 from sordino.synth.truth import Cells, cells_of, names_in, truth_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Model"]
+__all__ = ["Model", "load"]
 
 _ORDERED_BY = 6
 _CHUNK = 250_000  # rows drawn at a time
@@ -87,9 +88,7 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open file of arrays and JSON, with a checksum; no pickle."""
-        from sordino.synth.stored import write
-
-        write(self, path)
+        write(path, self.parts, self.constraints, self.facts)
 
     def describe(self) -> str:
         """Return how the model was made, in a sentence or two."""
@@ -193,6 +192,14 @@ class Model:
             order = [(codes[c], sizes[c]) for c in largest if c != i][:_ORDERED_BY]
             keys.append(drawn_within(table, code, order, alpha=next(alphas), rng=rng))
         return keys
+
+
+def load(path: str | Path) -> Model:
+    """Return the model that `save` wrote.
+
+    Raises SourceError where there is no file, DeclarationError for one that was altered, cut short or is something else.
+    """
+    return Model(*read(path))
 
 
 def _condition(where: object, domain: Domain) -> Node:

@@ -9,9 +9,12 @@ import hashlib
 import io
 import json
 import os
+import struct
 import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,20 +30,33 @@ from sordino.synth.errors import Errors
 from sordino.synth.junction import Link, Tree
 from sordino.synth.nodes import node_from, node_to
 
-if TYPE_CHECKING:
-    from sordino.synth.model import Model
+__all__ = ["Stored", "read", "write"]
 
-__all__ = ["load", "write"]
+Stored = tuple[Parts, tuple[Constraint, ...], dict[str, str]]
 
 _FORMAT = "sordino model 1"
 _LARGEST = 1 << 31
+_BROKEN = (  # what reading an altered archive may raise
+    ValueError,
+    KeyError,
+    OSError,
+    EOFError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 
 
-def write(model: Model, path: str | Path) -> None:
+def write(path: str | Path, parts: Parts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> None:
     """Write a model to `path`, whole or not at all."""
-    arrays = _arrays(model)
-    header = json.dumps(_header(model), sort_keys=True)
-    raw = {"header": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
+    header = json.dumps(_header(parts, constraints, facts), sort_keys=True)
+    raw = {"header": np.frombuffer(header.encode(), dtype=np.uint8), **_arrays(parts)}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, checksum=np.frombuffer(_checksum(raw), dtype=np.uint8), **raw)
     target = Path(path)
@@ -55,23 +71,21 @@ def write(model: Model, path: str | Path) -> None:
         ) from None
 
 
-def load(path: str | Path) -> Model:
-    """Return the model that `save` wrote; raises SourceError where there is no file, DeclarationError for an altered one."""
+def read(path: str | Path) -> Stored:
+    """Return what `write` wrote; raises SourceError where there is no file, DeclarationError for an altered one."""
     source = Path(path)
     if not source.is_file():
         raise SourceError(f"there is no model file at {source}")
     try:
         made = _read(source)
-    except (ValueError, KeyError, OSError, EOFError, TypeError, IndexError, zipfile.BadZipFile):
+    except _BROKEN:
         made = None
     if made is None:
         raise DeclarationError(f"{source} is not a whole model file: it was altered, cut short, or is something else")
     return made
 
 
-def _read(source: Path) -> Model | None:
-    from sordino.synth.model import Model
-
+def _read(source: Path) -> Stored | None:
     with zipfile.ZipFile(source) as archive:
         if sum(i.file_size for i in archive.infolist()) > _LARGEST:
             return None
@@ -101,11 +115,10 @@ def _read(source: Path) -> Model | None:
         frozenset(tuple(m) for m in header["measured"]),
         Errors(header["squared"], header["spread"]),
     )
-    return Model(parts, tuple(_constraint(c) for c in header["constraints"]), header["facts"])
+    return parts, tuple(_constraint(c) for c in header["constraints"]), header["facts"]
 
 
-def _arrays(model: Model) -> dict[str, Any]:
-    parts = model.parts
+def _arrays(parts: Parts) -> dict[str, Any]:
     found: dict[str, Any] = {f"codes{i}": c.codes for i, c in enumerate(parts.codes)}
     found |= {f"within{i}": w for i, w in enumerate(parts.within)}
     found |= {f"table{i}": t for i, t in enumerate(parts.beliefs.tables)}
@@ -113,8 +126,7 @@ def _arrays(model: Model) -> dict[str, Any]:
     return found
 
 
-def _header(model: Model) -> dict[str, Any]:
-    parts = model.parts
+def _header(parts: Parts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "domain": [[n, parts.domain[n].to_dict()] for n in parts.domain],
@@ -123,8 +135,8 @@ def _header(model: Model) -> dict[str, Any]:
         "measured": sorted(list(m) for m in parts.measured),
         "squared": dict(parts.errors.squared),
         "spread": dict(parts.errors.spread),
-        "constraints": [_plain(c) for c in model.constraints],
-        "facts": dict(model.facts),
+        "constraints": [_plain(c) for c in constraints],
+        "facts": dict(facts),
     }
 
 

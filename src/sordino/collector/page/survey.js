@@ -66,6 +66,7 @@ at('send').addEventListener('click', async () => {
 });
 
 try {
+  if (!isSecureContext) throw new Error('browsers randomise on https pages only');
   const answer = await fetch(`/v1/tasks/${root.dataset.task}`, { credentials: 'omit' });
   task = await readTask(await answer.json(), root.dataset.key);
   task.labels.forEach((label, number) => {

@@ -1,0 +1,66 @@
+"""A Poisson sample of a table, drawn by secret coins and held until it is closed; no key outlives the drawing of it.
+
+Theorem: a unit's coin is the first 64 bits of SHA-256 of a fresh 256-bit key and what names the unit (its id, or the
+number of a row in one scan). The names are distinct and the key is secret, so the coins are independent and fair up to
+what tells SHA-256 from a random function: each unit is in with probability threshold / 2^64, whoever else is there. All
+scans of one question read the same sample, as its event says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sordino.engines.duckdb_words import DuckDBWords, Held
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+__all__ = ["SampledEngine", "coin_sql"]
+
+
+class SampledEngine:
+    """Answer trees over a sample that another engine holds; `close` gives the sample back, and that alone."""
+
+    def __init__(
+        self, held: Held, *, run: Callable[[exp.Select], pa.Table], drop: Callable[[], None], unreadable_rows: bool
+    ) -> None:
+        self._held = held
+        self._run = run
+        self._drop = drop
+        self._unreadable_rows = unreadable_rows
+
+    @property
+    def primitives(self) -> DuckDBWords:
+        """The words to build one tree with."""
+        return DuckDBWords(self._held)
+
+    @property
+    def unreadable_rows(self) -> bool:
+        """Whether a row of the source may be lost as a whole."""
+        return self._unreadable_rows
+
+    def run(self, select: exp.Select) -> pa.Table:
+        """Return the exact answer over the sample; raises EngineFailed."""
+        return self._run(select)
+
+    def sampled(self, *, threshold: int, key: bytes) -> SampledEngine:
+        """Raise ValueError: a sample is not sampled again."""
+        del threshold, key
+        raise ValueError("a sample is not sampled again")
+
+    def close(self) -> None:
+        """Give the sample back."""
+        self._drop()
+
+
+def coin_sql(named: str, *, threshold: int) -> str:
+    """Return the condition that a unit's coin falls: with the key, as text, for its one parameter.
+
+    `named` is SQL text that names the unit. Hexadecimal digits of one length compare as the numbers they are.
+
+    >>> coin_sql("id", threshold=2**63)
+    "substr(sha256(? || id), 1, 16) < '8000000000000000'"
+    """
+    return f"substr(sha256(? || {named}), 1, 16) < '{threshold:016x}'"

@@ -1,0 +1,62 @@
+"""Sparse-vector sessions over a table: one charge, yes or no, halting after the crossings; questions of any scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import sordino as sd
+from curator.support import S, curator
+from sordino import col
+from sordino.errors import BudgetExhausted, QuestionRefused
+
+
+def test_a_session_is_charged_once_and_halts_after_its_crossings() -> None:
+    held = curator(budget=sd.PureDP(3))
+    with held.crossings(crossings=2, epsilon=2) as session:
+        assert held.spent == sd.PureDP(2)
+        assert not any(session.above(S.where(col("age") > a).agg(sd.count()), threshold=900) for a in range(20, 60))
+        assert session.above(sd.count(), threshold=100)
+        assert session.above(sd.sum("age"), threshold=1000)
+        assert not session.open
+        with pytest.raises(QuestionRefused, match="has had its 2 crossing"):
+            session.above(sd.count(), threshold=0)
+    assert held.spent == sd.PureDP(2)
+    assert [r["above"] for r in session.release.rows] == [0] * 40 + [1, 1]
+    assert held.release(session.release.charge) == session.release
+    with pytest.raises(QuestionRefused, match="closed"):
+        session.above(sd.count(), threshold=0)
+    with pytest.raises(BudgetExhausted):
+        held.crossings(crossings=1, epsilon=2)
+
+
+def test_sums_and_counts_are_told_apart_in_their_own_scales() -> None:
+    """At epsilon 40 the noise is below 1 unit's contribution: 600 rows, and a sum of ages of at most 100 each."""
+    held = curator(budget=sd.PureDP(1000))
+    total = sum(20 + i % 60 for i in range(600))
+    with held.crossings(crossings=4, epsilon=160) as session:
+        assert not session.above(sd.count(), threshold=602)
+        assert session.above(sd.count(), threshold=598)
+        assert not session.above(sd.sum("age"), threshold=total + 200)
+        assert session.above(sd.sum("age"), threshold=total - 200)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [sd.mean("age"), S.group_by("occ").agg(sd.count()), [sd.count(), sd.sum("age")], sd.median("age")],
+    ids=["mean", "groups", "two", "median"],
+)
+def test_what_is_not_one_number_is_refused_and_the_session_goes_on(question: Any) -> None:
+    with curator(budget=sd.PureDP(1)).crossings(crossings=1, epsilon=1) as session:
+        with pytest.raises(QuestionRefused, match="one count or sum"):
+            session.above(question, threshold=1)
+        assert session.open
+
+
+def test_under_rho_the_session_is_worth_the_root() -> None:
+    held = curator(budget=sd.ZCDP(1))
+    with held.crossings(crossings=1, rho=0.5):
+        pass
+    assert 0 < held.spent.rho <= 0.5
+    assert held.spent.rho > 0.4999
