@@ -128,11 +128,10 @@ def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Co
 
 def connected(path: Path) -> sqlite3.Connection:
     """Open an existing ledger file, ready for durable writes; raise LedgerError where it is not one."""
-    wrong = None
-    try:
-        with path.open("rb") as file:
-            magic = file.read(16)
-        wrong = None if magic == b"SQLite format 3\x00" else "it is empty" if not magic else "it is no ledger"
+    try:  # by name alone: to open and close the file would drop the locks that this process holds on it through SQLite
+        wrong = None if path.stat().st_size else "it is empty"
+        if wrong is None and not (path.is_file() and os.access(path, os.R_OK)):
+            wrong = "it cannot be read"
     except FileNotFoundError:
         wrong = "it is missing; put it back"
     except OSError:
@@ -146,6 +145,14 @@ def connected(path: Path) -> sqlite3.Connection:
         check_same_thread=False,
         timeout=_PATIENCE,
     )
+    try:
+        db.execute("PRAGMA schema_version")
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            db.close()
+            wrong = "it is no ledger"
+    if wrong is not None:
+        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
     try:
         for setting in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1", "trusted_schema = 0"):
             db.execute(f"PRAGMA {setting}")
