@@ -204,7 +204,7 @@ class ApproxDP:
 
     def describe(self) -> str:
         """Return the loss in words."""
-        return f"epsilon {shown(self.epsilon)}, delta {shown(self.delta)}"
+        return f"epsilon {shown(self.epsilon)}" + (f", delta {shown(self.delta)}" if self.delta else "")
 
     def amounts(self) -> dict[str, Fraction]:
         """Return what is summed under a cap of this kind."""

@@ -7,7 +7,7 @@ exp(t L_i - K_i(t)) p_i. Then E[(1 - exp(e - L))+] = exp(K(t) - t e) sum_l f(l) 
 l > e, whatever t > 0. Near the t where K'(t) = e the tilted law lies about e, so an absolute error of f is a relative
 error of delta. A circular transform of N steps adds to f(l) what lies N steps off: what lies below is harmless, since it
 is added where it counts more, and what lies above the window is at most exp(K(u) - u top) for any u >= 0 (Chernoff).
-The transform's own rounding is bounded coefficient by coefficient.
+The transform's own rounding is bounded coefficient by coefficient, as proven in `_transformed`.
 
 Infinite losses: 1 - the product of the (1 - infinite), all of it delta.
 """
@@ -27,7 +27,9 @@ __all__ = ["Convolved", "Summands", "convolved", "gathered", "tilt_for_delta", "
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_ROUNDING = 8 * 2.3e-16  # of one transform coefficient, per doubling of its length, relative to the sum of masses
+_ROUNDING = 8 * 2.3e-16  # of one transform coefficient, per doubling of its length, relative to the sum of sizes
+_UNIT = 2.0**-53
+_ROOTS = 1 << 25  # roots of unity held at once
 _NEGLIGIBLE = 1e-19  # coefficients below it are dropped; they are counted in the error
 _LARGEST = 1 << 22  # steps of a transform
 
@@ -96,7 +98,8 @@ class Convolved:
             return 1.0
         start = max(0, math.floor(epsilon / self.step) - self.first)
         gap = (self.first + np.arange(start, self.masses.size)) * self.step - epsilon
-        gap = gap[gap > 0] + 4.6e-16 * abs(self.top)
+        gap += 4.6e-16 * max(abs(self.top), abs(self.first * self.step), epsilon)
+        gap = gap[gap > 0]
         weights = -np.expm1(-gap) * np.exp(-self.tilt * gap)
         told = float(((self.masses[self.masses.size - gap.size :] + self.error) * weights).sum()) if gap.size else 0.0
         beyond = math.exp(min(0.0, self.log_beyond))
@@ -229,7 +232,19 @@ def _log_tail(sums: Summands, top: float, tilt: float, width: float, *, enough: 
 
 
 def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float]:
-    """Return the circular law of the tilted sum, and a bound on the error of each of its masses."""
+    """Return the circular law of the tilted sum, and a bound on the error of each of its masses.
+
+    Theorem (rounding; Higham 2002, Accuracy and Stability of Numerical Algorithms, section 24.1, by component). A fast
+    transform of 2^m numbers puts each result together in m steps, each a product with a root of unity and an addition.
+    With u = 2^-53 a complex product is right to sqrt(2) 2 u / (1 - 2u) relative, a sum to u, and a root to 2 u; so by
+    induction each result is right to m (1 + 2 + 2 sqrt(2)) u < m 6.5e-16 of the sum of the sizes put in. A step of four
+    or eight does no more of either than two or three of two. `_ROUNDING` is 2.8 times that, which also covers turning
+    by `start` (5 u) and folding. The tests compare with extended precision. Matrix products: see `_some`.
+
+    So a coefficient's true size is at most what was found and that, at most 1; sizes of products multiply; the error of a
+    product of n factors is at most that of its upper bound, and 16 n roundings. The way back adds m of them to all, and
+    each mass is the mean of what all coefficients give.
+    """
     half = length // 2 + 1
     bits = _ROUNDING * math.log2(length)
     alive = np.arange(half)
@@ -237,24 +252,22 @@ def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float
     upper = np.ones(half)
     for rows in sorted(sums.groups, key=lambda rows: -rows.table.shape[1]):
         table = _tilted(rows, tilt * sums.step)
-        done, most = 0, 64
+        done, most, width = 0, 64, table.shape[1]
         while done < len(table):
             batch = min(len(table) - done, most)
-            if alive.size * table.shape[1] * (20 + batch) < 20 * length * batch:  # else one by one is cheaper
+            if alive.size * width * (60 + batch) < 160 * length * min(batch, 8) and alive.size * width < _ROOTS:
                 most = min(4 * most, 4096)
-                found = _some(table[done : done + batch], rows.start, alive, length)
-            else:
-                batch = 1
+                found, wrong = _some(table[done : done + batch], rows.start, alive, length), (width + 32) * _UNIT
+            else:  # a transform of one, which leaves fewer frequencies to the others
+                batch, wrong = 1, bits
                 found = _all(table[done], rows.start, length)[alive][None, :]
-            times = rows.times[done : done + batch]
-            product, upper = _multiplied(product, upper, found, times, bits)
+            product, upper = _multiplied(product, upper, found, rows.times[done : done + batch], wrong)
             kept = upper > _NEGLIGIBLE
             kept[0] = True
             alive, product, upper = alive[kept], product[kept], upper[kept]
             done += batch
-    known = np.abs(product)
-    wrong = (upper - known) + upper * (16 * 2.3e-16 * sums.count + bits)
-    error = (2 * float(np.maximum(wrong, 0.0).sum()) + 2 * (half - alive.size) * _NEGLIGIBLE) / length
+    wrong_by = (upper - np.abs(product)) + upper * (16 * 2.3e-16 * sums.count + bits)
+    error = (2 * float(np.maximum(wrong_by, 0.0).sum()) + 3 * (half - alive.size) * _NEGLIGIBLE) / length
     full = np.zeros(half, dtype=np.complex128)
     full[alive] = product
     return np.fft.irfft(full, length), error
@@ -268,14 +281,15 @@ def _tilted(rows: Rows, rate: float) -> Array:
     return result
 
 
-def _multiplied(product: Array, upper: Array, found: Array, times: Array, bits: float) -> tuple[Array, Array]:
+def _multiplied(product: Array, upper: Array, found: Array, times: Array, wrong: float) -> tuple[Array, Array]:
     """Return the products with each row's coefficients to the power `times`, and upper bounds on their true sizes."""
     if len(found) == 1:
         power = int(times[0])
-        return product * found[0] ** power, upper * np.minimum(np.abs(found[0]) + bits, 1.0 + bits) ** power
+        return product * found[0] ** power, upper * np.minimum(np.abs(found[0]) + wrong, 1.0 + wrong) ** power
     powers = times[:, None]
     raised = found if (times == 1).all() else found**powers
-    sizes = np.minimum(np.abs(found) + bits, 1.0 + bits) ** powers
+    sizes = np.minimum(np.abs(found) + wrong, 1.0 + wrong)
+    sizes = sizes if (times == 1).all() else sizes**powers
     return product * np.prod(raised, axis=0), upper * np.prod(sizes, axis=0)
 
 
@@ -283,15 +297,24 @@ def _all(masses: Array, start: int, length: int) -> Array:
     """Return the transform of masses at `start` and on, wrapped around `length`."""
     if masses.size > length:
         masses = np.pad(masses, (0, -masses.size % length)).reshape(-1, length).sum(axis=0)
-    turns = (np.arange(length // 2 + 1, dtype=np.int64) * (start % length)) % length
-    result: Array = np.fft.rfft(masses, length) * np.exp(-2j * np.pi / length * turns)
-    return result
+    return np.asarray(np.fft.rfft(masses, length) * _turned(start, np.arange(length // 2 + 1), length))
 
 
 def _some(table: Array, start: int, frequencies: Array, length: int) -> Array:
-    """Return the same at some frequencies only, for several rows."""
-    places = (start + np.arange(table.shape[1], dtype=np.int64)) % length
-    turns = (places[:, None] * frequencies[None, :].astype(np.int64)) % length
-    angle = (2 * np.pi / length) * turns
-    result: Array = table @ np.cos(angle) - 1j * (table @ np.sin(angle))
-    return result
+    """Return the same at some frequencies only, for several rows.
+
+    Roots of unity are products of two from shorter lists, right to 16 u; a sum of n products adds n u, in any order.
+    """
+    width = table.shape[1]
+    short = max(1, math.isqrt(width))
+    outer = _turned(start + short * np.arange(-(-width // short))[:, None], frequencies[None, :], length)
+    inner = _turned(np.arange(short)[:, None], frequencies[None, :], length)
+    roots = (outer[:, None, :] * inner[None, :, :]).reshape(-1, frequencies.size)[:width]
+    return np.asarray((table @ roots.view(np.float64)).view(np.complex128))
+
+
+def _turned(places: int | Array, frequencies: Array, length: int) -> Array:
+    """Return exp(-2 pi i place frequency / length), right to 6 u: turns are whole numbers, centered on 0."""
+    turns = (places * frequencies.astype(np.int64)) & (length - 1)  # a power of two
+    turns = turns - np.where(turns > length // 2, length, 0)
+    return np.asarray(np.exp((-2j * np.pi / length) * turns))

@@ -97,6 +97,8 @@ def _expected(made: Plan, column: dict[str, Any], confidence: float) -> str:
             return "error: depends on the rows; --assume-rows, a public guess, makes it a number"
         return f"error at most {show_number(scaled)} / rows {at}; --assume-rows, a public guess, makes it a number"
     guess = f", if {made.assume_rows:,} rows" if mean and made.assume_rows is not None else ""
+    if column["error_supposes"]:
+        return f"error {show_number(error)} {at}{guess}, {column['error_supposes']}"
     return f"error {'at most ' if mean else ''}{show_number(error)} {at}{guess}"
 
 

@@ -110,10 +110,21 @@ def _csv(tables: Iterator[pa.Table]) -> Iterator[str]:
     from pyarrow import csv as arrow
 
     for i, table in enumerate(tables):
+        style = "needed" if _odd(table) else "none"  # `needed` puts every text in quotes, and Sordino reads none
         if i == 0:
             head = io.StringIO()
             csv.writer(head, lineterminator="\n").writerow(table.column_names)
             yield head.getvalue()
         sink: Any = pa.BufferOutputStream()
-        arrow.write_csv(table, sink, arrow.WriteOptions(include_header=False, quoting_style="needed"))
+        arrow.write_csv(table, sink, arrow.WriteOptions(include_header=False, quoting_style=style))
         yield sink.getvalue().to_pybytes().decode()
+
+
+def _odd(table: pa.Table) -> bool:
+    """Return whether a text of a table has a character that a CSV cell needs quotes for, or is empty."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = [c for c in table.columns if pa.types.is_string(c.type)]
+    labels = {v for c in texts for v in pc.unique(c).to_pylist() if v is not None}
+    return any(not v or any(mark in v for mark in ',"\r\n') for v in labels)

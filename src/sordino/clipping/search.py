@@ -158,7 +158,8 @@ def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...
     sums = tuple(Sum(Clip(node, low, b), f"sum_{i}") for i, b in enumerate(cuts))
     told = q.release(Aggregation(None, (), sums), q.loss)
     values = [float(o.estimate.values()[0] or 0) for o in told.outputs]
-    margins = [float(o.estimate.errors(0.95)[0] or 0) for o in told.outputs]
+    sure = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
+    margins = [float(o.estimate.errors(sure)[0] or 0) for o in told.outputs]
     chosen = next(
         i
         for i in range(len(cuts))

@@ -187,6 +187,7 @@ class Plan:
                     "question": column.question,
                     "expected_error": error,
                     "error_unit": column.unit,
+                    "error_supposes": column.assumes or None,
                     "parts": list(column.parts),
                 }
                 for column in self._columns(confidence)
@@ -232,16 +233,18 @@ class Plan:
             parts = tuple(_part_told(p) for p in self.parts[i])
             lines = tuple(p.describe() for p in self.parts[i])
             several = len(self.parts[i])
-            found.append(_Told((asked.alias,), asked.describe(), (error,), "value", parts, lines, several))
+            assumes = str(getattr(asked, "assumes", ""))
+            found.append(_Told((asked.alias,), asked.describe(), (error,), "value", parts, lines, several, assumes))
         return found
 
     def _expected(self, column: _Told, error: float | None) -> str:
         if column.unit == "ranks":
             return f"within {show_number(error)} ranks at 95%"
         if error is not None:
-            most = "" if column.sums == 1 or self.assume_mean is not None else "at most "
+            most = "" if column.sums == 1 or self.assume_mean is not None or column.assumes else "at most "
             rows = "" if column.sums == 1 else f" if it has {self.assume_rows:,} rows"
-            return f"{most}+-{show_number(error)} at 95%{rows}"
+            supposed = f", {column.assumes}" if column.assumes else ""
+            return f"{most}+-{show_number(error)} at 95%{rows}{supposed}"
         scaled = self.error_times_rows(0.95).get(column.names[0])
         if scaled is None:
             return "its error depends on the rows (give assume_rows, a public guess)"
@@ -259,6 +262,7 @@ class _Told:
     parts: tuple[dict[str, Any], ...]
     lines: tuple[str, ...]
     sums: int
+    assumes: str = ""
 
 
 def _part_told(part: PlannedPart) -> dict[str, Any]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 _SEEDED = "its noise was seeded"
+_HEIGHT = 260
 _WIDE = 200.0  # times: bounds that span more are drawn on a logarithmic scale
 
 
@@ -24,7 +25,7 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
     import altair as alt
 
     release.interval(confidence)  # refuses a confidence that is none
-    said = marked(title or f"{release.question}: {release.lower} to {release.upper}", _seal(release))
+    said = marked(title or f"{release.question}: {release.lower:,} to {release.upper:,}", _seal(release))
     notes = [*release.notes, f"band: {100 * confidence:g}% interval of each sum", release.summary()]
     sides = list(dict.fromkeys(release.keys[0].labels))
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
@@ -54,15 +55,16 @@ def _side(release: Release, side: str, confidence: float) -> Any:
     bounds = [abs(float(r["bound"] or 0)) for r in rows]
     least = min((b for b in bounds if b), default=1.0)
     scale = alt.Scale(type="symlog", constant=least) if max(bounds) > _WIDE * least else alt.Scale(zero=False)
-    x = alt.X("bound:Q", title=f"{side} bound", scale=scale)
+    axis = alt.Axis(labelOverlap="greedy", labelSeparation=8)
+    x = alt.X("bound:Q", title=f"{side} bound", scale=scale, axis=axis)
     base = alt.Chart(data_of(rows))
     band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q", title="clipped sum"), y2="high:Q")
     line = base.mark_line(point=alt.OverlayMarkDef(size=18), color=COLORS[0]).encode(x=x, y="sum:Q")
     chosen = release.upper if side == "upper" else release.lower
     rule = alt.Chart(data_of([{"bound": chosen, "label": f"chosen: {chosen:,}"}]))
     mark = rule.mark_rule(color=COLORS[1], strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
-    word = rule.mark_text(color=COLORS[1], align="right", dx=-5, y=12).encode(x=x, text="label:N")
-    return (band + line + mark + word).properties(width=420, height=260)
+    word = rule.mark_text(color=COLORS[1], align="right", dx=-5, y=_HEIGHT - 10).encode(x=x, text="label:N")
+    return (band + line + mark + word).properties(width=420, height=_HEIGHT)
 
 
 def _ends(release: Release) -> Any:

@@ -27,6 +27,8 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
       cap loses against the noise it costs;
     - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
+    - a Representation, or several of one column: the released histogram with its error band; a Model: each column of it;
+      Histograms: an original beside a synthetic one; a table of accuracies (the columns method, epsilon, distance);
     - Worlds: the local sensitivity of every table of a small universe, and the global one as their maximum.
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation.
 
@@ -44,7 +46,7 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import bounds, caps, local, odds_icons, profiles, releases, risks, worlds
+    from sordino.report import bounds, caps, local, odds_icons, profiles, releases, risks, synth, worlds
 
     if isinstance(thing, Release):
         if "max_rows" in dict(thing.chosen):
@@ -60,6 +62,8 @@ def _drawer(thing: Any) -> Drawer:
         return odds_icons.draw
     if (drawer := local.drawer_of(thing)) is not None:
         return drawer
+    if (drawn := synth.drawer_of(thing)) is not None:
+        return drawn
     if profiles.is_profile(thing):
         return profiles.draw
     missing = profiles.missing_columns(thing)

@@ -1,0 +1,363 @@
+"""Pictures of synthetic data: histograms beside each other, accuracy against epsilon, what a model holds.
+
+It tells things by their shape and sees released numbers; what is NOT PRIVATE comes with a mark. It may not know
+synthesizers.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import DeclarationError
+from sordino.report.titles import COLORS, data_of, marked, title_of
+
+if TYPE_CHECKING:
+    from sordino.report.titles import AnyChart
+
+__all__ = ["ACCURACY_COLUMNS", "Histograms", "Matrices", "Ways", "drawer_of"]
+
+ACCURACY_COLUMNS = ("method", "epsilon", "distance")
+_SEEDED = "its noise was seeded"
+_EPOCH = datetime.date(1970, 1, 1)
+_MOST_LABELS = 60  # labels of a column without an order
+_MOST_PANELS = 12
+_MOST_BINS = 128  # bars of an ordered column; more are drawn as runs
+_HEAT = ("#d55e00", "#ffffff", "#0072b2")
+
+
+@dataclass(frozen=True, slots=True)
+class Histograms:
+    """Hold counts over the same bins to be drawn together: an original and a synthetic one, or several ways to one.
+
+    `bins` are labels, or numbers where `ordered`: the lower end of each. `series` maps a name to its counts, `errors` a
+    name to the reach of each count's interval. `mark` says why it is NOT PRIVATE, None where it is private.
+    """
+
+    column: str
+    bins: Sequence[Any]
+    series: Sequence[tuple[str, Sequence[float]]]
+    errors: Sequence[tuple[str, Sequence[float]]] = ()
+    ordered: bool = True
+    mark: str | None = None
+    remarks: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.bins), *(len(v) for _, v in (*self.series, *self.errors))}
+        if len(lengths) != 1 or not self.bins or not self.series:
+            raise DeclarationError("histograms drawn together have one count, and one error, for each bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Hold mean distances by the number of columns: the value, its error from the noise of asking, the sampling floor."""
+
+    rows: Sequence[tuple[int, float, float, float]]
+    mark: str | None = None
+    remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """Hold square matrices of correlations over the same columns; None where noise hides one."""
+
+    columns: Sequence[str]
+    matrices: Sequence[tuple[str, Sequence[Sequence[float | None]]]]
+    mark: str | None = None
+    remarks: Sequence[str] = ()
+
+
+Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
+
+
+def drawer_of(thing: Any) -> Drawer | None:
+    """Return the function that draws a thing of synthetic data, or None for any other thing."""
+    known: dict[type, Drawer] = {Histograms: draw_histograms, Ways: draw_ways, Matrices: draw_matrices}
+    if type(thing) in known:
+        return known[type(thing)]
+    if _has(thing, "range", "counts", "layout", "levels", "column"):
+        return draw_representation
+    if _has(thing, "parts", "facts", "answer", "sample"):
+        return draw_model
+    if isinstance(thing, (list, tuple)) and thing and all(_has(t, "counts", "layout", "column") for t in thing):
+        return draw_representations
+    return draw_accuracy if is_accuracy(thing) else None
+
+
+def is_accuracy(thing: Any) -> bool:
+    """Tell whether a thing is a table of accuracies: the columns method, epsilon, distance, and perhaps ways and seed."""
+    names = getattr(thing, "column_names", None)
+    return names is not None and hasattr(thing, "to_pylist") and all(n in names for n in ACCURACY_COLUMNS)
+
+
+def draw_histograms(made: Histograms, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of histograms over the same bins: bars for the first, lines or ticks for the others."""
+    import altair as alt
+
+    del confidence
+    said = marked(title or f"{made.column}: {', '.join(n for n, _ in made.series)}", made.mark)
+    chart = _panel(made, width=520, height=260)
+    heading = title_of(said, made.remarks, width=560, alarm=made.mark is not None)
+    return alt.layer(chart).properties(title=heading), said
+
+
+def draw_representation(thing: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a released histogram: each count with its error band, negative ones as they are."""
+    made = _of_representation(thing, confidence, "released")
+    said = title or f"{made.column}, as released"
+    remarks = [f"band: {100 * confidence:g}% interval of each count", thing.facts]
+    return draw_histograms(
+        Histograms(made.column, made.bins, made.series, made.errors, made.ordered, made.mark, remarks), confidence, said
+    )
+
+
+def draw_representations(things: Sequence[Any], confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of several released histograms of one column over the same bins."""
+    made = [_of_representation(t, confidence, f"{i + 1}: {t.facts.split(';')[0]}") for i, t in enumerate(things)]
+    if len({(m.column, tuple(m.bins)) for m in made}) != 1:
+        raise DeclarationError("histograms drawn together are of one column over the same bins")
+    first = made[0]
+    mark = next((m.mark for m in made if m.mark is not None), None)
+    series = [s for m in made for s in m.series]
+    return draw_histograms(Histograms(first.column, first.bins, series, (), first.ordered, mark), confidence, title)
+
+
+def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of what a model holds of each column by itself, at most twelve columns."""
+    import altair as alt
+
+    del confidence
+    parts = model.parts
+    mark = None if model.facts.get("private") == "true" else _SEEDED
+    said = marked(title or f"A model of {model.facts.get('table', 'a table')}, each column by itself", mark)
+    shown = list(enumerate(parts.columns))[:_MOST_PANELS]
+    panels = []
+    for i, column in shown:
+        bins, ordered = _labels_of(column, parts.domain)
+        one = Histograms(column.name, bins, [("model", _one_way(parts, i))], ordered=ordered)
+        panels.append(_panel(one, width=170, height=100, titled=True))
+    rows = [alt.hconcat(*panels[i : i + 3], spacing=24) for i in range(0, len(panels), 3)]
+    more = len(parts.columns) - len(shown)
+    remarks = [model.describe(), *([f"the first {len(shown)} columns; {more} more"] if more else [])]
+    heading = title_of(said, remarks, width=660, alarm=mark is not None)
+    return alt.vconcat(*rows, spacing=18).properties(title=heading), said  # type: ignore[return-value]  # a chart too
+
+
+def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of accuracy against epsilon: a line a method, a panel for each number of columns.
+
+    `table` has the columns method, epsilon, distance, and perhaps ways, seed (drawn as mean with least and most) and
+    floor. Metadata "sordino" says why it is NOT PRIVATE.
+    """
+    import altair as alt
+
+    del confidence
+    rows = [{"ways": 2, **row} for row in table.to_pylist()]
+    rows = [r for r in rows if r["distance"] is not None and r["epsilon"] > 0]
+    if not rows:
+        raise DeclarationError("this table of accuracies has no row to draw")
+    meta = (table.schema.metadata or {}).get(b"sordino", b"").decode()
+    mark = "distances to the table itself" if "PRIVATE" in meta else None
+    said = marked(title or "Accuracy against epsilon", mark)
+    methods = list(dict.fromkeys(r["method"] for r in rows))
+    color = alt.Color(
+        "method:N", title=None, sort=methods, scale=alt.Scale(domain=methods, range=list(COLORS[: len(methods)]))
+    )
+    panels = [
+        _accuracy([r for r in rows if r["ways"] == ways], ways, color) for ways in sorted({r["ways"] for r in rows})
+    ]
+    remarks = [
+        "mean total-variation distance: 0 alike, 1 apart; where there are several seeds, the bar is least to most"
+    ]
+    heading = title_of(said, remarks, width=80 + 340 * len(panels), alarm=mark is not None)
+    return alt.hconcat(*panels).properties(title=heading), said
+
+
+def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of distances by the number of columns, with the sampling floor as a tick."""
+    import altair as alt
+
+    del confidence
+    said = marked(title or "Distance from the original", made.mark)
+    rows = [
+        {"ways": f"{w} column{'s' * (w != 1)}", "value": v, "low": max(v - e, 0.0), "high": v + e, "floor": f}
+        for w, v, e, f in made.rows
+    ]
+    base = alt.Chart(data_of(rows)).encode(y=alt.Y("ways:N", sort=None, title=None))
+    bars = base.mark_bar(opacity=0.65, color=COLORS[0]).encode(
+        x=alt.X("value:Q", title="mean total-variation distance"), tooltip=["ways:N", "value:Q", "floor:Q"]
+    )
+    ends = base.mark_rule(strokeWidth=1.4).encode(x="low:Q", x2="high:Q")
+    floor = base.mark_tick(color=COLORS[1], thickness=3, size=22).encode(x="floor:Q")
+    remarks = ["orange: the floor, what as many rows sampled from the original itself would show", *made.remarks]
+    heading = title_of(said, remarks, width=520, alarm=made.mark is not None)
+    return alt.layer(bars, ends, floor).properties(width=420, height=alt.Step(34), title=heading), said
+
+
+def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of matrices of correlations side by side."""
+    import altair as alt
+
+    del confidence
+    said = marked(title or "Correlations", made.mark)
+    names = list(made.columns)
+    side = max(150, 24 * len(names))
+    color = alt.Color(
+        "value:Q", title=None, scale=alt.Scale(domain=[-1, 0, 1], range=list(_HEAT)), legend=alt.Legend(orient="bottom")
+    )
+    panels = []
+    for i, (name, matrix) in enumerate(made.matrices):
+        rows = [
+            {"row": a, "column": b, "value": v, "told": "" if v is None else f"{v:.2f}"}
+            for a, line in zip(names, matrix, strict=True)
+            for b, v in zip(names, line, strict=True)
+        ]
+        axis = alt.Axis(title=None, labels=i == 0, ticks=i == 0)
+        base = alt.Chart(data_of(rows)).encode(
+            x=alt.X("column:N", sort=names, axis=alt.Axis(title=None, labelAngle=-60)),
+            y=alt.Y("row:N", sort=names, axis=axis),
+        )
+        heat = base.mark_rect().encode(color=color, tooltip=["row:N", "column:N", "told:N"])
+        text = base.mark_text(fontSize=9).encode(text="told:N")
+        panels.append(alt.layer(heat, text).properties(width=side, height=side, title=name))
+    heading = title_of(said, made.remarks, width=120 + side * len(panels), alarm=made.mark is not None)
+    return alt.hconcat(*panels).properties(title=heading), said
+
+
+# ---- inside
+
+
+def _has(thing: Any, *names: str) -> bool:
+    return not isinstance(thing, type) and all(hasattr(thing, n) for n in names)
+
+
+def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -> Any:
+    """Return one panel: the first series as bars (and its errors as whiskers), the others as lines or points."""
+    import altair as alt
+
+    order = list(range(len(made.bins)))
+    if not made.ordered and len(order) > _MOST_LABELS:
+        order = sorted(sorted(order, key=lambda i: -float(made.series[0][1][i]))[:_MOST_LABELS])
+    errors = dict(made.errors)
+    rows = []
+    for name, counts in made.series:
+        reach = errors.get(name)
+        for i in order:
+            value = float(counts[i])
+            bar = {"series": name, "bin": made.bins[i], "at": i, "count": value}
+            rows.append(bar | ({} if reach is None else {"low": value - reach[i], "high": value + reach[i]}))
+    names = [n for n, _ in made.series]
+    scale = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
+    color = alt.Color("series:N", title=None, scale=scale, legend=None if len(names) == 1 else alt.Legend(orient="top"))
+    numbers = made.ordered and all(isinstance(made.bins[i], (int, float)) for i in order)
+    title = None if titled else made.column
+    if numbers:
+        x: Any = alt.X("bin:Q", title=title, scale=alt.Scale(zero=False, nice=False))
+    else:
+        axis = alt.Axis(labelLimit=90, labelOverlap=True, labelAngle=-60)
+        x = alt.X("bin:N", sort=[made.bins[i] for i in order], title=title, axis=axis)
+    y = alt.Y("count:Q", title=None if titled else "rows")
+    base = alt.Chart(data_of(rows)).encode(x=x, color=color, tooltip=["series:N", "bin:N", "count:Q"])
+    first = base.transform_filter(alt.FieldEqualPredicate(field="series", equal=names[0]))
+    layers = []
+    if errors and numbers:
+        layers.append(base.transform_filter("isValid(datum.low)").mark_area(opacity=0.3).encode(y="low:Q", y2="high:Q"))
+    elif errors:
+        layers.append(base.transform_filter("isValid(datum.low)").mark_rule().encode(y="low:Q", y2="high:Q"))
+    step = max(1.0, width / max(len(order), 1) - 0.6)
+    layers.insert(0, first.mark_bar(opacity=0.55, width=step) if numbers else first.mark_bar(opacity=0.55))
+    layers[0] = layers[0].encode(y=y)
+    for name in names[1:]:
+        other = base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)).encode(y=y)
+        layers.append(
+            other.mark_line(strokeWidth=1.6) if numbers else other.mark_point(filled=True, size=50, opacity=1)
+        )
+    made_panel = alt.layer(*layers).properties(width=width, height=height)
+    return made_panel.properties(title=alt.TitleParams(text=made.column, fontSize=11)) if titled else made_panel
+
+
+def _accuracy(rows: list[dict[str, Any]], ways: int, color: Any) -> Any:
+    import altair as alt
+
+    groups: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["method"], row["epsilon"]), []).append(row)
+    points = []
+    for (method, epsilon), several in groups.items():
+        values = [float(r["distance"]) for r in several]
+        mean = sum(values) / len(values)
+        points.append({"method": method, "epsilon": epsilon, "mean": mean, "low": min(values), "high": max(values)})
+    base = alt.Chart(data_of(points)).encode(
+        x=alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="epsilon"), color=color
+    )
+    y = alt.Y("mean:Q", title=f"distance over {ways} column{'s' * (ways != 1)}", scale=alt.Scale(zero=True))
+    line = base.mark_line(point=alt.OverlayMarkDef(size=30)).encode(y=y, tooltip=["method:N", "epsilon:Q", "mean:Q"])
+    layers = [line, base.mark_rule().encode(y="low:Q", y2="high:Q")]
+    floors = [float(r["floor"]) for r in rows if r.get("floor") is not None]
+    if floors:
+        floor = alt.Chart(data_of([{"floor": sum(floors) / len(floors), "told": "floor of sampling"}]))
+        layers.append(floor.mark_rule(strokeDash=[5, 3], color="#555555").encode(y="floor:Q", tooltip="told:N"))
+    return alt.layer(*layers).properties(width=300, height=240)
+
+
+def _of_representation(thing: Any, confidence: float, name: str) -> Histograms:
+    """Return a released histogram as counts over its bins, with the reach of each count's interval."""
+    bins, ordered = _labels_of(thing.column, None, unit=float(thing.unit))
+    counts = [float(v) for v in thing.counts()]
+    reach = _reach(thing, len(counts), confidence)
+    mark = _SEEDED if thing.facts.startswith("NOT PRIVATE") else None
+    if ordered and thing.column.missing:
+        bins, counts, reach = bins[:-1], counts[:-1], reach[:-1]
+    return Histograms(thing.column.name, bins, [(name, counts)], [(name, reach)], ordered, mark)
+
+
+def _reach(thing: Any, bins: int, confidence: float) -> list[float]:
+    """Return the error of each count: of a flat histogram one for all, else that of each bin's own range."""
+    from statistics import NormalDist
+
+    if not 0 < confidence < 1:
+        raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
+    if not hasattr(thing, "bin_error"):
+        variance = float(thing.levels[0].variance)
+        return [NormalDist().inv_cdf(0.5 + confidence / 2.0) * variance**0.5] * bins
+    return [float(thing.bin_error(i, confidence)) for i in range(bins)]
+
+
+def _labels_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list[Any], bool]:
+    """Return a label for each key of a column, numbers (lower ends) where it has an order; missing last."""
+    declared, size = keyed.column, keyed.size - keyed.missing
+    values = getattr(declared, "values", None)
+    if values is not None:
+        made: list[Any] = [str(v) for v in values]
+    elif not keyed.ordered:
+        made = ["false", "true"]
+    else:
+        low = declared.lower
+        days = isinstance(low, datetime.date)
+        first = (low - _EPOCH).days if days else int(low or 0)
+        steps = list(range(first, first + size)) if keyed.edges is None else list(keyed.edges[:size])
+        if days:
+            made = [(_EPOCH + datetime.timedelta(days=s)).isoformat() for s in steps]
+        else:
+            scale = _unit(keyed, domain) if unit is None else unit
+            made = [s * scale if scale != 1 else s for s in steps]
+    return (made + ["(missing)"] if keyed.missing else made), keyed.ordered
+
+
+def _unit(keyed: Any, domain: Any) -> float:
+    from sordino.queries.expr import Name
+    from sordino.queries.measure import measure
+
+    return float(measure(Name(keyed.name), domain).unit)
+
+
+def _one_way(parts: Any, column: int) -> list[float]:
+    """Return a model's count of each key of one column: that of its code, by the key's share of it."""
+    tree = parts.beliefs.tree
+    home = next(i for i, clique in enumerate(tree.cliques) if column in clique)
+    axes = tuple(a for a, c in enumerate(tree.cliques[home]) if c != column)
+    counts = parts.beliefs.tables[home].sum(axis=axes)
+    made: list[float] = (counts[parts.codes[column].codes] * parts.within[column]).tolist()
+    return made

@@ -1,0 +1,70 @@
+"""Brute force through the real stack: no pair of neighbors on Parquet or CSV moves any answer by more than is declared.
+
+Units have one to three rows that count and often many more, of odd cells; one is added, removed or exchanged.
+"""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sordino as sd
+from privacy import units
+from privacy.units import QUESTIONS, VECTORS, exact_of_plan, exact_of_vector, parts_of, within
+
+WRITE = {"parquet": units.parquet, "csv": units.csv}
+
+
+def held(source: Path, kind: str, relation: str, unit: Any) -> Any:
+    how = {"csv": sd.Csv(header=False, names=units.NAMES)} if kind == "csv" else {}
+    return units.protect(source, relation=relation, unit=unit, **how)
+
+
+def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: int) -> None:
+    """Compare every question on `pairs` pairs of neighbors."""
+    rng = random.Random(seed)
+    groups = rng.choice([None, 1, 2])
+    unit = sd.PrivacyUnit("id", max_rows=most, max_groups=groups)
+    sides = 1 if relation == "add_remove" else 2
+    plans: dict[str, Any] = {}
+    for n in range(pairs):
+        tables = units.pair(rng, relation, most)
+        curators = [held(WRITE[kind](t, rng, path / f"{n}{s}.{kind}"), kind, relation, unit) for s, t in zip("ab", tables)]
+        for name, asked in QUESTIONS.items():
+            plan = plans.setdefault(name, curators[0].plan(asked, epsilon=1, **({"delta": "1e-6"} if "private" in name else {})))
+            one, other = (exact_of_plan(plan, c) for c in curators)
+            for part, a, b in zip(parts_of(plan), one, other, strict=False):
+                assert within(a, b, part.sensitivity, part.part.unit) is None, (name, part.describe(), tables)
+            if plan.answered.threshold is not None:
+                a, b = one[-1], other[-1]
+                changed = [k for k in {*a, *b} if a.get(k, 0) != b.get(k, 0)]
+                assert len(changed) <= plan.answered.threshold.keys == sides * min(groups or most, most)
+                assert all(abs(a.get(k, 0) - b.get(k, 0)) <= 1 for k in changed)
+                assert all((a.get(k) or b.get(k)) == 1 for k in {*a} ^ {*b})
+        for name, query in VECTORS.items():
+            bounds = query.parts(curators[0].domain, curators[0].neighbors)
+            one, other = (exact_of_vector(query, c) for c in curators)
+            for (bound, _), a, b in zip(bounds, one, other, strict=True):
+                assert within(a, b, bound, Fraction(1)) is None, (name, tables)
+        for c in curators:
+            c.close()
+
+
+@pytest.mark.parametrize("kind", WRITE)
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_no_unit_moves_an_answer_by_more_than_is_declared(tmp_path: Path, most: int, relation: str, kind: str) -> None:
+    attack(tmp_path, kind, relation, most, seed=most, pairs=2)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", WRITE)
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_no_unit_moves_an_answer_on_many_pairs(tmp_path: Path, most: int, relation: str, kind: str, seed: int) -> None:
+    attack(tmp_path, kind, relation, most, seed=100 + seed, pairs=12)
