@@ -13,9 +13,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import ask
+import bounds
+import deeper
 import ledger
+import quantile
 import sampler
 
+import local
 import sensitivity
 
 
@@ -26,9 +30,13 @@ def main() -> None:
     options = parser.parse_args()
     found = {
         "ask": ask.run(options.rows),
+        "deeper": deeper.run(options.rows),
+        "quantile": quantile.run(options.rows),
+        "bounds": bounds.run(),
         "sampler": sampler.run(),
         "ledger": ledger.run(),
         "sensitivity": sensitivity.run(),
+        "local": local.run(),
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

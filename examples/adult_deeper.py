@@ -56,14 +56,16 @@ def find_bounds(adult: sd.Curator, pictures: Path | None) -> None:
     gain = adult.find_bounds("capital_gain", epsilon=1)
     textbook = adult.find_bounds("capital_gain", method="ladder", ladder=range(1000, 100_001, 1000), epsilon=1)
     print(f"bounds of age: {age.lower:,} to {age.upper:,}")
-    print(f"bounds of capital_gain: {gain.lower:,} to {gain.upper:,}; by 100 sums at 0.01 each: up to {textbook.upper:,}")
+    print(
+        f"bounds of capital_gain: {gain.lower:,} to {gain.upper:,}; by 100 sums at 0.01 each: up to {textbook.upper:,}"
+    )
     assert 75 <= age.upper <= 100, age.upper
     assert 10_000 <= gain.upper <= 150_000, gain.upper
 
     clipped = col("age").clip(age.lower, age.upper)
     studied = adult.ask(adult.where(col("education_num") > 10).agg(sd.mean(clipped)), epsilon=1)
-    low, high = studied.interval(0.999)
-    print(f"mean age where education_num > 10: {studied.value:.2f}, 99.9% from {low:.2f} to {high:.2f} (truly 40.21)")
+    low, high = studied.interval(0.9999)
+    print(f"mean age where education_num > 10: {studied.value:.2f}, 99.99% from {low:.2f} to {high:.2f} (truly 40.21)")
     assert low <= 40.2126 <= high, (low, high)
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
@@ -76,14 +78,14 @@ def ask_more(adult: sd.Curator) -> None:
     age, hours = col("age").clip(17, 90), col("hours_per_week")
     median = adult.ask(sd.median(age), epsilon=1).value
     tenths = adult.ask(sd.quantiles(hours, [0.1, 0.5, 0.9]), epsilon=1).value
-    spread = adult.ask(sd.std(age).alias("deviation"), epsilon=1)
+    spread = adult.ask(sd.variance(age).alias("variance"), epsilon=1)
     both = adult.ask(sd.correlation(age, hours).alias("correlation"), epsilon=1)
-    countries = adult.ask(sd.count_distinct("education"), epsilon=1)
+    levels = adult.ask(sd.count_distinct("education"), epsilon=1)
     print(f"\nmedian age {median:g}; hours a week at 10%, 50%, 90%: {', '.join(f'{v:g}' for v in tenths.values())}")
-    print(f"ages deviate by {spread.value:.2f} +- {spread.error(0.95):.2f}")
+    print(f"variance of age {spread.value:.2f} +- {spread.error(0.95):.2f}, so ages deviate by {spread.value**0.5:.1f}")
     low, high = both.interval(0.95)
     print(f"correlation of age and hours {both.value:.3f}, 95% from {low:.3f} to {high:.3f}")
-    print(f"different educations: {countries.value}")
+    print(f"different educations: {levels.value} +- {levels.error(0.95):g}")
     assert 36 <= median <= 38, median
 
     asked = adult.plan(sd.most_common("occupation"), epsilon=1)

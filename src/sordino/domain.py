@@ -217,7 +217,7 @@ class Date:
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """Declare a column that names units: it may be compared for equality or be the privacy unit, nothing else."""
+    """Declare text whose values are not public: for equality, as the privacy unit, or as private keys of a group-by."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""

@@ -180,7 +180,7 @@ class DateShape(_Shape):
 
 
 class IdentifierShape(_Shape):
-    """A column that names units: equality in WHERE, or the privacy unit, nothing else."""
+    """Text with values that are not public: equality in WHERE, the privacy unit, or private keys of GROUP BY."""
 
     type: Literal["identifier"]
 

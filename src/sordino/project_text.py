@@ -260,6 +260,6 @@ _COLUMNS = """\
 #   sex = {{type = "category", values = ["F", "M"]}}     or values_from = "codes.csv", other = "Other"
 #   member = {{type = "boolean"}}
 #   visit = {{type = "date", lower = 2020-01-01, upper = 2029-12-31}}
-#   user_id = {{type = "identifier"}}   equality in WHERE, or the privacy unit
+#   user_id = {{type = "identifier"}}   equality in WHERE, the privacy unit, private keys
 # missing = "drop" (a missing cell takes no part; the default), "keep" (a group of its own) or {{fill = value}}.
 # Text columns are taken for categories and numbers for numbers here: change a type where that is wrong."""

@@ -22,7 +22,8 @@ def ran(script: str, *arguments: str) -> str:
 
 
 def test_every_example_is_run_here() -> None:
-    assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == ["adult.py", "ask_census.py", "households.py"]
+    known = ["adult.py", "adult_deeper.py", "ask_census.py", "households.py", "local_adult.py", "synth_census.py"]
+    assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == known
 
 
 def test_ask_census() -> None:
@@ -31,14 +32,33 @@ def test_ask_census() -> None:
     assert "refused: " in said
 
 
+def test_synth_census() -> None:
+    assert "over 40, from the model" in ran("synth_census.py")
+
+
 def test_households() -> None:
     assert "hiding one household" in ran("households.py")
 
 
-def test_adult_says_what_it_needs() -> None:
-    assert "name the Adult extract" in ran("adult.py")
+@pytest.mark.parametrize("script", ["adult.py", "adult_deeper.py", "local_adult.py"])
+def test_examples_of_adult_say_what_they_need(script: str) -> None:
+    assert "name the Adult extract" in ran(script)
 
 
 @pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
 def test_adult() -> None:
     assert "mean age" in ran("adult.py", str(ADULT))
+
+
+@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+def test_adult_deeper(tmp_path: Path) -> None:
+    """The script checks its own answers; with secure noise a run fails by chance less than once in a thousand."""
+    said = ran("adult_deeper.py", str(ADULT), str(tmp_path / "pictures"))
+    assert "most common occupation" in said
+    assert "45 cells of age band by occupation" in said
+    assert len(list((tmp_path / "pictures").glob("*.svg"))) == 4
+
+
+@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+def test_local_adult() -> None:
+    assert "largest error" in ran("local_adult.py", str(ADULT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,21 @@ def test_bad_input_is_refused_before_anything_is_spent(asked: dict[str, Any], un
     with pytest.raises(QuestionRefused, match=message):
         curator.find_caps(epsilon=1, **asked)
     assert curator.spent == PureDP(0)
+
+
+def test_noise_alone_never_makes_a_large_cap() -> None:
+    """500 searches of two units: a find has chance 1e-4 each, so two or more have chance below 2e-3."""
+    from sordino.clipping.caps import weighed
+    from sordino.estimate import Noisy
+    from sordino.noise.laws import DiscreteLaplace
+
+    law, rng, found = DiscreteLaplace(Fraction(3)), sd.Rng.seeded(12), 0
+    size = len(contribution_rungs())
+    for _ in range(500):
+        noise = law.sample(rng, size=size)
+        steps = tuple(int(z) + 2 * (i == 0) for i, z in enumerate(noise))
+        found += weighed(Noisy(steps, Fraction(1), law), name="max_rows", noise=1.0).chosen > 1
+    assert found < 2
 
 
 def test_tails_descend_and_lose_nothing_of_what_is_clear() -> None:

@@ -151,7 +151,11 @@ def test_a_joined_question_is_charged_once_and_replayed_by_its_request(tmp_path:
 
 
 REFUSED: list[tuple[Any, type[SordinoError], str]] = [
-    ("SELECT COUNT(*) FROM people JOIN homes ON people.state = homes.state", UnknownName, "JOIN with .homes. is not supported"),
+    (
+        "SELECT COUNT(*) FROM people JOIN homes ON people.state = homes.state",
+        UnknownName,
+        "JOIN with .homes. is not supported",
+    ),
     ("SELECT COUNT(*) FROM people a JOIN people b ON a.state = b.state", UnknownName, "two private tables"),
     (f"SELECT SUM(size) {J}", QuestionRefused, "people, regions: say which"),
     (f"SELECT SUM(regions.sice) {J}", UnknownName, "did you mean 'size'"),
@@ -288,3 +292,11 @@ def test_what_is_wrong_in_a_public_table_is_told_at_its_place(tmp_path: Path, ol
     assert text != PROJECT
     path.write_text(text)
     assert key in [p.key for p in check_project(path)] or any(p.key.startswith(key) for p in check_project(path))
+
+
+def test_a_join_is_never_passed_over_by_those_who_only_reckon() -> None:
+    asked = people().join("regions", on="state").agg(sd.mean("age"))
+    with pytest.raises(QuestionRefused, match="asked of its table"):
+        sd.sensitivity.worst_case_sensitivity(asked, DOMAIN, neighbors="replace", privacy_unit="row", n=600)
+    with pytest.raises(QuestionRefused, match="asked of its table"):
+        asked.sensitivity(DOMAIN, sd.Neighbors("replace", None))

@@ -110,8 +110,34 @@ def test_mean_clips_and_travels() -> None:
     with pytest.raises(DeclarationError, match="another task"):
         Mean(0, 11, 1).count(reports)
     estimate = mean.estimate(mean.count(mean.perturb([4.0] * 2000, Rng.seeded(2))))
-    assert estimate.table.column_names == ["mean", "error", "lower", "upper", "n"]
+    names = ["mean", "error", "lower", "upper", "poisoned_lower", "poisoned_upper", "n"]
+    assert estimate.table.column_names == names
     assert abs(estimate.value - 4) < 2 * estimate.error(0.95)
+
+
+@EVERY
+def test_liars_move_a_mean_by_the_stated_shift_at_most(method: str) -> None:
+    """A tenth of the respondents, all at the lower bound, send the highest report: the shift is reached, not passed."""
+    mean, n, rng = Mean(0, 10, 1, method=method), 40_000, Rng.seeded(4)
+    honest = mean.perturb([0.0] * (n - n // 10), rng)
+    most = max((b"\1\0", (1 + 16384 + mean.window).to_bytes(2, "little")), key=lambda row: _value(mean, row))
+    found = mean.estimate(mean.count(honest + Reports.from_rows(most * (n // 10), mean)))
+    assert found.shift(0.1) == pytest.approx(found.value, abs=5 * found.error(0.95) / 1.96)
+    low, high = found.poisoned(0.95, liars=0.1)
+    assert low <= found.shift(0.001)  # the truth is 0
+    assert high == pytest.approx(min(10.0, found.interval(0.95)[1] + found.shift(0.1)))
+    assert "1% liars can move it by" in repr(found)
+    assert found.table["poisoned_lower"][0].as_py() < found.table["lower"][0].as_py()
+    with pytest.raises(DeclarationError, match="liars"):
+        found.shift(2)
+
+
+def _value(mean: Mean, row: bytes) -> float:
+    """Return the estimate of one report alone, or the least there is where the method does not send it."""
+    try:
+        return mean.estimate(mean.count(Reports.from_rows(row, mean))).value
+    except DeclarationError:
+        return -math.inf
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.5, 1, 2, 6])

@@ -14,7 +14,7 @@ import pytest
 
 import sordino as sd
 from privacy import units
-from privacy.units import QUESTIONS, VECTORS, exact_of_plan, exact_of_vector, parts_of, within
+from privacy.units import QUESTIONS, VECTORS, Asker, parts_of, within
 
 WRITE = {"parquet": units.parquet, "csv": units.csv}
 
@@ -31,12 +31,16 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
     unit = sd.PrivacyUnit("id", max_rows=most, max_groups=groups)
     sides = 1 if relation == "add_remove" else 2
     plans: dict[str, Any] = {}
+    asker = Asker()
     for n in range(pairs):
         tables = units.pair(rng, relation, most)
-        curators = [held(WRITE[kind](t, rng, path / f"{n}{s}.{kind}"), kind, relation, unit) for s, t in zip("ab", tables)]
+        files = [WRITE[kind](t, rng, path / f"{n}{s}.{kind}") for s, t in zip("ab", tables, strict=True)]
+        curators = [held(file, kind, relation, unit) for file in files]
         for name, asked in QUESTIONS.items():
-            plan = plans.setdefault(name, curators[0].plan(asked, epsilon=1, **({"delta": "1e-6"} if "private" in name else {})))
-            one, other = (exact_of_plan(plan, c) for c in curators)
+            plan = plans.setdefault(
+                name, curators[0].plan(asked, epsilon=1, **({"delta": "1e-6"} if "private" in name else {}))
+            )
+            one, other = (asker.plan(plan, c) for c in curators)
             for part, a, b in zip(parts_of(plan), one, other, strict=False):
                 assert within(a, b, part.sensitivity, part.part.unit) is None, (name, part.describe(), tables)
             if plan.answered.threshold is not None:
@@ -47,18 +51,19 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
                 assert all((a.get(k) or b.get(k)) == 1 for k in {*a} ^ {*b})
         for name, query in VECTORS.items():
             bounds = query.parts(curators[0].domain, curators[0].neighbors)
-            one, other = (exact_of_vector(query, c) for c in curators)
+            one, other = (asker.vector(query, c) for c in curators)
             for (bound, _), a, b in zip(bounds, one, other, strict=True):
                 assert within(a, b, bound, Fraction(1)) is None, (name, tables)
         for c in curators:
             c.close()
 
 
-@pytest.mark.parametrize("kind", WRITE)
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
-@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("most", "relation", "kind"),
+    [(1, "replace", "parquet"), (2, "replace", "csv"), (3, "add_remove", "parquet"), (3, "replace", "parquet")],
+)
 def test_no_unit_moves_an_answer_by_more_than_is_declared(tmp_path: Path, most: int, relation: str, kind: str) -> None:
-    attack(tmp_path, kind, relation, most, seed=most, pairs=2)
+    attack(tmp_path, kind, relation, most, seed=most, pairs=1)
 
 
 @pytest.mark.deep
@@ -67,4 +72,4 @@ def test_no_unit_moves_an_answer_by_more_than_is_declared(tmp_path: Path, most: 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_no_unit_moves_an_answer_on_many_pairs(tmp_path: Path, most: int, relation: str, kind: str, seed: int) -> None:
-    attack(tmp_path, kind, relation, most, seed=100 + seed, pairs=12)
+    attack(tmp_path, kind, relation, most, seed=100 + seed, pairs=6)

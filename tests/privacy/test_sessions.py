@@ -58,7 +58,9 @@ def test_threads_of_one_algorithm_never_pass_its_loss() -> None:
                 together.wait()
                 for _ in range(20):
                     try:
-                        q._charge(LaplaceEvent("1/100"))  # what every question passes through, alone, so that threads meet
+                        q._charge(
+                            LaplaceEvent("1/100")
+                        )  # what every question passes through, alone, so that threads meet
                         granted.append(1)
                     except QuestionRefused:
                         pass

@@ -134,7 +134,13 @@ VECTORS: dict[str, Any] = {
     "units by open key": Contributions(col("town").node),
     **{
         f"beyond {e} {s} {b}": Beyond(_LADDER, e, 2, s, below=b, handicap=1)  # type: ignore[arg-type]
-        for e, s, b in [(63, "few", True), (64, "many", False), (66, "near", False), (1, "near", True), (0, "few", False)]
+        for e, s, b in [
+            (63, "few", True),
+            (64, "many", False),
+            (66, "near", False),
+            (1, "near", True),
+            (0, "few", False),
+        ]
     },
 }
 
@@ -215,37 +221,45 @@ def protect(source: Any, *, relation: str = "add_remove", unit: Any = "row", **m
 Exact = dict[tuple[Any, ...], int]
 
 
-def exact_of_plan(plan: Any, held: Any) -> list[Exact]:
-    """Return each part's exact value by key, in steps, and at the end the units of each private key."""
-    rows = Rows(held._engine).joined(plan.question.joins, plan.domain)
-    resolved: Resolved = plan.resolved
-    table = rows.run(resolved.select(rows.words()))
-    if plan.answered.threshold is None:
-        return [{(i,): x for i, x in enumerate(v)} for v in exact_vectors(table, resolved)]
-    keys = list(zip(*(table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))), strict=True))
-    columns = [table.column(f"t{i}").to_pylist() for i in range(len(resolved.terms))]
-    place = {term: i for i, term in enumerate(resolved.terms)}
-    found: list[Exact] = []
-    for part in (p for several in resolved.parts for p in several):
-        found.append(
-            {
-                key: sum(w * int(columns[place[t]][n] or 0) for w, t in part.terms)
-                for n, key in enumerate(keys)
-                if None not in key
-            }
-        )
-    units = columns[-1]
-    return [*found, {key: int(units[n]) for n, key in enumerate(keys) if None not in key and units[n]}]
+class Asker:
+    """Ask the same questions of many tables that are held alike: each tree is built once."""
 
+    def __init__(self) -> None:
+        self._trees: dict[Any, Any] = {}
 
-def exact_of_vector(query: Any, held: Any) -> list[Exact]:
-    """Return the exact vectors of a vector query, in steps, as a session would compute them."""
-    rows = Rows(held._engine)
-    if isinstance(query, Tabulated):
-        vectors: Any = query.from_counts(Tallies(rows, held.domain).counted(query.tables), held.domain)
-    else:
-        vectors = query.exact_vectors([rows.run(s.select(rows.words())) for s in query.scans(held.domain)], held.domain)
-    return [{(i,): int(x) for i, x in enumerate(v)} for v in vectors]
+    def run(self, key: Any, rows: Rows, build: Any) -> pa.Table:
+        """Return the exact answer of a tree, straight from the engine."""
+        if key not in self._trees:
+            self._trees[key] = build(rows.words())
+        return rows.run(self._trees[key])
+
+    def plan(self, plan: Any, held: Any) -> list[Exact]:
+        """Return each part's exact value by key, in steps, and at the end the units of each private key."""
+        rows = Rows(held._engine).joined(plan.question.joins, plan.domain)
+        resolved: Resolved = plan.resolved
+        table = self.run(plan.identity(), rows, resolved.select)
+        if plan.answered.threshold is None:
+            return [{(i,): x for i, x in enumerate(v)} for v in exact_vectors(table, resolved)]
+        keys = list(zip(*(table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))), strict=True))
+        columns = [[int(x or 0) for x in table.column(f"t{i}").to_pylist()] for i in range(len(resolved.terms))]
+        place = {term: i for i, term in enumerate(resolved.terms)}
+        whole = [(n, key) for n, key in enumerate(keys) if None not in key]
+        found: list[Exact] = [
+            {key: sum(w * columns[place[t]][n] for w, t in part.terms) for n, key in whole}
+            for several in resolved.parts
+            for part in several
+        ]
+        return [*found, {key: columns[-1][n] for n, key in whole if columns[-1][n]}]
+
+    def vector(self, query: Any, held: Any) -> list[Exact]:
+        """Return the exact vectors of a vector query, in steps, as a session would compute them."""
+        rows = Rows(held._engine)
+        if isinstance(query, Tabulated):
+            vectors: Any = query.from_counts(Tallies(rows, held.domain).counted(query.tables), held.domain)
+        else:
+            tables = [self.run(s.key, rows, s.select) for s in query.scans(held.domain)]
+            vectors = query.exact_vectors(tables, held.domain)
+        return [{(i,): int(x) for i, x in enumerate(v)} for v in vectors]
 
 
 def moved(one: Exact, other: Exact) -> list[int]:

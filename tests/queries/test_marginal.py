@@ -125,7 +125,9 @@ def test_duckdb_counts_what_numpy_counts_for_every_kind_of_column() -> None:
             held = [keys[a.column] for a in one.axes]
             kept = np.all([k >= 0 for k in held], axis=0)
             ours = np.stack([k[kept] for k in held], axis=1), np.ones(int(kept.sum()), dtype=np.int64)
-            assert one.coded(sparse, domain).tolist() == one.coded(ours, domain).tolist()
+            assert np.array_equal(one.coded(sparse, domain), one.coded(ours, domain))
+            if one is not tables[0] and one is not tables[-1]:
+                continue
             by_one = engine.run(one.select(engine.primitives, domain))
             whole = by_one.filter(pa.compute.and_(*(by_one.column(f"k{i}").is_valid() for i in (0, 1))))
             assert sum(whole.column("t0").to_pylist()) == int(kept.sum())

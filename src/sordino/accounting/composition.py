@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.accounting.advanced import advanced_of, kairouz_of, optimal
-from sordino.accounting.events import event_from_dict, parts
+from sordino.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    event_from_dict,
+    parts,
+)
 from sordino.accounting.records import Charge
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
@@ -215,7 +222,8 @@ def _has_rho(event: Event) -> bool:
 
 
 def _has_renyi(event: Event) -> bool:
-    return event.renyi(2.0) is not None
+    known = LaplaceEvent | GaussianEvent | DiscreteLaplaceEvent | DiscreteGaussianEvent  # they always have
+    return isinstance(event, known) or event.renyi(2.0) is not None
 
 
 _METHODS: list[tuple[str, Callable[[Sequence[Event], Fraction], float | None]]] = [

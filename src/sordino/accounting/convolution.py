@@ -21,9 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.loss import Losses
-
-__all__ = ["Convolved", "Summands", "convolved", "gathered", "tilt_for_delta", "tilt_for_epsilon"]
+__all__ = ["Convolved", "Laid", "Summands", "convolved", "gathered", "step_data", "tilt_for_delta", "tilt_for_epsilon"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,6 +30,19 @@ _UNIT = 2.0**-53
 _ROOTS = 1 << 25  # roots of unity held at once
 _NEGLIGIBLE = 1e-19  # coefficients below it are dropped; they are counted in the error
 _LARGEST = 1 << 22  # steps of a transform
+_ENOUGH = 64  # rows of like width, to find a tilt by
+_LITTLE = -20.0  # log of the part of a tilted law that may lie below the window
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Hold losses of several things flat: `mass` of loss `at` (in steps) in `row`, each row `times` and part `infinite`."""
+
+    row: Array
+    at: Array
+    mass: Array
+    times: Array
+    infinite: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,26 +139,40 @@ class Convolved:
         return high
 
 
-def gathered(losses: Sequence[tuple[Losses, int]], step: float) -> Summands:
+def gathered(rows: Sequence[Laid], step: float) -> Summands:
     """Return losses with how often each occurs as tables, those of like width together."""
-    by_width: dict[int, list[tuple[Losses, int]]] = {}
-    for one, times in losses:
-        reach = max(abs(int(one.at[0])), abs(int(one.at[-1])), 1)
-        by_width.setdefault(reach.bit_length(), []).append((one, times))
+    skipped = np.cumsum([0] + [one.times.size for one in rows])
+    row = np.concatenate([one.row + before for one, before in zip(rows, skipped[:-1], strict=True)])
+    at, mass = (np.concatenate([getattr(one, name) for one in rows]) for name in ("at", "mass"))
+    times, infinite = (np.concatenate([getattr(one, name) for one in rows]) for name in ("times", "infinite"))
+    reach = np.ones(times.size)
+    np.maximum.at(reach, row, np.abs(at).astype(np.float64))
+    kind = np.frexp(reach)[1]
+    mass = mass * (1 + 2 * _UNIT * np.bincount(row, minlength=times.size)[row])  # of sums
     groups = []
-    for several in by_width.values():
-        start = min(int(one.at[0]) for one, _ in several)
-        width = max(int(one.at[-1]) for one, _ in several) - start + 1
-        table = np.zeros((len(several), width))
-        rows = np.repeat(np.arange(len(several)), [one.at.size for one, _ in several])
-        table[rows, np.concatenate([one.at for one, _ in several]) - start] = np.concatenate(
-            [one.mass for one, _ in several]
-        )
-        groups.append(Rows(start, table, np.array([times for _, times in several])))
+    for each in np.unique(kind):
+        some, index = np.flatnonzero(kind == each), np.cumsum(kind == each) - 1
+        chosen = kind[row] == each
+        place = at[chosen]
+        start = int(place.min())
+        width = int(place.max()) - start + 1
+        cell = index[row[chosen]] * width + (place - start)
+        table = np.bincount(cell, weights=mass[chosen], minlength=some.size * width).reshape(some.size, width)
+        groups.append(Rows(start, table, times[some]))
     with np.errstate(divide="ignore"):
-        kept = math.fsum(times * math.log1p(-min(one.infinite, 1.0 - 1e-16)) for one, times in losses)
-    infinite = -math.expm1(kept) * (1 + 1e-14) if kept else 0.0
-    return Summands(step, tuple(groups), infinite, sum(times for _, times in losses))
+        kept = math.fsum((times * np.log1p(-np.minimum(infinite, 1.0 - 1e-16))).tolist())
+    return Summands(step, tuple(groups), -math.expm1(kept) * (1 + 1e-14) if kept else 0.0, int(times.sum()))
+
+
+def step_data(sums: Summands, delta: float) -> tuple[float, float, float]:
+    """Return the mean and variance of the sum, and the largest loss of one event that alone it passes `delta` at."""
+    _, mean, variance = _moments(_sample(sums), 0.0)
+    far = 0.0
+    for rows in sums.groups:
+        tail = rows.table[:, ::-1].cumsum(axis=1)
+        place = rows.start + rows.table.shape[1] - 1 - int((tail <= delta).sum(axis=1).min())
+        far = max(far, place * sums.step)
+    return mean, variance, far
 
 
 def _moments(sums: Summands, tilt: float) -> tuple[float, float, float]:
@@ -175,7 +200,18 @@ def tilt_for_epsilon(sums: Summands, epsilon: float) -> float:
     return _solved(sums, epsilon, by_delta=False)
 
 
-def _solved(sums: Summands, goal: float, *, by_delta: bool) -> float:
+def _sample(sums: Summands) -> Summands:
+    """Return sums near these of fewer rows, for what need not be exact."""
+    groups = []
+    for rows in sums.groups:
+        every = max(1, len(rows.table) // _ENOUGH)
+        share = float(rows.times.sum()) / float(rows.times[::every].sum())
+        groups.append(Rows(rows.start, rows.table[::every], rows.times[::every] * share))
+    return Summands(sums.step, tuple(groups), sums.infinite, sums.count)
+
+
+def _solved(whole: Summands, goal: float, *, by_delta: bool) -> float:
+    sums = _sample(whole)
     _, mean, variance = _moments(sums, 0.0)
     spread = math.sqrt(variance) + 1e-3 * abs(mean) + sums.step
     low, high = 0.0, min(40.0 / spread, 300.0 / sums.reach)  # beyond, masses of the narrower rows would vanish
@@ -188,7 +224,7 @@ def _solved(sums: Summands, goal: float, *, by_delta: bool) -> float:
         move = tilt - off / slope if slope > 0 else math.inf
         if not low < move < high:
             move = (low + high) / 2
-        if abs(move - tilt) <= 1e-3 * tilt + 1e-9:
+        if abs(move - tilt) <= 1e-2 * tilt + 1e-9:
             break
         tilt = move
     return max(tilt, 1e-9 / spread)
@@ -209,7 +245,8 @@ def convolved(sums: Summands, tilt: float, *, log_goal: float, below: float = ma
         first = first if whole else min(first, math.floor(min(below, most) / sums.step) - 1)
         top = (first + length) * sums.step
         beyond = -math.inf if top > most else _log_tail(sums, top, tilt, width, enough=log_goal - 14)
-        if beyond < log_goal - 14 or length >= _LARGEST:
+        short = beyond >= log_goal - 14 or not (whole or _thin_below(sums, first * sums.step, tilt, log_scale, width))
+        if not short or length >= _LARGEST:
             break
         reach *= 2
     masses, error = _transformed(sums, tilt, length)
@@ -229,6 +266,15 @@ def _log_tail(sums: Summands, top: float, tilt: float, width: float, *, enough: 
         if least < enough:
             break
     return least
+
+
+def _thin_below(sums: Summands, least: float, tilt: float, log_scale: float, width: float) -> bool:
+    """Say whether little of the tilted law lies below the window: what does is safe, but counted where it is not."""
+    for less in (6.0, 1.5, 24.0):
+        at = tilt - less / width
+        if abs(at) * sums.reach < 340 and _moments(sums, at)[0] - log_scale + less / width * least < _LITTLE:
+            return True
+    return False
 
 
 def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float]:

@@ -20,12 +20,29 @@ import numpy as np
 
 from sordino.loss import Grid, Losses, PrivacyLoss
 
-__all__ = ["approximate", "blocked", "both", "concentrated", "gaussian_losses", "laplace_losses", "settled", "thinned"]
+__all__ = [
+    "Placed",
+    "approximate",
+    "blocked",
+    "both",
+    "concentrated",
+    "gaussian_losses",
+    "gaussian_outcomes",
+    "laplace_losses",
+    "placed",
+    "placed_blocks",
+    "placed_laplace",
+    "placed_responses",
+    "settled",
+    "thinned",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+Placed = tuple[Array, Array, Array]  # a row of each loss, where on the grid it lies, and its mass
+
 _ULP = 2.3e-16
-_FINEST = 1 << 15  # whole numbers whose masses are summed one by one; wider Gaussians are integrated
+_SMOOTH = 100  # sigma from which blocks of a discrete Gaussian are integrated, not summed one by one
 _LARGEST = 600.0  # losses beyond it would overflow; below minus it they are rounded up to it
 _GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(4)), strict=True))
 _WORK = 1 << 27  # multiplications of one direct sum
@@ -33,7 +50,12 @@ _BENDS = 500  # of the delta of a zCDP mechanism on either side of 0
 
 
 def settled(loss: Array, mass: Array, infinite: float, grid: Grid) -> Losses:
-    """Return the grid's losses that dominate outcomes of these losses and masses (each right to 1e-15 relative).
+    """Return the grid's losses that dominate outcomes of these losses and masses: `placed`, together."""
+    return _gathered(placed(loss, mass, np.zeros(loss.size, np.int64), grid), infinite)
+
+
+def placed(loss: Array, mass: Array, row: Array, grid: Grid) -> Placed:
+    """Return the grid's losses that dominate outcomes of these losses and masses (each right to 1e-15 relative), by row.
 
     Each goes to its neighbors on the grid: of a step h and an outcome t steps above the lower one, the upper one gets
     the part (1 - exp(-t h)) / (1 - exp(-h)).
@@ -44,10 +66,15 @@ def settled(loss: Array, mass: Array, infinite: float, grid: Grid) -> Losses:
     share = np.expm1(-t * grid.step) / math.expm1(-grid.step)
     high_mass = mass * (share + 8 * _ULP)
     low_mass = mass * (np.maximum(1.0 - share, 0.0) + 8 * _ULP)
-    return _gathered(low.astype(np.int64), low_mass, low.astype(np.int64) + 1, high_mass, infinite)
+    return _paired(row, low.astype(np.int64), low_mass, low.astype(np.int64) + 1, high_mass)
 
 
 def blocked(p: Array, r: Array, least: Array, most: Array, infinite: float, grid: Grid) -> Losses:
+    """Return the grid's losses that dominate blocks of outcomes: `placed_blocks`, together."""
+    return _gathered(placed_blocks(p, r, least, most, np.zeros(p.size, np.int64), grid), infinite)
+
+
+def placed_blocks(p: Array, r: Array, least: Array, most: Array, row: Array, grid: Grid) -> Placed:
     """Return the grid's losses that dominate blocks of outcomes, P-mass p and Q-mass r, losses within [least, most].
 
     With a and b the grid's losses below `least` and above `most`, (p - r exp(a)) / (1 - exp(a - b)) goes to b and the
@@ -59,7 +86,7 @@ def blocked(p: Array, r: Array, least: Array, most: Array, infinite: float, grid
     slack = 8 * _ULP * (2 + np.abs(below) * grid.step) / wide
     share = np.clip(1.0 - r / p * np.exp(below * grid.step), 0.0, wide) / wide
     low_mass, high_mass = p * (1.0 - share + slack), p * (share + slack)
-    return _gathered(below.astype(np.int64), low_mass, above.astype(np.int64), high_mass, infinite)
+    return _paired(row, below.astype(np.int64), low_mass, above.astype(np.int64), high_mass)
 
 
 def approximate(epsilon: float, delta: float, grid: Grid) -> PrivacyLoss:
@@ -71,39 +98,57 @@ def approximate(epsilon: float, delta: float, grid: Grid) -> PrivacyLoss:
     """
     if epsilon == 0:
         losses = Losses(np.zeros(1, np.int64), np.array([1.0 - delta + _ULP]), delta)
-        return PrivacyLoss(losses, losses)
-    told = 1.0 / (1.0 + math.exp(-epsilon))
-    masses = np.array([told, math.exp(-epsilon) * told]) * ((1.0 - delta) * (1 + 8 * _ULP))
-    losses = settled(np.array([epsilon, -epsilon]), masses, delta, grid)
+    else:
+        losses = _gathered(placed_responses(np.array([epsilon]), np.array([delta]), grid), delta)
     return PrivacyLoss(losses, losses)
+
+
+def placed_responses(epsilon: Array, delta: Array, grid: Grid) -> Placed:
+    """Return the finite losses of `approximate`, a row for each epsilon and delta; infinite ones are delta."""
+    told = 1.0 / (1.0 + np.exp(-epsilon))
+    mass = np.stack([told, np.exp(-epsilon) * told]) * ((1.0 - delta) * (1 + 8 * _ULP))
+    row = np.tile(np.arange(epsilon.size), 2)
+    return placed(np.concatenate([epsilon, -epsilon]), mass.ravel(), row, grid)
 
 
 def laplace_losses(epsilon: float, steps: int, grid: Grid) -> PrivacyLoss:
     """Return the losses of discrete Laplace noise of scale steps / epsilon on a whole number that moves by `steps`.
 
-    With c = epsilon / steps and q = e^-c: the loss is epsilon with probability 1 / (1 + q), -epsilon with q^steps of
-    that, and c (steps - 2 j) with (1 - q) / (1 + q) q^j, 0 < j < steps. Blocks of j, narrower than the grid, have
-    geometric sums. Both directions are alike, by the symmetry of the noise.
+    Both directions are alike, by the symmetry of the noise.
     """
     if epsilon == 0 or steps == 1:
         return approximate(epsilon, 0.0, grid)
-    c = epsilon / steps
-    ends = np.array([epsilon, -epsilon])
-    end = (1 + 32 * _ULP) / (1.0 + math.exp(-c))
-    edges = settled(ends, np.array([end, end * math.exp(-epsilon)]), 0.0, grid)
-    block = max(1, min(steps - 1, math.floor(grid.step / (4 * c))))
-    first = np.arange(1, steps, block, dtype=np.float64)
+    losses = _gathered(placed_laplace(np.array([epsilon]), np.array([steps], np.float64), grid), 0.0)
+    return PrivacyLoss(losses, losses)
+
+
+def placed_laplace(epsilon: Array, steps: Array, grid: Grid) -> Placed:
+    """Return the losses of discrete Laplace noise, a row for each epsilon > 0 and whole number of steps > 1.
+
+    With c = epsilon / steps and q = e^-c: the loss is epsilon with probability 1 / (1 + q), -epsilon with q^steps of
+    that, and c (steps - 2 j) with (1 - q) / (1 + q) q^j, 0 < j < steps. Blocks of j, narrower than the grid, have
+    geometric sums.
+    """
+    c, each = epsilon / steps, np.arange(epsilon.size)
+    end = (1 + 32 * _ULP) / (1.0 + np.exp(-c))
+    ends = np.concatenate([epsilon, -epsilon]), np.concatenate([end, end * np.exp(-epsilon)])
+    edges = placed(*ends, np.tile(each, 2), grid)
+    block = np.maximum(1.0, np.minimum(steps - 1, np.floor(grid.step / (4 * c))))
+    blocks = np.ceil((steps - 1) / block).astype(np.int64)
+    row = np.repeat(each, blocks)
+    first = 1 + block[row] * (np.arange(row.size) - np.repeat(np.cumsum(blocks) - blocks, blocks))
+    c, epsilon, steps, block = c[row], epsilon[row], steps[row], block[row]
     count = np.minimum(steps - first, block)
     slack = 32 * _ULP * (1 + epsilon + first / count)  # of exponents this large, and of places beyond 2^53
-    p = np.exp(-c * first) * (-np.expm1(-c * count) / (1.0 + math.exp(-c))) * (1 + slack)
+    whole = -np.expm1(-c * count) / (1.0 + np.exp(-c))
+    p = np.exp(-c * first) * whole * (1 + slack)
+    r = np.exp(-c * (steps - first - count + 1)) * whole * (1 - slack)
     most = c * (steps - 2 * first)
-    if block == 1:
-        inner = settled(most, p, 0.0, grid)
-    else:
-        r = np.exp(-c * (steps - first - count + 1)) * (-np.expm1(-c * count) / (1.0 + math.exp(-c)))
-        inner = blocked(p, r * (1 - slack), most - 2 * c * (count - 1), most, 0.0, grid)
-    losses = _gathered(edges.at, edges.mass, inner.at, inner.mass, 0.0)
-    return PrivacyLoss(losses, losses)
+    single = block == 1
+    inner = placed(most[single], p[single], row[single], grid)
+    least, several = most - 2 * c * (count - 1), ~single
+    wide = placed_blocks(p[several], r[several], least[several], most[several], row[several], grid)
+    return tuple(np.concatenate(three) for three in zip(edges, inner, wide, strict=True))  # type: ignore[return-value]
 
 
 def gaussian_losses(sigma_squared: float, shift: int, grid: Grid) -> PrivacyLoss:
@@ -113,6 +158,13 @@ def gaussian_losses(sigma_squared: float, shift: int, grid: Grid) -> PrivacyLoss
     exp(-z^2 / 2) <= grid.tail (Canonne, Kamath, Steinke 2020, Proposition 25), count as infinite losses; those above
     z sigma as the least loss kept. Both directions are alike, by the symmetry of the noise.
     """
+    outcomes = gaussian_outcomes(sigma_squared, shift, grid)
+    losses = (settled if len(outcomes) == 2 else blocked)(*outcomes, grid.tail, grid)  # type: ignore[operator]
+    return PrivacyLoss(losses, losses)
+
+
+def gaussian_outcomes(sigma_squared: float, shift: int, grid: Grid) -> tuple[Array, ...]:
+    """Return the finite losses and masses of `gaussian_losses`, or where these are many (p, r, least, most) of blocks."""
     sigma = math.sqrt(sigma_squared)
     far = math.ceil(sigma * math.sqrt(-2 * math.log(grid.tail))) + 1
     block = max(1, math.floor(min(grid.step * sigma_squared / (2 * shift), sigma / 16)))
@@ -120,16 +172,14 @@ def gaussian_losses(sigma_squared: float, shift: int, grid: Grid) -> PrivacyLoss
         x = np.arange(-far, far + 1, dtype=np.float64)
         mass = _pmf(x, sigma)
         mass[-1] += grid.tail
-        losses = settled(shift * (shift - 2 * x) / (2 * sigma_squared), mass, grid.tail, grid)
-        return PrivacyLoss(losses, losses)
+        return shift * (shift - 2 * x) / (2 * sigma_squared), mass
     first = np.arange(-far, far + 1, block, dtype=np.float64)
     p, r = (_block_masses(first - at, block, sigma) for at in (0, shift))
-    slack = 1e-10 + 32 * _ULP * (1 + (far + shift) ** 2 / sigma_squared)  # integrals; exponents this large
+    deep = max(1.0, (far + shift) / (12 * sigma)) ** 8
+    slack = 2e-10 * deep + 32 * _ULP * (1 + (far + shift) ** 2 / sigma_squared)  # integrals; exponents this large
     p[-1] += grid.tail
     most = shift * (shift - 2 * first) / (2 * sigma_squared)
-    least = most - shift * (block - 1) / sigma_squared
-    losses = blocked(p * (1 + slack), r * (1 - slack), least, most, grid.tail, grid)
-    return PrivacyLoss(losses, losses)
+    return p * (1 + slack), r * (1 - slack), most - shift * (block - 1) / sigma_squared, most
 
 
 def concentrated(rho: float, grid: Grid) -> PrivacyLoss:
@@ -226,9 +276,14 @@ def _nudged(loss: Array) -> Array:
     return loss + 16 * _ULP * np.abs(loss)
 
 
-def _gathered(low: Any, low_mass: Array, high: Any, high_mass: Array, infinite: float) -> Losses:
+def _paired(row: Array, low: Array, low_mass: Array, high: Array, high_mass: Array) -> Placed:
+    """Return both neighbors' masses."""
+    return np.concatenate([row, row]), np.concatenate([low, high]), np.concatenate([low_mass, high_mass])
+
+
+def _gathered(found: Placed, infinite: float) -> Losses:
     """Return one mass for each loss, those that are neither missing nor zero."""
-    at, mass = np.concatenate([low, high]), np.concatenate([low_mass, high_mass])
+    _, at, mass = found
     start = int(at.min())
     slack = 1 + _ULP * at.size  # of sums
     if int(at.max()) - start < 64 * at.size + 4096:
@@ -249,25 +304,30 @@ def _pmf(x: Array, sigma: float) -> Array:
 
 
 def _block_masses(first: Array, block: int, sigma: float) -> Array:
-    """Return the probabilities of blocks of whole numbers, within 32 roundings, or 1e-10 where there are many.
+    """Return the probabilities of blocks of whole numbers, within 32 roundings, or 1e-10 where sigma is large."""
+    if sigma >= _SMOOTH:
+        return _smooth_masses(first / sigma, block / sigma, sigma)
+    x = np.arange(first[0], first[0] + block * first.size)
+    weights = np.exp(-0.5 * (x / sigma) ** 2)
+    summed: Array = weights.reshape(first.size, block).sum(axis=1)
+    return summed / _normaliser(sigma)
 
-    Above `_FINEST` numbers (sigma > 1000) the sum over a block is the integral of f - f'' / 24 from half a step below
-    it to half a step above (Euler-Maclaurin at midpoints; the next term is below 1e-10), by four-point Gauss
-    quadrature, right to 1e-10 on blocks of sigma / 16.
+
+def _smooth_masses(first: Array, width: Array | float, sigma: Array | float) -> Array:
+    """Return the probabilities of blocks of whole numbers, first and width in sigmas of `_SMOOTH` or more.
+
+    The sum over a block is the integral of f - f^(2) / 24 + 7 f^(4) / 5760 from half a step below it to half a step
+    above (Euler-Maclaurin at midpoints; the next term is 31 f^(6) / 967680, below 1e-10 of f within 12 sigma), by four-point
+    Gauss quadrature, right to 1e-10 on blocks of sigma / 16 there. Both errors grow with the eighth power at most.
     """
-    total = block * first.size
-    if total <= _FINEST:
-        x = np.arange(first[0], first[0] + total)
-        weights = np.exp(-0.5 * (x / sigma) ** 2)
-        summed: Array = weights.reshape(first.size, block).sum(axis=1)
-        return summed / _normaliser(sigma)
-    half = block / (2 * sigma)
-    center = (first - 0.5) / sigma + half
+    half, squared = width / 2, np.square(sigma)
+    center = first - 0.5 / sigma + half
     inner = np.zeros(first.size)
     for node, weight in _GAUSS:
         square = (center + half * node) ** 2
-        inner += weight * np.exp(-0.5 * square) * (1 - (square - 1) / (24 * sigma**2))
-    return inner * (half / math.sqrt(2 * math.pi))
+        bent = 1 - (square - 1) / (24 * squared) + 7 * ((square - 6) * square + 3) / (5760 * squared**2)
+        inner += weight * np.exp(-0.5 * square) * bent
+    return np.asarray(inner * (half / math.sqrt(2 * math.pi)))
 
 
 def _normaliser(sigma: float) -> float:

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.convolution import Summands, convolved, gathered, tilt_for_delta, tilt_for_epsilon
-from sordino.accounting.discretised import approximate, concentrated
-from sordino.accounting.events import summands
+from sordino.accounting.convolution import Summands, convolved, gathered, step_data, tilt_for_delta, tilt_for_epsilon
+from sordino.accounting.events import Composed, DiscreteGaussianEvent, summands
+from sordino.accounting.laid import laid_out, rough_rho
 from sordino.errors import DeclarationError
-from sordino.loss import Event, Grid, Number, PrivacyLoss, exact, shown
+from sordino.loss import Event, Grid, Number, exact, shown
 
 __all__ = ["pld_delta", "pld_epsilon"]
 
@@ -97,10 +97,14 @@ def _all_of(sums: Summands) -> float:
 
 def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[Summands]:
     """Return what is summed in each direction that differs, on a grid fine enough for it; `tail` in all is infinite."""
-    counts: Counter[Event] = Counter()
-    for event, times in Counter(events).items():
-        for part, each in summands(event):
-            counts[part] += times * each
+    counts, split = Counter(events), Counter[Event]()
+    for event in [event for event in counts if isinstance(event, Composed | DiscreteGaussianEvent)]:
+        found = summands(event)
+        if found != [(event, 1)]:
+            times = counts.pop(event)
+            for part, each in found:
+                split[part] += times * each
+    counts.update(split)
     if not counts:
         return []
     several = sum(counts.values())
@@ -108,58 +112,25 @@ def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[Summa
     largest = max((_up(pure) for event in counts if (pure := event.pure()) is not None), default=0.0)
     step = _fitted(_first_step(counts), largest)
     for _ in range(8):
-        losses = _profiles(counts, Grid(step, share))
-        wanted = _fitted(_step_for(losses, step, several, delta), largest)
+        rows, others = laid_out(counts, Grid(step, share))
+        sums = [gathered(rows, step)] if others is rows else [gathered(rows, step), gathered(others, step)]
+        wanted = _fitted(_step_for(sums, several, delta), largest)
         if wanted > 0.6 * step:
             break
         step = wanted
-    removed = gathered([(loss.removed, times) for loss, times in losses], step)
-    if all(loss.added is loss.removed for loss, _ in losses):
-        return [removed]
-    return [removed, gathered([(loss.added, times) for loss, times in losses], step)]
-
-
-def _profiles(counts: Counter[Event], grid: Grid) -> list[tuple[PrivacyLoss, int]]:
-    found: list[tuple[PrivacyLoss, int]] = []
-    rho = Fraction(0)
-    for event, times in counts.items():
-        loss = event.profile(grid)
-        if loss is not None:
-            found.append((loss, times))
-            continue
-        concentration, pair = event.rho(), event.approx()
-        if concentration is not None:
-            rho += times * concentration
-        elif pair is not None:
-            found.append((approximate(_up(pair[0]), _up(pair[1]), grid), times))
-        else:
-            raise DeclarationError("an event has neither losses, rho nor (epsilon, delta): nothing bounds the list")
-    return [*found, (concentrated(_up(rho), grid), 1)] if rho else found
+    return sums
 
 
 def _first_step(counts: Counter[Event]) -> float:
     """Return a step from the parameters alone, coarse where they say little."""
-    variance = mean = 0.0
-    for event, times in counts.items():
-        rho = event.rho()
-        if rho is None:
-            pair = event.approx()
-            rho = pair[0] ** 2 / 2 if pair is not None else Fraction(1)
-        mean, variance = mean + times * float(rho), variance + 2 * times * float(rho)
-    return _step(mean, variance, sum(counts.values())) or 1.0
+    rho = math.fsum(times * rough_rho(event) for event, times in counts.items())
+    return _step(rho, 2 * rho, sum(counts.values())) or 1.0
 
 
-def _step_for(losses: Sequence[tuple[PrivacyLoss, int]], step: float, several: int, delta: float) -> float:
+def _step_for(sums: Sequence[Summands], several: int, delta: float) -> float:
     """Return the step that the losses themselves ask for; rare large ones count where one alone passes delta."""
-    mean = variance = far = 0.0
-    for loss, times in losses:
-        for one in {id(loss.removed): loss.removed, id(loss.added): loss.added}.values():
-            at = one.at * step
-            first = float(one.mass @ at)
-            far = max(far, float(at[np.searchsorted(-one.mass[::-1].cumsum()[::-1], -delta) - 1]))
-            second = float(one.mass @ (at * at)) - first**2
-            mean, variance = mean + times * abs(first), variance + times * max(0.0, second)
-    return _step(mean, variance, several, far) or step
+    mean, variance, far = (max(column) for column in zip(*(step_data(one, delta) for one in sums), strict=True))
+    return _step(max(mean, 0.0), variance, several, far) or sums[0].step
 
 
 def _step(mean: float, variance: float, several: int, far: float = 0.0) -> float:

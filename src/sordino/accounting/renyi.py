@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
+
+from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
 from sordino.accounting.zcdp import epsilon_from_renyi, epsilon_of
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Number, exact, shown
 
-__all__ = ["renyi_curve", "renyi_epsilon"]
+__all__ = ["laplaces_renyi", "renyi_curve", "renyi_epsilon", "responses_renyi"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SLACK = 1e-14  # relative: more than sums of floats can lose
@@ -30,8 +37,8 @@ def renyi_curve(events: Sequence[Event], orders: Sequence[float]) -> list[float 
     >>> [round(d, 9) for d in renyi_curve([GaussianEvent("1/8")] * 4, [2, 16])]
     [1.0, 8.0]
     """
-    counts = Counter(events)
-    return [_summed(counts, float(order)) for order in orders]
+    known = _gathered(events)
+    return [_summed(known, float(order)) for order in orders]
 
 
 def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]:
@@ -50,37 +57,102 @@ def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]
     target = exact(delta, name="delta")
     if not 0 < target < 1:
         raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {shown(target)}; try 1e-6")
-    counts = Counter(events)
-    if any(event.renyi(2.0) is None for event in counts):
+    known = _gathered(events)
+    if any(event.renyi(2.0) is None for event, _ in known.others):
         return math.inf, math.inf
-    rhos = [(event.rho(), times) for event, times in counts.items()]
-    known = [rho * times for rho, times in rhos if rho is not None]
-    total = sum(known, Fraction(0))
+    rhos = [event.rho() for event in events]
+    every = None not in rhos
+    total = sum((rho for rho in rhos if rho is not None), Fraction(0))
     bits = math.log(target.denominator) - math.log(target.numerator)
     guess = 0.5 * math.log(bits / float(total)) if total else 0.0
 
     def at(log_order: float) -> float:
         order = 1 + math.exp(log_order)
-        divergence = _summed(counts, order)
+        divergence = _summed(known, order)
         return math.inf if divergence is None else epsilon_from_renyi(order, divergence, target)
 
     value, place = _least(at, min(max(guess, _LOWEST), _HIGHEST))
     order = 1 + math.exp(place)
-    if len(known) == len(rhos):
+    if every:
         simple = epsilon_of(total, target)
         if simple < value:
             return simple, order
     return value, order
 
 
-def _summed(counts: Counter[Event], order: float) -> float | None:
-    parts = []
-    for event, times in counts.items():
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """Hold events by law: pure ones and discrete Laplace noise as columns, sums of rho, and all others with counts."""
+
+    pure: Array
+    pure_times: Array
+    laplace: Array
+    steps: Array
+    laplace_times: Array
+    rho: Fraction
+    others: list[tuple[Event, int]]
+
+
+def _gathered(events: Iterable[Event]) -> _Gathered:
+    rho, others = Fraction(0), []
+    pure: list[tuple[float, int]] = []
+    laplace: list[tuple[float, int, int]] = []
+    for event, times in Counter(events).items():
+        if isinstance(event, LaplaceEvent):
+            pure.append((_up(event.epsilon), times))
+        elif isinstance(event, DiscreteLaplaceEvent):
+            laplace.append((_up(event.epsilon), event.steps, times))
+        elif isinstance(event, GaussianEvent | DiscreteGaussianEvent):
+            rho += times * event.rho()
+        else:
+            others.append((event, times))
+    columns = np.array(pure, dtype=np.float64).reshape(-1, 2).T
+    wider = np.array(laplace, dtype=np.float64).reshape(-1, 3).T
+    return _Gathered(*columns, *wider, rho, others)
+
+
+def _summed(known: _Gathered, order: float) -> float | None:
+    parts = [float(known.pure_times @ responses_renyi(known.pure, order))]
+    parts.append(float(known.laplace_times @ laplaces_renyi(known.laplace, known.steps, order)))
+    parts.append(_up(Fraction(order) * known.rho) if math.isfinite(order) else math.inf if known.rho else 0.0)
+    for event, times in known.others:
         divergence = event.renyi(order)
         if divergence is None:
             return None
         parts.append(times * divergence)
-    return math.fsum(parts) * (1 + _SLACK)
+    return math.fsum(parts) * (1 + _SLACK + 2.3e-16 * (known.pure.size + known.laplace.size))
+
+
+def responses_renyi(epsilon: Array, order: float) -> Array:
+    """Return `LaplaceEvent.renyi` of many epsilons at one order, by the same formula."""
+    if math.isinf(order):
+        return epsilon
+    small = np.minimum(epsilon, 500 / order)
+    grown = 2 * np.sinh(order * small / 2) * np.sinh((order - 1) * small / 2) / np.cosh(small / 2)
+    large = epsilon - (np.log1p(np.exp(-epsilon)) - np.log1p(np.exp((1 - 2 * order) * epsilon))) / (order - 1)
+    value = np.where(order * epsilon < 500, np.log1p(grown) / (order - 1), large)
+    return np.asarray(np.minimum(epsilon, value * (1 + 1e-13)))
+
+
+def laplaces_renyi(epsilon: Array, steps: Array, order: float) -> Array:
+    """Return `DiscreteLaplaceEvent.renyi` of many epsilons and steps at one order, by the same formula."""
+    if math.isinf(order):
+        return epsilon
+    most = np.where(epsilon > 0, epsilon, 1.0)  # those of none are put back below
+    rate = most / steps
+    turn = (2 * order - 1) * rate
+    middle = np.exp(-turn) * -np.expm1(-rate) * (np.expm1(-(steps - 1) * turn) / np.expm1(-turn))
+    rest = middle + np.exp((1 - 2 * order) * most) - np.exp(-rate)
+    value = most + np.log1p(rest / (1 + np.exp(-rate))) / (order - 1)
+    slack = 1e-14 * value + 4e-15 * (1 + most) * (1 + 1 / (order - 1))
+    told = np.minimum(np.minimum(most, order * most * most / 2 * (1 + 1e-14)), np.maximum(0.0, value + slack))
+    return np.asarray(np.where(epsilon > 0, told, 0.0))
+
+
+def _up(value: Fraction) -> float:
+    """Return the least float at or above `value`."""
+    near = value.numerator / value.denominator
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def _least(at: Callable[[float], float], start: float) -> tuple[float, float]:

@@ -77,7 +77,7 @@ def ask(
     with ExitStack() as stack:
         curator, plan = planned(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
         if form in (AnswerFormat.csv, AnswerFormat.parquet):
-            keys = len(plan.question.groups)
+            keys = len(plan.groups)
             distinct_names(plan.names[:keys], plan.names[keys:])
         target = stack.enter_context(draft(output)) if output is not None else None
         if plan.earlier and request_id is None:

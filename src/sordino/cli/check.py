@@ -111,5 +111,7 @@ def _against_ledgers(project: Project) -> list[tuple[str, str]]:
 def _counted(project: Project) -> str:
     columns = sum(len(table.domain) for table in project.tables.values())
     counts = {"budget": len(project.budgets), "table": len(project.tables), "column": columns}
+    if project.public:
+        counts["public table"] = len(project.public)
     said = ", ".join(f"{n} {noun}{'s' * (n != 1)}" for noun, n in counts.items())
     return f"{said}; every source can be opened"

@@ -208,7 +208,8 @@ def _misused(error: Exception, said: str) -> int:
         print(said)
         return 2
     path = getattr(context, "command_path", "sordino")
-    return _failed(f"{said.rstrip('.')}; `{path} --help` shows how", 2)
+    said = said.replace("Value error, ", "").rstrip(".")
+    return _failed(f"{said}; `{path} --help` shows how", 2)
 
 
 def _unexpected(error: Exception) -> int:

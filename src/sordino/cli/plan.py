@@ -21,6 +21,7 @@ from sordino.cli.options import (
 from sordino.cli.terminal import note, paint, plain, say, wrapped
 
 if TYPE_CHECKING:
+    from sordino.curator.choice import ChoicePlan
     from sordino.curator.curator import Curator
     from sordino.curator.plan import Plan
 
@@ -49,6 +50,7 @@ def plan(
 ) -> None:
     """Price a question: its cost, noise and expected error. Free, and nothing of the data is used."""
     from sordino.cli.question import checked_confidence, planned, text_of
+    from sordino.curator.plan import Plan
 
     confidence = checked_confidence(confidence)
     text = text_of(sql, file)
@@ -56,7 +58,7 @@ def plan(
     if form is TextFormat.json:
         say(json.dumps(made.to_dict(confidence=confidence), ensure_ascii=False, indent=2))
         return
-    for line in _lines(made, confidence):
+    for line in _lines(made, confidence) if isinstance(made, Plan) else made.describe(confidence).splitlines():
         say(line)
     for line in _budget(made, curator):
         note(line, quiet=quiet, aside=False)
@@ -102,7 +104,7 @@ def _expected(made: Plan, column: dict[str, Any], confidence: float) -> str:
     return f"error {'at most ' if mean else ''}{show_number(error)} {at}{guess}"
 
 
-def _budget(made: Plan, curator: Curator) -> list[str]:
+def _budget(made: Plan | ChoicePlan, curator: Curator) -> list[str]:
     from sordino.cli.rendering import left_of
 
     left, cost = curator.remaining, made.cost.amounts()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sordino.errors import DeclarationError, QuestionRefused
 
 if TYPE_CHECKING:
+    from sordino.curator.choice import ChoicePlan
     from sordino.curator.curator import Curator
     from sordino.curator.plan import Plan
 
@@ -42,13 +43,14 @@ def planned(
     delta: str | None,
     rho: str | None,
     assume_rows: int | None = None,
-) -> tuple[Curator, Plan]:
+) -> tuple[Curator, Plan | ChoicePlan]:
     """Return the curator of the table that a SQL text is about, and the plan of the question; nothing is spent.
 
     Numbers stay text on the way, so that they are exact.
     """
     import sordino as sd
     from sordino.cli.opening import project_path
+    from sordino.curator.choice import ChoicePlan
     from sordino.curator.plan import Plan
     from sordino.queries.sql import table_of
 
@@ -59,7 +61,7 @@ def planned(
     known = {name.lower(): name for name in connection.project.tables}
     curator = connection.table(known.get(asked.lower(), asked))
     plan = curator.plan(sd.sql(text), epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
-    assert isinstance(plan, Plan)  # SQL says no robust question
+    assert isinstance(plan, (Plan, ChoicePlan))  # SQL says no robust question
     return curator, plan
 
 

@@ -82,7 +82,7 @@ def table_lines(release: Release, *, confidence: float, most: int | None = None)
     if not release.keys:
         rows = [[o.name, *cells[0]] for o, cells in zip(release.outputs, shown, strict=True)]
         lines = columns_of(
-            ["", "", ""], [[n, v, f" {interval} {ends}"] for n, v, ends in rows], right=[False, True, False]
+            ["", "", ""], [[n, v, f" {_ends(ends, interval)}"] for n, v, ends in rows], right=[False, True, False]
         )
         return lines[1:]
     height = len(release.keys[0].labels)
@@ -94,6 +94,8 @@ def table_lines(release: Release, *, confidence: float, most: int | None = None)
     ]
     lines = columns_of(head, body, right=[False] * len(release.keys) + [True] * (2 * len(shown)))
     lines[0] = paint(lines[0], "bold")
+    if not height:
+        lines.append("no key reached the threshold below which keys are kept back; `sordino plan` says what it is")
     if kept < height:
         lines.append(f"... {height - kept} more declared {'value' if len(release.keys) == 1 else 'combination'}s")
     return lines
@@ -119,6 +121,11 @@ def left_of(left: Loss, spent: Loss) -> str:
     rest, gone = left.amounts(), spent.amounts()
     told = {name: f"{shown(amount)} of {shown(amount + gone[name])}" for name, amount in rest.items()}
     return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())
+
+
+def _ends(ends: str, interval: str) -> str:
+    """Return an interval, or an error in ranks or rows, with the confidence at which it holds."""
+    return f"{ends} at {interval.split()[0]}" if ends.startswith("within ") else f"{interval} {ends}"
 
 
 def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:

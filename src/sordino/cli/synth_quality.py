@@ -26,10 +26,25 @@ if TYPE_CHECKING:
     from sordino.synth.model import Model
     from sordino.synth.sampler import Codes
 
-__all__ = ["Answers", "Correlations", "Missed", "Open", "Paid", "Workload", "correlated", "halves", "one_way", "worked"]
+__all__ = [
+    "Answers",
+    "Correlations",
+    "Missed",
+    "Open",
+    "Paid",
+    "Workload",
+    "correlated",
+    "cut_columns",
+    "halves",
+    "one_way",
+    "worked",
+]
 
 _RUNS = 4  # runs of about equal mass that a correlation is over
 _MOST_COLUMNS = 12
+
+
+Cut = tuple[int, "Codes", Floats]  # a column, the run of each of its keys, the rank of each run
 
 
 class Answers(Protocol):
@@ -93,16 +108,19 @@ class Correlations:
         return max((abs(a - b) for s, o in pairs for a, b in zip(s, o, strict=True) if b is not None), default=0.0)
 
 
-def correlated(model: Model, answers: Answers) -> Correlations | None:
-    """Return the correlations of the columns that have an order or two values; None where there are not two of them.
+def cut_columns(model: Model) -> list[Cut]:
+    """Return the columns that have an order or two values, cut into at most four runs of about equal mass by the model.
 
-    Each column is cut into at most four runs of about equal mass by the model, told by their ranks from -1 to 1.
+    None where there are not two of them: a run of values is told by its rank, from -1 to 1.
     """
     places = [i for i, c in enumerate(model.parts.columns) if c.ordered or c.size - c.missing == 2]
     cut = [(i, *_runs(model, i)) for i in places]
-    cut = [one for one in cut if len(one[2]) > 1][:_MOST_COLUMNS]
-    if len(cut) < 2:
-        return None
+    found = [one for one in cut if len(one[2]) > 1][:_MOST_COLUMNS]
+    return found if len(found) > 1 else []
+
+
+def correlated(model: Model, cut: Sequence[Cut], answers: Answers) -> Correlations:
+    """Return the rank correlations of columns that were cut into runs."""
     pairs = [(a, b) for a in range(len(cut)) for b in range(a + 1, len(cut))]
     columns = model.parts.columns
     tables = [Table(tuple(columns[cut[side][0]].coded(cut[side][1].tolist()) for side in pair)) for pair in pairs]

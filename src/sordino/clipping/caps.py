@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.clipping.rungs import occupied
 from sordino.errors import QuestionRefused
 from sordino.estimate import Noisy
 from sordino.estimate_curve import Curve
@@ -24,6 +23,8 @@ from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.release import Key, Output, Release
 
 __all__ = ["Tradeoff", "find_caps", "lost_beyond", "tails", "weighed"]
+
+_SURE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +130,9 @@ def weighed(units: Noisy, *, name: str, noise: float) -> Tradeoff:
     Rungs above the last that stands out of the noise are taken for empty: what few units hold there is not in the figures.
     """
     rungs = contribution_rungs()
-    ends = occupied(units)
-    if ends is None:
+    last = _last_seen(units)
+    if last is None:
         return Tradeoff(name, (1,), (0.0,), (0.0,), (noise,), 1, "no rung stood out of the noise: the least cap")
-    last = ends[1] + 1
     middles = [(a + b - 1) / 2 for a, b in itertools.pairwise((*rungs, rungs[-1] + 1))][:last]
     held = tails([float(n) for n in units.steps[:last]])
     caps = tuple(b - 1 for b in (*rungs[1:], rungs[-1] + 1)[:last])
@@ -145,13 +145,24 @@ def weighed(units: Noisy, *, name: str, noise: float) -> Tradeoff:
     return Tradeoff(name, caps, lost, spreads, cost, caps[best], how)
 
 
+def _last_seen(units: Noisy) -> int | None:
+    """Return how many rungs there are up to the last that stands out of the noise, None where none does.
+
+    A false find may cost noise a thousandfold, so noise alone makes one with chance 0.0001 at most: each of the rungs
+    stays below the quantile of its noise at 0.0001 / rungs by itself.
+    """
+    own = units.law.error(1 - 2 * _SURE / len(units.steps))
+    seen = [i for i, n in enumerate(units.steps) if n > own]
+    return seen[-1] + 1 if seen else None
+
+
 def tails(counts: Sequence[float]) -> list[float]:
     """Return the nearest counts whose sums from each rung on descend and are not below 0: post-processing.
 
     Isotonic regression of the noisy sums, by pooling adjacent violators.
 
     >>> tails([5.0, -2.0, 3.0])
-    [5.0, 0.0, 1.0]
+    [4.0, 0.0, 2.0]
     """
     sums = list(itertools.accumulate(reversed(counts)))[::-1]  # from rung i on: should descend
     blocks: list[tuple[float, int]] = []

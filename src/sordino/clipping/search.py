@@ -17,7 +17,7 @@ from sordino.errors import QuestionRefused
 from sordino.estimate import Noisy
 from sordino.estimate_curve import Curve
 from sordino.loss import ZCDP, Loss, Number, PureDP, exact, shown
-from sordino.queries.aggregation import Aggregation
+from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.build import Column, label
 from sordino.queries.expr import Clip, Expr, Node, col, describe
 from sordino.queries.ladder import Beyond, Rungs, held_measure, octaves
@@ -76,6 +76,8 @@ def find_bounds(
         raise QuestionRefused(f"method is one of {', '.join(_METHODS)}, not {str(method)[:40]!r}")
     found = held_measure(node, source.domain, coarse=False)
     cuts = _cuts(ladder, method, found)
+    if cuts:
+        resolve(_sums(node, found, cuts), source.domain)  # what cannot be asked is refused before the charge
     algorithm = _algorithm(method, node, found, cuts)
     words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
     if method == "ladder":
@@ -153,10 +155,7 @@ def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
 
 def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...]) -> Bounds:
     """Return the first bound after which no clipped sum is higher by more than the noise of both."""
-    floor = found.values.lower if found.values.lower is not None else Fraction(0)
-    low = min(floor, cuts[0])
-    sums = tuple(Sum(Clip(node, low, b), f"sum_{i}") for i, b in enumerate(cuts))
-    told = q.release(Aggregation(None, (), sums), q.loss)
+    low, told = _floor(found, cuts), q.release(_sums(node, found, cuts), q.loss)
     values = [float(o.estimate.values()[0] or 0) for o in told.outputs]
     sure = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
     margins = [float(o.estimate.errors(sure)[0] or 0) for o in told.outputs]
@@ -168,6 +167,17 @@ def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...
     spreads = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in told.outputs)  # type: ignore[attr-defined]
     curve = Clipped("upper", tuple(map(float, cuts)), tuple(values), spreads)
     return Bounds(low, cuts[chosen], (curve,), "the first bound after which the sum is flat within its noise")
+
+
+def _sums(node: Node, found: Measure, cuts: Sequence[Fraction]) -> Aggregation:
+    """Return the question for the sums clipped at each bound."""
+    low = _floor(found, cuts)
+    return Aggregation(None, (), tuple(Sum(Clip(node, low, b), f"sum_{i}") for i, b in enumerate(cuts)))
+
+
+def _floor(found: Measure, cuts: Sequence[Fraction]) -> Fraction:
+    """Return the lower bound of every clip."""
+    return min(found.values.lower if found.values.lower is not None else Fraction(0), cuts[0])
 
 
 # ---- sparse vector, and a private quantile

@@ -68,13 +68,23 @@ class ChoicePlan:
         chosen = self.resolved.keys[0].labels[self.mechanism.release(exact_counts, rng)]
         return (), (Output(self.question.alias, self._estimate(chosen), self.mechanism.describe()),)
 
-    def describe(self) -> str:
+    @property
+    def names(self) -> list[str]:
+        """The names of the answer's columns."""
+        return [self.question.alias]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of its group-by columns: none."""
+        return ()
+
+    def describe(self, confidence: float = 0.95) -> str:
         """Return the plan in a few lines."""
         lines = [
             f"question   {self.question.describe()}",
             f"cost       {self.cost.describe()}",
             f"protects   {self.neighbors.describe()}",
-            f"error      within {show_number(self.error(0.95))} rows of the most common at 95%",
+            f"error      within {show_number(self.error(confidence))} rows of the most common at {100 * confidence:g}%",
             f"mechanism  {self.mechanism.describe()}, among {self.resolved.cells} values",
         ]
         if self.earlier:

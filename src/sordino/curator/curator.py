@@ -40,7 +40,7 @@ from sordino.queries.expr import Expr
 from sordino.queries.joined_names import bound
 from sordino.queries.queryable import Queryable, Told
 from sordino.queries.robust import Robust
-from sordino.queries.sql import SqlText, parse_sql
+from sordino.queries.sql import SqlText, parse_choice, parse_sql
 from sordino.release import Release
 from sordino.source import PublicTable
 
@@ -143,6 +143,8 @@ class Curator:
                 question, priced, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
             )
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        if isinstance(question, SqlText):
+            question = parse_choice(question.text, table=self._name, columns=tuple(self._domain)) or question
         if isinstance(question, (Robust, MostCommon)):
             planner: Any = make_robust_plan if isinstance(question, Robust) else make_choice_plan
             special = planner(

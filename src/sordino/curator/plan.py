@@ -65,6 +65,11 @@ class Plan:
         """The names of the answer's columns, keys first."""
         return [*(g.alias for g in self.question.groups), *(n for c in self._columns(None) for n in c.names)]
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of its group-by columns."""
+        return tuple(g.alias for g in self.question.groups)
+
     def error(self, confidence: float) -> Any:
         """Return the expected error, not exceeded with probability `confidence`, of each value by itself.
 
@@ -328,6 +333,11 @@ def make_plan(
     ):
         raise QuestionRefused(
             f"means of {resolved.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
+        )
+    if resolved.private_keys and not isinstance(cap, ApproxDP):
+        raise QuestionRefused(
+            "the keys of this group-by are private, which costs a delta, and this budget counts none: declare the cap as "
+            "{epsilon = 1.0, delta = 1e-6}, or the column as a category with its values"
         )
     answered = plan_parts(question, resolved, domain, wider, asked)
     event = _sampled(question.sample, answered.event, neighbors)

@@ -243,7 +243,7 @@ neighbors = "add_remove"            # hides whether a person is in the table at 
 privacy_unit = "row"                # a person is a row; households: {{column = "household", max_rows = 6}}
 
 [tables.people.columns]             # only what is declared can be asked about
-household = {{type = "identifier"}}   # equality in WHERE, or the privacy unit, nothing else
+household = {{type = "identifier"}}   # equality in WHERE, the privacy unit, or private keys
 region = {{type = "category", values = [{regions}]}}
 sex = {{type = "category", values = [{sexes}]}}
 age = {{type = "integer", lower = 17, upper = 90}}             # cells outside the bounds are clipped to them

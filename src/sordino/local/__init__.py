@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sordino.local.attributes import Attributes as Attributes
     from sordino.local.average import MeanEstimate as MeanEstimate
+    from sordino.local.bloom import Bloom as Bloom
     from sordino.local.catalog import from_parameters as from_parameters
     from sordino.local.choice import Choice as Choice
     from sordino.local.choice import best as best
@@ -26,29 +27,42 @@ if TYPE_CHECKING:
     from sordino.local.frequency import Estimate as Estimate
     from sordino.local.hadamard import Hadamard as Hadamard
     from sordino.local.hashing import OLH as OLH
+    from sordino.local.lifetime import Lifetime as Lifetime
+    from sordino.local.longitudinal import Device as Device
     from sordino.local.numeric import Mean as Mean
     from sordino.local.poisoning import attainable_shift as attainable_shift
     from sordino.local.poisoning import shape_test as shape_test
     from sordino.local.randomizer import Randomizer as Randomizer
     from sordino.local.rappor import Rappor as Rappor
+    from sordino.local.regression import BloomEstimate as BloomEstimate
     from sordino.local.reports import Reports as Reports
     from sordino.local.reports import SupportCounts as SupportCounts
     from sordino.local.response import GRR as GRR
     from sordino.local.response import fair_coins as fair_coins
+    from sordino.local.rounds import TwoRounds as TwoRounds
+    from sordino.local.rounds import two_rounds as two_rounds
     from sordino.local.shuffle import shuffled as shuffled
     from sordino.local.subset import SubsetSelection as SubsetSelection
+    from sordino.local.task import SigningKey as SigningKey
+    from sordino.local.task import Task as Task
+    from sordino.local.task import create_task as create_task
+    from sordino.local.task import read_task as read_task
     from sordino.local.unary import OUE as OUE
     from sordino.local.unary import SUE as SUE
     from sordino.local.unary import Unary as Unary
 
 _EXPORTS = {
     "Attributes": "attributes",
+    "Bloom": "bloom",
+    "BloomEstimate": "regression",
     "Choice": "choice",
+    "Device": "longitudinal",
     "Distribution": "distribution",
     "DistributionEstimate": "distribution",
     "Estimate": "frequency",
     "GRR": "response",
     "Hadamard": "hadamard",
+    "Lifetime": "lifetime",
     "Mean": "numeric",
     "MeanEstimate": "average",
     "OLH": "hashing",
@@ -57,17 +71,23 @@ _EXPORTS = {
     "Rappor": "rappor",
     "Reports": "reports",
     "SUE": "unary",
+    "SigningKey": "task",
     "SubsetSelection": "subset",
     "SupportCounts": "reports",
+    "Task": "task",
+    "TwoRounds": "rounds",
     "Unary": "unary",
     "attainable_shift": "poisoning",
     "best": "choice",
+    "create_task": "task",
     "exact_epsilon": "exactness",
     "fair_coins": "response",
     "from_parameters": "catalog",
+    "read_task": "task",
     "respondents_needed": "choice",
     "shape_test": "poisoning",
     "shuffled": "shuffle",
+    "two_rounds": "rounds",
 }
 
 __all__ = [
@@ -76,27 +96,37 @@ __all__ = [
     "OUE",
     "SUE",
     "Attributes",
+    "Bloom",
+    "BloomEstimate",
     "Choice",
+    "Device",
     "Distribution",
     "DistributionEstimate",
     "Estimate",
     "Hadamard",
+    "Lifetime",
     "Mean",
     "MeanEstimate",
     "Randomizer",
     "Rappor",
     "Reports",
+    "SigningKey",
     "SubsetSelection",
     "SupportCounts",
+    "Task",
+    "TwoRounds",
     "Unary",
     "attainable_shift",
     "best",
+    "create_task",
     "exact_epsilon",
     "fair_coins",
     "from_parameters",
+    "read_task",
     "respondents_needed",
     "shape_test",
     "shuffled",
+    "two_rounds",
 ]
 
 

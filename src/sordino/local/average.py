@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sordino.errors import DeclarationError
 from sordino.local.binomial import population_interval, quantile
+from sordino.local.frequency import USUAL_LIARS, checked_share
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeanEstimate:
-    """Hold an unbiased mean: `.value`, `.error(0.95)`, `.interval(0.95)`, `.table`, in the units of the bounds."""
+    """Hold an unbiased mean: `.value`, `.error(0.95)`, `.interval(0.95)`, `.poisoned(0.95)`, `.table`, in the units of the bounds."""
 
     lower: float
     upper: float
@@ -82,15 +83,28 @@ class MeanEstimate:
             max(min(self.value + margin, self.upper), self.lower),
         )
 
+    def shift(self, liars: float) -> float:
+        """Return how far a share of liars can move the mean, up or down, on average: liars (m + 1), times half the range.
+
+        A liar sends the report of the largest unbiased value, m on the scale of [-1, 1], whatever the answer was, at worst
+        the other end of the scale (Cheu, Smith, Ullman 2021). Raises DeclarationError unless 0 <= liars < 1.
+        """
+        return checked_share(liars, name="liars") * (self.moments.most + 1) * self._half
+
+    def poisoned(self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS) -> tuple[float, float]:
+        """Return the interval if a share `liars` of the respondents lies together, cut to the bounds."""
+        (low, high), moved = self.interval(confidence, about=about), self.shift(liars)
+        return max(low - moved, self.lower), min(high + moved, self.upper)
+
     @property
     def table(self) -> pa.Table:
-        """An Arrow table of one row: mean, error, lower, upper (at 95%), n."""
+        """An Arrow table of one row: mean, error, lower, upper (at 95%), both if 1% of the respondents lie, n."""
         import pyarrow as pa
 
-        low, high = self.interval(0.95)
-        return pa.table(
-            {"mean": [self.value], "error": [self.error(0.95)], "lower": [low], "upper": [high], "n": [self.n]}
-        )
+        (low, high), (least, most) = self.interval(0.95), self.poisoned(0.95)
+        found = {"mean": self.value, "error": self.error(0.95), "lower": low, "upper": high}
+        found |= {"poisoned_lower": least, "poisoned_upper": most}
+        return pa.table({name: [value] for name, value in found.items()} | {"n": [self.n]})
 
     def _variance(self, z: float, about: str) -> float:
         if about not in ("respondents", "population"):
@@ -114,7 +128,10 @@ class MeanEstimate:
         return (self.upper - self.lower) / 2
 
     def __repr__(self) -> str:
-        return f"<Mean {self.value:.6g} within {self.error(0.95):.3g} at 95%, from {self.n:,} reports>"
+        return (
+            f"<Mean {self.value:.6g} within {self.error(0.95):.3g} at 95%, from {self.n:,} reports; "
+            f"1% liars can move it by {self.shift(0.01):.3g}>"
+        )
 
 
 def _heavier(z: float, n: int) -> float:

@@ -19,7 +19,7 @@ from sordino.local.reports import Parameters, SupportCounts, parameters_hash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Estimate", "Supports", "checked_share", "estimated", "norm_sub", "shift_of", "variance"]
+__all__ = ["USUAL_LIARS", "Estimate", "Supports", "checked_share", "estimated", "norm_sub", "shift_of", "variance"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -111,13 +111,18 @@ class Estimate:
 
     @property
     def table(self) -> pa.Table:
-        """An Arrow table: label, count, frequency, error (of the frequency, at 95%), lower, upper."""
+        """An Arrow table: label, count, frequency, error (of the frequency, at 95%), lower, upper.
+
+        Its schema's metadata say how far 1% of liars could move a frequency; `interval` has that as columns.
+        """
         import pyarrow as pa
 
         lower, upper = self._ends(0.95, "respondents")
         columns = [self.counts, self.frequencies, self.errors(0.95), lower, upper]
         named = dict(zip(("count", "frequency", "error", "lower", "upper"), map(pa.array, columns), strict=True))
-        return pa.table({"label": _arrow_labels(self.labels), **named})
+        added, taken = self.shift(USUAL_LIARS)
+        told = {"liars": f"{USUAL_LIARS:g}", "liars_add": f"{added:.6g}", "liars_take": f"{taken:.6g}"}
+        return pa.table({"label": _arrow_labels(self.labels), **named}).replace_schema_metadata(told)
 
     def errors(self, confidence: float, *, about: str = "respondents") -> Floats:
         """Return the error of each frequency that is not exceeded with probability `confidence`, about.

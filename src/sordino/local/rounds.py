@@ -6,17 +6,18 @@ what one report reveals and keeps two reports of one device from being linked by
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import word_from
 from sordino.local.frequency import Estimate, estimated
-from sordino.local.labels import Label
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
+from sordino.local.labels import Answers, Label
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, own
 from sordino.local.response import GRR
 from sordino.local.thresholds import BITS, FULL, checked_epsilon, float_up, log_up
 from sordino.local.unary import Unary
@@ -91,9 +92,19 @@ class TwoRounds:
         """Bytes of one report."""
         return self.instant.width
 
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent, by itself; all of them together cost the permanent answer's event."""
+        return LaplaceEvent(self.claim)
+
     def parameters(self) -> Parameters:
-        """Return the second round's parameters: reports have its form."""
-        return self.instant.parameters()
+        """Return the second round's parameters, whose form reports have, and the first round's thresholds."""
+        first, second = self.permanent.parameters(), self.instant.parameters()
+        return {**second, "epsilon": shown(self.claim), "first_p": first["p"], "first_q": first.get("q")}
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer, both rounds at once: for respondents asked once."""
+        return Reports.of(self, self.reports(self.permanent.perturb(answers, rng).rows, rng))
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a row is no report."""
@@ -101,7 +112,7 @@ class TwoRounds:
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label."""
-        return self.instant.count(reports)
+        return replace(self.instant.count(Reports.of(self.instant, own(reports, self))), task=reports.task)
 
     def estimate(self, counts: SupportCounts) -> Estimate:
         """Return the unbiased estimate of each label's share, with intervals for one report a respondent."""
@@ -121,6 +132,19 @@ class TwoRounds:
         words = rng.words(bits.shape, np.uint32)
         top, bottom = np.uint32(self.instant.threshold_p), np.uint32(self.instant.threshold_q)
         return np.packbits(words < np.where(bits, top, bottom), axis=1, bitorder="little")
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: labels are alike under every permutation."""
+        return self.permanent.inputs()
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of one report of label number `value`, summed over the permanent answers in between."""
+        if isinstance(self.instant, GRR):
+            if value is None:
+                raise DeclarationError("GRR has no report for a missing answer but that of a label of its own")
+            return [tuple(self.p if v == value else self.q for v in range(len(self.labels)))]
+        ones = [self.p if j == value else self.q for j in range(len(self.labels))]
+        return [(1 - one, one) for one in ones]
 
     def __repr__(self) -> str:
         both = f"epsilon {self.epsilon:g} a report, {shown(self.permanent.claim)} for ever"
@@ -176,10 +200,10 @@ def _second(permanent: GRR | Unary, threshold: int) -> GRR | Unary:
     """Return a second round of this threshold, which claims its own epsilon."""
     plain: Parameters = {"p": threshold, "q": FULL - threshold}
     if isinstance(permanent, GRR):
-        own = Fraction(threshold * (len(permanent.labels) - 1), FULL - threshold)
-        return GRR.from_parameters(plain | {"epsilon": shown(log_up(own))}, permanent.labels)
-    own = Fraction(threshold, FULL - threshold) ** 2
-    return Unary.from_parameters(plain | {"epsilon": shown(log_up(own))}, permanent.labels)
+        odds = Fraction(threshold * (len(permanent.labels) - 1), FULL - threshold)
+        return GRR.from_parameters(plain | {"epsilon": shown(log_up(odds))}, permanent.labels)
+    both = Fraction(threshold, FULL - threshold) ** 2
+    return Unary.from_parameters(plain | {"epsilon": shown(log_up(both))}, permanent.labels)
 
 
 def _of_numbers(instant: GRR, numbers: np.ndarray[tuple[int], np.dtype[np.unsignedinteger]], rng: Rng) -> Rows:

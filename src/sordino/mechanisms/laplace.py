@@ -59,4 +59,4 @@ class Laplace:
         """Return the mechanism in words."""
         if self.l1 == 0:
             return "no noise: no unit can move it"
-        return f"discrete Laplace, scale {shown(self.law.scale)} steps"
+        return f"discrete Laplace, scale {shown(self.law.scale)} step{'' if self.law.scale == 1 else 's'}"

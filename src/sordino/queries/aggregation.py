@@ -17,7 +17,7 @@ from sordino.primitives import Primitives
 from sordino.queries.after import After
 from sordino.queries.condition import Predicate, predicate
 from sordino.queries.expr import Arithmetic, Connective, Constant, Expr, Name, Node, describe, plain
-from sordino.queries.joins import Join, joined, joined_domain, joined_neighbors
+from sordino.queries.joins import Join, declared, joined, joined_domain, joined_neighbors, qualified
 from sordino.queries.keys import Keys, keys
 from sordino.queries.query import Aggregate, Part, Term
 from sordino.queries.rules import stacked
@@ -193,6 +193,8 @@ def resolve(question: Aggregation, domain: Domain) -> Resolved:
         question.after.check(names)
         if not question.groups and (question.after.having is not None or question.after.limit == 0):
             raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
+    if any(qualified(j.table, declared(j).key) not in domain for j in question.joins):  # a join must not be passed over
+        raise QuestionRefused("a question with a join is planned and asked of its table: adult.plan(...)")
     found = tuple(keys(g.of, domain) for g in question.groups)
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:

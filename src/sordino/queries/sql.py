@@ -5,6 +5,7 @@ The text is parsed and translated; it never reaches an engine. What is not trans
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,13 +15,14 @@ from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.after import After
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.build import Asked, correlation, count, count_distinct, covariance, label, mean, std, sum, variance
+from sordino.queries.choice import MostCommon, most_common
 from sordino.queries.expr import Constant, Expr, col
 from sordino.queries.quantile import quantile, quantiles
 from sordino.queries.sql_from import Scope, base_table, scope_of
 from sordino.queries.sql_text import Place, only_known, parsed, trees
 from sordino.queries.sql_values import AGGREGATES, Values
 
-__all__ = ["SqlText", "parse_sql", "sql", "table_of"]
+__all__ = ["SqlText", "parse_choice", "parse_sql", "sql", "table_of"]
 
 Read = TypeVar("Read")
 
@@ -74,6 +76,38 @@ def parse_sql(
     whatever is not supported, by its name and place.
     """
     return _not_too_deep(lambda: _question(text, table, {c.lower(): c for c in columns}, public))
+
+
+def parse_choice(text: str, *, table: str, columns: Iterable[str] = ()) -> MostCommon | None:
+    """Return the choice that `SELECT MODE(column) FROM table WHERE ...` asks for; None for any other text.
+
+    Raises QuestionRefused where MODE stands beside other columns or groups: a choice is a question of its own.
+    """
+    return _not_too_deep(lambda: _choice(text, table, {c.lower(): c for c in columns}))
+
+
+def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None:
+    tree, place = parsed(text), Place(text)
+    inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
+    modes = [e for e in inner if type(e).__name__ == "Mode"]
+    if not modes:
+        return None
+    asked, source = base_table(place, tree)
+    if asked.lower() != table.lower():
+        raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")
+    if len(inner) > 1 or any(tree.args.get(n) for n in ("group", "having", "order", "limit", "joins", "with_")):
+        raise QuestionRefused(
+            f"{place.of(modes[0])}MODE is a question of its own: SELECT MODE(column) FROM {asked} WHERE ..."
+        )
+    only_known(place, tree, _KNOWN)
+    scope = scope_of(place, tree, columns, None)
+    if scope.joins or scope.sample is not None:
+        raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins or samples")
+    values = Values(place, lambda item: scope.column(place, item))
+    where = tree.args.get("where")
+    node = scope.filtered(None if where is None else values.value(where.this).node)
+    alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
+    return most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
 
 
 def _question(
@@ -293,7 +327,12 @@ class _Reader:
         names = {name.lower(): name for name in self._outputs}
         if item.name.lower() in names:
             return col(names[item.name.lower()])
-        node = self._scope.column(self._place, item).node
+        node: Any = None
+        with contextlib.suppress(UnknownName):
+            node = self._scope.column(self._place, item).node
+        if node is None:
+            known = nearest(item.name, self._outputs)
+            raise UnknownName(f"{self._place.of(item)}the answer has no column {item.name!r}; {known}")
         group = next((g for g in self._groups if g.of == node), None)
         if group is None:
             raise QuestionRefused(

@@ -163,7 +163,7 @@ class Values:
         if part not in ("year", "quarter", "month", "day", "dow"):
             raise self.refused(
                 self._place.word("EXTRACT") or self._place.of(item),
-                f"EXTRACT({word.upper()[:20]}) is not supported: YEAR, QUARTER, MONTH, DAY or DOW"
+                f"EXTRACT({word.upper()[:20]}) is not supported: YEAR, QUARTER, MONTH, DAY or DOW",
             )
         return Expr(DatePart(part, self.value(of).node))
 

@@ -7,6 +7,7 @@ synthesizers.
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,8 @@ ACCURACY_COLUMNS = ("method", "epsilon", "distance")
 _SEEDED = "its noise was seeded"
 _EPOCH = datetime.date(1970, 1, 1)
 _MOST_LABELS = 60  # labels of a column without an order
+_MOST_NAMED = 40  # labels that all have room
 _MOST_PANELS = 12
-_MOST_BINS = 128  # bars of an ordered column; more are drawn as runs
 _HEAT = ("#d55e00", "#ffffff", "#0072b2")
 
 
@@ -205,7 +206,10 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
     names = list(made.columns)
     side = max(150, 24 * len(names))
     color = alt.Color(
-        "value:Q", title=None, scale=alt.Scale(domain=[-1, 0, 1], range=list(_HEAT)), legend=alt.Legend(orient="bottom")
+        "value:Q",
+        title=None,
+        scale=alt.Scale(domain=[-1, 0, 1], range=list(_HEAT), interpolate="rgb"),
+        legend=alt.Legend(orient="bottom"),
     )
     panels = []
     for i, (name, matrix) in enumerate(made.matrices):
@@ -256,7 +260,7 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
     if numbers:
         x: Any = alt.X("bin:Q", title=title, scale=alt.Scale(zero=False, nice=False))
     else:
-        axis = alt.Axis(labelLimit=90, labelOverlap=True, labelAngle=-60)
+        axis = alt.Axis(labelLimit=90, labelOverlap=len(order) > _MOST_NAMED or titled, labelAngle=-60)
         x = alt.X("bin:N", sort=[made.bins[i] for i in order], title=title, axis=axis)
     y = alt.Y("count:Q", title=None if titled else "rows")
     base = alt.Chart(data_of(rows)).encode(x=x, color=color, tooltip=["series:N", "bin:N", "count:Q"])
@@ -306,23 +310,27 @@ def _of_representation(thing: Any, confidence: float, name: str) -> Histograms:
     """Return a released histogram as counts over its bins, with the reach of each count's interval."""
     bins, ordered = _labels_of(thing.column, None, unit=float(thing.unit))
     counts = [float(v) for v in thing.counts()]
-    reach = _reach(thing, len(counts), confidence)
+    reach = _reach(thing, bins, confidence)
     mark = _SEEDED if thing.facts.startswith("NOT PRIVATE") else None
     if ordered and thing.column.missing:
         bins, counts, reach = bins[:-1], counts[:-1], reach[:-1]
     return Histograms(thing.column.name, bins, [(name, counts)], [(name, reach)], ordered, mark)
 
 
-def _reach(thing: Any, bins: int, confidence: float) -> list[float]:
-    """Return the error of each count: of a flat histogram one for all, else that of each bin's own range."""
+def _reach(thing: Any, bins: Sequence[Any], confidence: float) -> list[float]:
+    """Return the error of each count: that of its own range, which all share where there is no order."""
     from statistics import NormalDist
 
     if not 0 < confidence < 1:
         raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
-    if not hasattr(thing, "bin_error"):
-        variance = float(thing.levels[0].variance)
-        return [NormalDist().inv_cdf(0.5 + confidence / 2.0) * variance**0.5] * bins
-    return [float(thing.bin_error(i, confidence)) for i in range(bins)]
+    keyed = thing.column
+    if not keyed.ordered:
+        return [NormalDist().inv_cdf(0.5 + confidence / 2.0) * float(thing.levels[0].variance) ** 0.5] * len(bins)
+    upper = keyed.column.upper
+    beyond = upper + (datetime.timedelta(days=1) if isinstance(upper, datetime.date) else 1)
+    inner = bins[:-1] if keyed.missing else bins
+    found = [float(thing.range(a, b).error(confidence)) for a, b in itertools.pairwise([*inner, beyond])]
+    return [*found, found[-1]] if keyed.missing else found
 
 
 def _labels_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list[Any], bool]:
@@ -343,7 +351,7 @@ def _labels_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[l
         else:
             scale = _unit(keyed, domain) if unit is None else unit
             made = [s * scale if scale != 1 else s for s in steps]
-    return (made + ["(missing)"] if keyed.missing else made), keyed.ordered
+    return ([*made, "(missing)"] if keyed.missing else made), keyed.ordered
 
 
 def _unit(keyed: Any, domain: Any) -> float:

@@ -1,7 +1,7 @@
 """Columns as synthesizers see them: a public list of keys each, and how a value is drawn from a key. Knows no data.
 
-Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else runs of
-equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
+Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else 256 runs
+of equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
 lattice. A missing value is a key where the column keeps it. A value is drawn from a run uniformly over the column's own
 steps, and told on the declared resolution.
 """
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Keyed", "keyed", "keyed_columns", "label_of", "steps_of", "values_of"]
 
 _MOST_KEYS = 1024
+_MOST_RUNS = 256  # an engine compares each cell with the edges of runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +167,8 @@ def _reals(declared: Real, steps: Codes) -> np.ndarray[tuple[int], np.dtype[np.f
 
 
 def _edges(low: int, high: int) -> tuple[int, ...]:
-    """Return edges of at most 1,024 runs of near equal width, with runs of one step at both bounds and at zero."""
-    inner = _MOST_KEYS - 8
+    """Return edges of at most 256 runs of near equal width, with runs of one step at both bounds and at zero."""
+    inner = _MOST_RUNS - 8
     cuts = {low, high, min(low + 1, high)} | {c for c in (0, 1) if low <= c <= high}
     cuts |= (
         set(range(low, high + 1)) if high - low <= inner else {low + (high - low) * i // inner for i in range(inner)}
