@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from sordino.release import Release as Release
     from sordino.report.charts import plot as plot
     from sordino.source import Csv as Csv
+    from sordino.source import public as public
 
 __version__ = "0.1.0"
 
@@ -108,6 +109,7 @@ _EXPORTS = {
     "plot": "sordino.report.charts",
     "propose_test_release": "sordino.queries.robust",
     "protect": "sordino.curator.connect",
+    "public": "sordino.source",
     "quantile": "sordino.queries.quantile",
     "quantiles": "sordino.queries.quantile",
     "sample_and_aggregate": "sordino.queries.robust",
@@ -162,6 +164,7 @@ __all__ = [
     "plot",
     "propose_test_release",
     "protect",
+    "public",
     "quantile",
     "quantiles",
     "risk",

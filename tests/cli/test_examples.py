@@ -22,7 +22,7 @@ def ran(script: str, *arguments: str) -> str:
 
 
 def test_every_example_is_run_here() -> None:
-    known = ["adult.py", "adult_deeper.py", "ask_census.py", "households.py", "local_adult.py", "synth_census.py"]
+    known = ["adult.py", "adult_deeper.py", "ask_census.py", "households.py", "local_adult.py", "synth_adult.py", "synth_census.py"]
     assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == known
 
 

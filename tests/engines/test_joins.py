@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import random
 from fractions import Fraction
@@ -124,21 +125,26 @@ def answers(
     return found
 
 
+@functools.cache
+def bounds(place: int, neighbors: Neighbors) -> list[Any]:
+    """Return the sensitivity of each part of a question."""
+    asked = asked_of(QUESTIONS[place])
+    meant = resolve(asked, joined_domain(DOMAIN, asked.joins))
+    wider = joined_neighbors(neighbors, asked.joins)
+    return [meant.sensitivity(part, wider) for several in meant.parts for part in several]
+
+
 def check(one: list[Exact], other: list[Exact], neighbors: Neighbors) -> list[Fraction]:
     """Hold every part of every question to its sensitivity; return the largest ratio reached of each question."""
     reached = []
-    for question, a, b in zip(QUESTIONS, one, other, strict=True):
-        asked = asked_of(question)
-        wider = joined_neighbors(neighbors, asked.joins)
-        meant = resolve(asked, joined_domain(DOMAIN, asked.joins))
+    for place, (a, b) in enumerate(zip(one, other, strict=True)):
         ratios = [Fraction(0)]
-        for part, v, w in zip([p for several in meant.parts for p in several], a, b, strict=True):
-            bound_ = meant.sensitivity(part, wider)
+        for most, v, w in zip(bounds(place, neighbors), a, b, strict=True):
             moved = [abs(x - y) for x, y in zip(v, w, strict=True)]
-            assert sum(moved) <= bound_.l1, (asked.describe(), bound_)
-            assert sum(m * m for m in moved) <= bound_.l2_squared
-            assert max(moved) <= bound_.linf
-            ratios.append(sum(moved, Fraction(0)) / bound_.l1 if bound_.l1 else Fraction(0))
+            assert sum(moved) <= most.l1, (place, most)
+            assert sum(m * m for m in moved) <= most.l2_squared
+            assert max(moved) <= most.linf
+            ratios.append(sum(moved, Fraction(0)) / most.l1 if most.l1 else Fraction(0))
         reached.append(max(ratios))
     return reached
 

@@ -83,6 +83,40 @@ def test_simulate_by_two_coins(capsys) -> None:
     assert run(capsys, "simulate", "--data", str(ADULT), "--column", "age", "--epsilon", "1")[0] == 3
 
 
+def test_simulate_reads_any_table_with_declared_labels(capsys, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    cells = ["red"] * 600 + ["blue"] * 300 + [None] * 100
+    (tmp_path / "c.csv").write_text("n,color\n" + "".join(f"1, {cell or ''}\n" for cell in cells))
+    table = pa.table({"color": pa.array(cells).dictionary_encode(), "level": [1] * 400 + [2] * 600})
+    parquet.write_table(table, tmp_path / "c.parquet")
+    asked = ("--column", "color", "--labels", "red,blue,green", "--epsilon", "2", "--seed", "5", "--format", "json")
+    told = []
+    for name in ("c.csv", "c.parquet"):
+        code, out, err = run(capsys, "simulate", "--data", str(tmp_path / name), *asked)
+        assert (code, err) == (0, "")
+        told.append(json.loads(out))
+    assert told[0] == told[1]
+    assert told[0]["private"] is False
+    assert [row["true"] for row in told[0]["rows"]] == [600, 300, 0, 100]
+    parquet_file = str(tmp_path / "c.parquet")
+    numbers = ("simulate", "--data", parquet_file, "--column", "level", "--labels", "1,2", "--value", "2")
+    code, out, _ = run(capsys, *numbers, "--epsilon", "2", "--format", "json")
+    assert [row["true"] for row in json.loads(out)["rows"]] == [400, 600]
+    plain = ("simulate", "--data", parquet_file, "--epsilon", "1")
+    for wrong, exit_code, says in (
+        (("--column", "color", "--labels", "red,green"), 2, "300 cells of column 'color' are none of the declared"),
+        (("--column", "colour", "--labels", "red,blue"), 2, "no column 'colour'"),
+        (("--column", "color", "--labels", "red,blue", "--value", "pink"), 3, "no declared value"),
+        (("--column", "color"), 3, "other files take --labels"),
+    ):
+        code, out, err = run(capsys, *plain, *wrong)
+        assert (code, out) == (exit_code, "")
+        assert says in err
+        assert "blue" not in err or "--labels" in wrong
+
+
 def example(*arguments: str) -> str:
     script = Path(__file__).parents[2] / "examples" / "local_adult.py"
     environment = {name: value for name, value in os.environ.items() if name != "SORDINO_ADULT"}

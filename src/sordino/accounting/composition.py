@@ -218,14 +218,14 @@ def _distributions(events: Sequence[Event], target: Fraction) -> float | None:
 
 
 def _has_rho(event: Event) -> bool:
-    return event.rho() is not None
+    return isinstance(event, _CONCENTRATED) or event.rho() is not None
 
 
 def _has_renyi(event: Event) -> bool:
-    known = LaplaceEvent | GaussianEvent | DiscreteLaplaceEvent | DiscreteGaussianEvent  # they always have
-    return isinstance(event, known) or event.renyi(2.0) is not None
+    return isinstance(event, _CONCENTRATED) or event.renyi(2.0) is not None
 
 
+_CONCENTRATED = (LaplaceEvent, GaussianEvent, DiscreteLaplaceEvent, DiscreteGaussianEvent)  # always have both
 _METHODS: list[tuple[str, Callable[[Sequence[Event], Fraction], float | None]]] = [
     ("sum", _by_pairs(_sum)),
     ("advanced composition", _by_pairs(_advanced)),

@@ -21,7 +21,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Convolved", "Laid", "Summands", "convolved", "gathered", "step_data", "tilt_for_delta", "tilt_for_epsilon"]
+__all__ = [
+    "Convolved",
+    "Laid",
+    "Summands",
+    "convolved",
+    "deviation",
+    "gathered",
+    "step_data",
+    "tilt_for_delta",
+    "tilt_for_epsilon",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -198,6 +208,11 @@ def tilt_for_delta(sums: Summands, delta: float) -> float:
 def tilt_for_epsilon(sums: Summands, epsilon: float) -> float:
     """Return a tilt near the best for epsilon: where K'(t) = epsilon. Any is valid."""
     return _solved(sums, epsilon, by_delta=False)
+
+
+def deviation(sums: Summands) -> float:
+    """Return about the standard deviation of the sum."""
+    return math.sqrt(_moments(_sample(sums), 0.0)[2])
 
 
 def _sample(sums: Summands) -> Summands:

@@ -14,6 +14,7 @@ It knows no event. Three facts make every result safe, whatever the floats do:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "placed",
     "placed_blocks",
     "placed_laplace",
+    "placed_outcomes",
     "placed_responses",
     "settled",
     "thinned",
@@ -43,6 +45,7 @@ Placed = tuple[Array, Array, Array]  # a row of each loss, where on the grid it 
 
 _ULP = 2.3e-16
 _SMOOTH = 100  # sigma from which blocks of a discrete Gaussian are integrated, not summed one by one
+_ROUNDED = 1e-12  # of a law that sums to 1
 _LARGEST = 600.0  # losses beyond it would overflow; below minus it they are rounded up to it
 _GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(4)), strict=True))
 _WORK = 1 << 27  # multiplications of one direct sum
@@ -156,11 +159,21 @@ def gaussian_losses(sigma_squared: float, shift: int, grid: Grid) -> PrivacyLoss
 
     At a draw x the loss is (shift^2 - 2 shift x) / (2 sigma^2). Draws below -z sigma, of probability at most
     exp(-z^2 / 2) <= grid.tail (Canonne, Kamath, Steinke 2020, Proposition 25), count as infinite losses; those above
-    z sigma as the least loss kept. Both directions are alike, by the symmetry of the noise.
+    z sigma as no loss: told at the least one, they would be much of Q's mass. Both directions are
+    alike, by the symmetry of the noise.
     """
     outcomes = gaussian_outcomes(sigma_squared, shift, grid)
-    losses = (settled if len(outcomes) == 2 else blocked)(*outcomes, grid.tail, grid)  # type: ignore[operator]
+    row = np.zeros(outcomes[0].size, np.int64)
+    where = placed_outcomes(outcomes, row, grid)
+    losses = _gathered(where, grid.tail)
     return PrivacyLoss(losses, losses)
+
+
+def placed_outcomes(columns: Sequence[Array], row: Array, grid: Grid) -> Placed:
+    """Return the grid's losses that dominate outcomes (loss, mass), or blocks of them (p, r, least, most)."""
+    if len(columns) == 2:
+        return placed(columns[0], columns[1], row, grid)
+    return placed_blocks(columns[0], columns[1], columns[2], columns[3], row, grid)
 
 
 def gaussian_outcomes(sigma_squared: float, shift: int, grid: Grid) -> tuple[Array, ...]:
@@ -170,16 +183,16 @@ def gaussian_outcomes(sigma_squared: float, shift: int, grid: Grid) -> tuple[Arr
     block = max(1, math.floor(min(grid.step * sigma_squared / (2 * shift), sigma / 16)))
     if block == 1 or far < 200:
         x = np.arange(-far, far + 1, dtype=np.float64)
-        mass = _pmf(x, sigma)
-        mass[-1] += grid.tail
-        return shift * (shift - 2 * x) / (2 * sigma_squared), mass
+        return np.append(shift * (shift - 2 * x) / (2 * sigma_squared), 0.0), np.append(_pmf(x, sigma), grid.tail)
     first = np.arange(-far, far + 1, block, dtype=np.float64)
     p, r = (_block_masses(first - at, block, sigma) for at in (0, shift))
     deep = max(1.0, (far + shift) / (12 * sigma)) ** 8
     slack = 2e-10 * deep + 32 * _ULP * (1 + (far + shift) ** 2 / sigma_squared)  # integrals; exponents this large
-    p[-1] += grid.tail
     most = shift * (shift - 2 * first) / (2 * sigma_squared)
-    return p * (1 + slack), r * (1 - slack), most - shift * (block - 1) / sigma_squared, most
+    least = most - shift * (block - 1) / sigma_squared
+    rest = (grid.tail, grid.tail, 0.0, 0.0)
+    columns = zip((p * (1 + slack), r * (1 - slack), least, most), rest, strict=True)
+    return tuple(np.append(column, one) for column, one in columns)
 
 
 def concentrated(rho: float, grid: Grid) -> PrivacyLoss:
@@ -223,7 +236,11 @@ def thinned(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> PrivacyLo
     told = np.maximum(removed.at * base.step, -_LARGEST)
     without = removed.mass * np.exp(-told)
     missing = max(0.0, 1.0 - float(without.sum())) + 1e-15
-    lifted = np.append(_thinned_loss(told, rate), math.log1p(-rate))
+    lifted = _thinned_loss(told, rate)
+    lowest = math.log1p(-rate)
+    if missing < _ROUNDED:  # most likely roundings: told at the least loss there is, so that grids need not reach down
+        lowest = max(lowest, float(lifted.min(initial=0.0)))
+    lifted = np.append(lifted, lowest)
     mass = np.append(rate * removed.mass + (1 - rate) * without, (1 - rate) * missing)
     slack = 1 + 64 * _ULP
     first = settled(_nudged(lifted), mass * slack, rate * removed.infinite * slack, grid)
@@ -292,7 +309,8 @@ def _gathered(found: Placed, infinite: float) -> Losses:
         return Losses(kept + start, summed[kept] * slack, infinite)
     places, index = np.unique(at, return_inverse=True)
     together: Array = np.bincount(index, weights=mass)
-    return Losses(places, together * slack, infinite)
+    some = np.flatnonzero(together)
+    return Losses(places[some], together[some] * slack, infinite)
 
 
 def _pmf(x: Array, sigma: float) -> Array:

@@ -17,9 +17,8 @@ from sordino.accounting.discretised import (
     approximate,
     concentrated,
     gaussian_outcomes,
-    placed,
-    placed_blocks,
     placed_laplace,
+    placed_outcomes,
     placed_responses,
 )
 from sordino.accounting.events import ApproxEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, LaplaceEvent
@@ -56,7 +55,9 @@ def laid_out(counts: Mapping[Event, int], grid: Grid) -> tuple[list[Laid], list[
         else:
             others.append((event, times))
     losses = _profiles(others, grid)
-    alike = [part for part in (_responses(responses, grid), _laplaces(laplaces, grid), *_gaussians(gaussians, grid)) if part]
+    alike = [
+        part for part in (_responses(responses, grid), _laplaces(laplaces, grid), *_gaussians(gaussians, grid)) if part
+    ]
     removed = _rows([(loss.removed, times) for loss, times in losses])
     if all(loss.added is loss.removed for loss, _ in losses):
         both = [*alike, *removed]
@@ -101,7 +102,7 @@ def _gaussians(several: list[tuple[DiscreteGaussianEvent, int]], grid: Grid) -> 
             chosen = [i for i, each in enumerate(outcomes) if len(each) == width]
             row = np.repeat(np.arange(len(chosen)), [outcomes[i][0].size for i in chosen])
             columns = [np.concatenate([outcomes[i][k] for i in chosen]) for k in range(width)]
-            where = placed(*columns, row, grid) if width == 2 else placed_blocks(*columns, row, grid)
+            where = placed_outcomes(columns, row, grid)
             times = np.array([some[i][1] for i in chosen])
             found.append(Laid(*_together(where), times, np.full(times.size, grid.tail)))
     return found

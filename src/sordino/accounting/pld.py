@@ -13,7 +13,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.convolution import Summands, convolved, gathered, step_data, tilt_for_delta, tilt_for_epsilon
+from sordino.accounting.convolution import (
+    Summands,
+    convolved,
+    deviation,
+    gathered,
+    step_data,
+    tilt_for_delta,
+    tilt_for_epsilon,
+)
 from sordino.accounting.events import Composed, DiscreteGaussianEvent, summands
 from sordino.accounting.laid import laid_out, rough_rho
 from sordino.errors import DeclarationError
@@ -23,6 +31,8 @@ __all__ = ["pld_delta", "pld_epsilon"]
 
 _ACCURACY = 1e-4  # of the whole, that the grid may add
 _COARSEST = 2.5e-4  # of the whole: a step, so that a few events too are told finely
+_PLAUSIBLE = 0.05  # of the deviation: a normal loss of small deviation has .4 of it as its delta at 0
+_FINEST = 1e-14  # a step: losses below it are nothing
 _MOST_STEPS = 2e6  # that the whole may have
 
 
@@ -77,14 +87,24 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
 
 def _least(sums: Summands, goal: float, left: float) -> float:
     """Return the epsilon in one direction; a window that begins above it is moved down."""
+    if goal > _PLAUSIBLE * min(1.0, deviation(sums)):  # else delta at 0 is far above it
+        found = convolved(sums, tilt_for_epsilon(sums, 0.0), log_goal=math.log(left), below=0.0)
+        if found.delta(0.0) <= goal:
+            return 0.0
     tilt, least = tilt_for_delta(sums, left), math.inf
     below = math.inf
     for turn in range(8):
         found = convolved(sums, tilt, log_goal=math.log(left), below=below)
         epsilon = found.epsilon(goal)
         least = min(least, epsilon)
-        if epsilon == 0 or epsilon > found.first * found.step:
+        if epsilon == 0:
             break
+        if epsilon > found.first * found.step:
+            wanted = tilt_for_epsilon(sums, min(epsilon, found.top))
+            if tilt < 1.5 * wanted:
+                break
+            tilt, below = wanted, epsilon / 2  # of a tilt far off, delta at epsilon has few digits
+            continue
         below = max(0.0, epsilon * (1 - (turn + 1) / 7))
         tilt = min(tilt_for_epsilon(sums, epsilon), 0.7 * tilt)
     return least
@@ -110,11 +130,17 @@ def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[Summa
     several = sum(counts.values())
     share = max(tail / several, 1e-300)
     largest = max((_up(pure) for event in counts if (pure := event.pure()) is not None), default=0.0)
-    step = _fitted(_first_step(counts), largest)
+    step, floor = _fitted(max(_first_step(counts), _FINEST), largest), 0.0
     for _ in range(8):
         rows, others = laid_out(counts, Grid(step, share))
+        widest = max(int(np.abs(one.at).max()) for one in (*rows, *others))
+        if widest > _MOST_STEPS:  # one event alone reaches too far for so fine a grid
+            step = _fitted(step * widest / _MOST_STEPS * 4, largest)
+            floor = step
+            continue
         sums = [gathered(rows, step)] if others is rows else [gathered(rows, step), gathered(others, step)]
-        wanted = _fitted(_step_for(sums, several, delta), largest)
+        reach = max(one.reach for one in sums)
+        wanted = _fitted(max(_step_for(sums, several, delta), floor, reach / _MOST_STEPS, _FINEST), largest)
         if wanted > 0.6 * step:
             break
         step = wanted

@@ -106,9 +106,9 @@ def _gathered(events: Iterable[Event]) -> _Gathered:
             rho += times * event.rho()
         else:
             others.append((event, times))
-    columns = np.array(pure, dtype=np.float64).reshape(-1, 2).T
-    wider = np.array(laplace, dtype=np.float64).reshape(-1, 3).T
-    return _Gathered(*columns, *wider, rho, others)
+    two = np.array(pure, dtype=np.float64).reshape(-1, 2).T
+    three = np.array(laplace, dtype=np.float64).reshape(-1, 3).T
+    return _Gathered(two[0], two[1], three[0], three[1], three[2], rho, others)
 
 
 def _summed(known: _Gathered, order: float) -> float | None:

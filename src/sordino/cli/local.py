@@ -119,12 +119,23 @@ def local_plan(
 def local_simulate(
     data: Annotated[
         Path,
-        typer.Option("--data", metavar="FILE", help="The Adult extract, adult.data. NOT PRIVATE.", show_default=False),
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help="The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.",
+            show_default=False,
+        ),
     ],
     column: Annotated[
         str, typer.Option("--column", metavar="NAME", help="Its column of categories.", show_default=False)
     ],
     epsilon: LocalEpsilon,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels", metavar="V,V,..", help="The values an answer may have; not for the extract.", show_default=False
+        ),
+    ] = None,
     protocol: Annotated[
         ProtocolName, typer.Option("--protocol", help="How respondents randomise.")
     ] = ProtocolName.best,
@@ -143,12 +154,13 @@ def local_simulate(
 ) -> None:
     """Simulate a collection on known people: the truth, what the local model finds, and a trusted curator beside it.
 
-    NOT PRIVATE: it shows the extract's true counts. The curator adds Laplace noise at the same epsilon.
+    NOT PRIVATE: it shows true counts. The curator adds Laplace noise at the same epsilon. Of other files than the Adult
+    extract --labels declares the values.
     """
     from sordino.noise.rng import Rng
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
-    answers, names = _column(data, column, value)
+    answers, names = _column(data, column, value, labels)
     made = _protocol(protocol, names, epsilon, len(answers), liars)
     estimate = made.estimate(made.count(made.perturb(answers, rng)))
     compared = _compared(column, answers, names, estimate, made, rng)
@@ -185,22 +197,38 @@ def _labels(text: str | None, size: int | None) -> tuple[Label, ...]:
     return tuple(range(size))
 
 
-def _column(data: Path, column: str, value: str | None) -> tuple[list[Any], tuple[Label, ...]]:
+def _column(data: Path, column: str, value: str | None, labels: str | None) -> tuple[list[Any], tuple[Label, ...]]:
     """Return the answers of a column and the public labels; yes or no where a value is asked about."""
+    declared: tuple[Label, ...]
+    cells: list[Any]
+    if labels is None:
+        declared, cells = _extract(data, column)
+    else:
+        from sordino.datasets.answers import load_answers
+
+        named = [part.strip() for part in labels.split(",")]
+        declared, cells = tuple(named), list(load_answers(column, data, labels=named))
+    if value is None:
+        return cells, (*declared, None)
+    if value not in declared:
+        from sordino.errors import nearest
+
+        raise QuestionRefused(f"{value!r} is no declared value; {nearest(value, map(str, declared))}")
+    return [cell == value for cell in cells], (False, True)
+
+
+def _extract(data: Path, column: str) -> tuple[tuple[Label, ...], list[Any]]:
+    """Return the declared values and the cells of a column of the Adult extract."""
     from sordino.datasets import adult_domain, load_adult
     from sordino.domain import Category
 
-    declared = adult_domain()[column]
+    domain = adult_domain()
+    if column not in domain:
+        raise QuestionRefused(f"the Adult extract has no column {column!r}; other files take --labels V,V,..")
+    declared = domain[column]
     if not isinstance(declared, Category):
         raise QuestionRefused(f"column {column!r} holds no categories; occupation, education and sex do")
-    cells = load_adult(data)[column].to_pylist()
-    if value is None:
-        return cells, (*declared.values, None)
-    if value not in declared.values:
-        from sordino.errors import nearest
-
-        raise QuestionRefused(f"{value!r} is no declared value; {nearest(value, map(str, declared.values))}")
-    return [cell == value for cell in cells], (False, True)
+    return declared.values, load_adult(data)[column].to_pylist()
 
 
 def _protocol(name: ProtocolName, labels: tuple[Label, ...], epsilon: str, n: int, liars: float) -> Protocols:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sordino.queries.expr import Expr
     from sordino.queries.queryable import Queryable
     from sordino.release import Release
+    from sordino.report.synth import Histograms
     from sordino.source import Csv
     from sordino.synth.model import Model
     from sordino.synth.sampler import Codes
@@ -38,6 +39,7 @@ _QUESTIONS = 24
 _PAIRS = 12
 _OPEN = "NON-PRIVATE: no loss was charged"
 _MOST_ROWS = 1_000_000
+_DRAWN = 12  # columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Found:
     private: bool
     release: Release | None = None
     reference: Hits | None = None
-    histograms: tuple[Any, ...] = ()
+    histograms: tuple[Histograms, ...] = ()
 
     @property
     def ways(self) -> list[int]:
@@ -96,7 +98,6 @@ def wanted_of(
 def compared_openly(wanted: Wanted, path: Path, *, csv: Csv) -> Found:
     """Return the comparison with the rows of a file, NON-PRIVATE."""
     from sordino.cli.synth_files import open_table
-    from sordino.report.synth import Histograms
     from sordino.synth.encoding import keys_of_table
 
     model = wanted.model
@@ -106,7 +107,6 @@ def compared_openly(wanted: Wanted, path: Path, *, csv: Csv) -> Found:
     card, hits, reference = wanted.card, None, None
     if card is not None:
         hits, reference = hits_of(card, model, keys), _reference(model, card, keys)
-    mark = "an original is shown"
     return Found(
         evaluation=evaluate(model, against=table, non_private=True, rows=wanted.rows, rng=wanted.rng),
         correlations=correlated(model, wanted.cut, answers) if wanted.cut else None,
@@ -115,7 +115,7 @@ def compared_openly(wanted: Wanted, path: Path, *, csv: Csv) -> Found:
         costs=dict.fromkeys(wanted.shares(), _OPEN),
         private=False,
         reference=reference,
-        histograms=tuple(Histograms(*one, mark=mark) for one in _beside(wanted, keys)),
+        histograms=_beside(wanted, keys),
     )
 
 
@@ -215,29 +215,20 @@ def _reference(model: Model, card: Card, keys: Sequence[Codes]) -> Hits | None:
     return hits_of(own, model, [k[1::2] for k in keys])
 
 
-def _beside(wanted: Wanted, keys: Sequence[Codes]) -> list[tuple[str, list[Any], list[Any], list[Any], bool]]:
-    """Return for the first columns: the name, bins, counts of both tables, no errors, and whether there is an order."""
+def _beside(wanted: Wanted, keys: Sequence[Codes]) -> tuple[Histograms, ...]:
+    """Return, for the first twelve columns, the counts of the original beside those of the synthetic rows."""
     import numpy as np
 
-    from sordino.synth.columns import label_of
+    from sordino.report.synth import Histograms, bins_of
 
-    found: list[tuple[str, list[Any], list[Any], list[Any], bool]] = []
-    for i, column in list(enumerate(wanted.model.parts.columns))[:12]:
-        counts = [np.bincount(k[k >= 0], minlength=column.size) for k in (keys[i], wanted.keys[i])]
-        scale = counts[0].sum() / max(counts[1].sum(), 1)
-        bins = [_told(label_of(column, key), key, column) for key in range(column.size)]
-        ordered = column.ordered and not column.missing
-        series = [("original", counts[0].tolist()), ("synthetic", (counts[1] * scale).tolist())]
-        found.append((column.name, bins, series, [], ordered))
-    return found
-
-
-def _told(label: Any, key: int, column: Any) -> Any:
-    if label is None:
-        return "(missing)"
-    if column.edges is not None:
-        return column.edges[key]
-    return label if column.ordered and isinstance(label, int) else str(label)
+    found: list[Histograms] = []
+    for i, column in list(enumerate(wanted.model.parts.columns))[:_DRAWN]:
+        real, made = (np.bincount(k[k >= 0], minlength=column.size) for k in (keys[i], wanted.keys[i]))
+        scaled = made * (real.sum() / max(int(made.sum()), 1))
+        bins, ordered = bins_of(column, wanted.model.parts.domain)
+        series = [("original", real.tolist()), ("synthetic", scaled.tolist())]
+        found.append(Histograms(column.name, bins, series, ordered=ordered, mark="an original is shown"))
+    return tuple(found)
 
 
 class _Within:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
@@ -66,7 +67,12 @@ def _drawer() -> Draw:
 
 
 def _drawings(drawn: Draw, *things: tuple[str, Any]) -> tuple[tuple[str, str], ...]:
-    return () if drawn is None else tuple((said, drawn(thing)) for said, thing in things)
+    """Return the pictures that can be drawn: what was paid for must not be lost for the sake of one."""
+    made: list[tuple[str, str]] = []
+    for said, thing in things if drawn is not None else ():
+        with suppress(Exception):
+            made.append((said, drawn(thing)))  # type: ignore[misc]  # not None, or there are no things
+    return tuple(made)
 
 
 def _distances(found: Found, drawn: Draw, mark: str | None) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +29,8 @@ __all__ = [
     "sets_of",
     "taken",
 ]
+
+_PLACE = re.compile(r"^line \d+, column \d+: ")
 
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.", show_default=False)
@@ -115,14 +118,24 @@ def taken(output: Path, *, force: bool) -> None:
 
 def _condition(text: str, columns: Sequence[str]) -> Expr:
     from sordino.queries.expr import Expr
-    from sordino.queries.sql import parse_sql
 
     if not text.strip() or ";" in text:
         raise QuestionRefused("a condition is what follows WHERE, such as \"age > 30 AND sex = 'Female'\"")
-    asked = parse_sql(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", table="model", columns=columns)
+    asked = _parsed(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", columns)
     if asked.where is None or asked.groups or asked.after is not None or asked.joins or len(asked.aggregates) != 1:
         raise QuestionRefused("a condition is what follows WHERE alone, without GROUP BY, ORDER BY or LIMIT")
     return Expr(asked.where)
+
+
+def _parsed(text: str, columns: Sequence[str]) -> Aggregation:
+    """Return the question around a condition; an error names no place in a text that nobody wrote."""
+    from sordino.queries.sql import parse_sql
+
+    try:
+        return parse_sql(text, table="model", columns=columns)
+    except QuestionRefused as error:
+        said, kind = _PLACE.sub("", str(error)), type(error)
+    raise kind(said)
 
 
 def _determines(path: Path) -> Constraint:

@@ -15,11 +15,23 @@ from sordino.estimate import Noisy
 from sordino.queries.ladder import octaves
 from sordino.queries.measure import Measure
 
-__all__ = ["Clipped", "clipped_sums", "declared", "linear", "narrow", "occupied", "refined", "spread", "within"]
+__all__ = [
+    "Clipped",
+    "clipped_sums",
+    "declared",
+    "ends_within",
+    "linear",
+    "narrow",
+    "occupied",
+    "refined",
+    "spread",
+    "within",
+]
 
 _NARROW = 4096  # steps between declared bounds up to which one linear ladder does
 _RUNGS = 64  # of a linear ladder
-_FINE, _COARSE = 32, 16  # rungs within the highest and the lowest octave found
+_PIECES = 8  # rungs within the highest and the lowest octave found: a bound is at most an eighth too wide
+_PLAIN = 2.5  # deviations of its noise that the rows beyond a bound within an octave must pass to be seen
 _SURE = 0.05  # the chance that noise alone makes any empty rung look occupied
 
 
@@ -86,7 +98,7 @@ def occupied(rows: Noisy) -> tuple[int, int] | None:
     counts, size = rows.steps, len(rows.steps)
     own = rows.law.error(1 - 2 * _SURE / (2 * size))
     deviation = math.sqrt(rows.law.variance())
-    depth = math.log(2 * size * size / _SURE)
+    depth = math.log(4 * size / _SURE)
 
     def reached(order: Sequence[int]) -> int | None:
         """Return the rung nearest to the end of `order` that is occupied."""
@@ -102,12 +114,37 @@ def occupied(rows: Noisy) -> tuple[int, int] | None:
     return None if last is None or first is None else (min(first, last), max(first, last))
 
 
+def ends_within(edges: Sequence[int], rows: Noisy, low: int, high: int) -> tuple[int, int]:
+    """Return the first and last rung to keep of a refined ladder whose end octaves, up to `low` and from `high`, look occupied.
+
+    From each end inward, rungs are dropped while the rows dropped so far are below 2.5 deviations of their noise. No union
+    bound: here noise costs a factor of two at most, and rows that were missed would cost bias. An end octave in which no
+    place is told, but which holds some rows by this second count too, is kept whole; else it was noise, and is left.
+    """
+    deviation = math.sqrt(rows.law.variance())
+
+    def kept(order: Sequence[int], inside: int) -> int:
+        total = 0
+        for length, i in enumerate(order, start=1):
+            total += rows.steps[i]
+            noise = deviation * math.sqrt(length)
+            if total > _PLAIN * noise:
+                return i
+            if length == inside and total > noise:
+                return order[0]
+        return order[0]
+
+    size = len(rows.steps)
+    below, above = (sum(1 for i in range(size) if edges[i + 1] <= low), sum(1 for i in range(size) if edges[i] >= high))
+    first, last = kept(range(size), below), kept(range(size - 1, -1, -1), above)
+    return min(first, last), max(first, last)
+
+
 def refined(edges: Sequence[int], first: int, last: int) -> tuple[int, ...]:
     """Return the ladder from rung `first` to rung `last`: the two ends cut finely, those between as they are."""
     found = set(edges[first : last + 2])
-    for rung, pieces in ((first, _COARSE), (last, _FINE)):
-        low, high = edges[rung], edges[rung + 1]
-        found.update(low + (high - low) * i // pieces for i in range(pieces + 1))
+    for low, high in ((edges[rung], edges[rung + 1]) for rung in (first, last)):
+        found.update(low + (high - low) * i // _PIECES for i in range(_PIECES + 1))
     return tuple(sorted(found))
 
 

@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from sordino.clipping.rungs import Clipped, clipped_sums, declared, linear, narrow, occupied, refined, spread, within
+from sordino.clipping.rungs import (
+    Clipped,
+    clipped_sums,
+    declared,
+    ends_within,
+    linear,
+    narrow,
+    occupied,
+    refined,
+    spread,
+    within,
+)
 from sordino.errors import QuestionRefused
 from sordino.estimate import Noisy
 from sordino.estimate_curve import Curve
@@ -43,7 +54,6 @@ class Bounds:
     upper: Fraction
     curves: tuple[Clipped, ...]
     how: str
-    empty: bool = False
 
 
 def find_bounds(
@@ -123,7 +133,8 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, found: Measure) -> tu
 
 def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
     """Search by magnitude first, unless the declared bounds are near, then count finely within the ends found."""
-    spare, coarse = q.loss, False
+    spare, coarse, seen = q.loss, False, None
+    rough: tuple[int, ...] = ()
     if narrow(found):
         edges = linear(*declared(found))
     else:
@@ -137,17 +148,18 @@ def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
             seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False, coarse=True), third), 0))
             spare = third
         if seen is None:
-            return Bounds(Fraction(0), found.unit, (), "nothing stood out of the noise", empty=True)
+            return _nothing(found)
         edges = refined(rough, *seen)
     told = q.release(Rungs(node, edges, offsets=True, coarse=coarse), spare)
     rows, offsets = _noisy(told, 0), _noisy(told, 1)
-    ends = occupied(rows)
     curves = tuple(clipped_sums(edges, found.unit, rows, offsets))
+    ends = occupied(rows) if seen is None else ends_within(edges, rows, rough[seen[0] + 1], rough[seen[1]])
     if ends is None:
-        how = "no rung stood out of the noise: the ends of the ladder"
-        return Bounds(edges[0] * found.unit, _top(edges[-1], found.unit), curves, how, empty=narrow(found))
-    how = f"the outermost of {len(edges) - 1} rungs that stand out of the noise"
-    return Bounds(edges[ends[0]] * found.unit, _top(edges[ends[1] + 1], found.unit), curves, how)
+        return Bounds(
+            *_ends(edges, 0, len(edges) - 1, found), curves, "no rung stood out of the noise: the declared bounds"
+        )
+    how = f"the outermost of {len(edges) - 1} rung{'s' if len(edges) > 2 else ''} that stand out of the noise"
+    return Bounds(*_ends(edges, ends[0], ends[1] + 1, found), curves, how)
 
 
 # ---- the textbook: sums clipped at each bound
@@ -193,8 +205,9 @@ def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bound
     if method == "sparse_vector":
         target = math.ceil(_LEFT * math.log(top) / worth) * q.neighbors.contributions
         high = q.above([Beyond(ladder, j, target, "few", below=False) for j in range(top + 1)], 0, half).value
-        low = q.above([Beyond(ladder, j, target, "many", below=True) for j in range(top + 1)], 0, half).value
-        first, last = (top if low is None else low) - 1, top if high is None else high
+        down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
+        low = q.above([Beyond(ladder, j, target, "few", below=True) for j in down], 0, half).value
+        first, last = 0 if low is None else top - low, top if high is None else high
     else:
         target = math.ceil(2 * (math.log(top) + _LEFT) / worth) * q.neighbors.contributions
         step = math.ceil(2 / worth) * q.neighbors.contributions  # each rung away from 0 is e times less likely
@@ -204,14 +217,24 @@ def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bound
             return [Beyond(ladder, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
 
         last, first = q.select(near(False), half).value, q.select(near(True), half).value
-    first, last = max(0, min(first, last - 1)), max(1, last)
+    if last <= first:  # few rows lie above the one and below the other: few rows there are
+        return _nothing(found)
     how = f"about {target} rows left beyond each end, among {top} rungs"
-    return Bounds(edges[first] * found.unit, _top(edges[last], found.unit), (), how)
+    return Bounds(*_ends(edges, first, last, found), (), how)
 
 
-def _top(edge: int, unit: Fraction) -> Fraction:
-    """Return the largest value below an edge: a whole step less on whole numbers, the edge itself on finer grids."""
-    return Fraction(edge - 1) * unit if unit.denominator == 1 else edge * unit
+def _nothing(found: Measure) -> Bounds:
+    """Return the bounds of what holds too few rows to be seen: the declared ones, else one step from 0."""
+    low, high = found.values.lower, found.values.upper
+    least = Fraction(0) if low is None else low
+    return Bounds(least, max(least + found.unit, high or least), (), "nothing stood out of the noise")
+
+
+def _ends(edges: Sequence[int], first: int, last: int, found: Measure) -> tuple[Fraction, Fraction]:
+    """Return the values at two edges, within the declared bounds; below the upper one: a step less on whole numbers."""
+    unit, low, high = found.unit, found.values.lower, found.values.upper
+    lower, upper = edges[first] * unit, (edges[last] - 1) * unit if unit.denominator == 1 else edges[last] * unit
+    return (lower if low is None else max(lower, low)), (upper if high is None else min(upper, high))
 
 
 def _part(loss: Loss, share: Fraction) -> Loss:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from sordino.curator.choice import ChoicePlan
 from sordino.curator.plan import Plan, asked_loss
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, exact, loss_from, shown
@@ -21,14 +22,14 @@ __all__ = ["Batch", "batched"]
 _DIGITS = 4  # significant ones of a loss that was searched
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
 
-Priced = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
+Priced = Callable[[int, Fraction], Plan | ChoicePlan]  # the plan of question i at a loss
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Batch:
     """Hold the plans of several questions, each with a loss of its own; give it to `ask` for a list of releases."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[Plan | ChoicePlan, ...]
     confidence: float
 
     @property
@@ -48,7 +49,9 @@ class Batch:
         """Return the batch in a few lines."""
         told = [f"cost       {self.cost.describe()} in all"]
         for plan, error in zip(self.plans, self.errors(), strict=True):
-            each = f"{plan.cost.describe()}: +-{show_number(error)} at {100 * self.confidence:g}%"
+            unit = plan.to_dict()["columns"][0]["error_unit"]
+            off = f"+-{show_number(error)}" if unit == "value" else f"within {show_number(error)} {unit}"
+            each = f"{plan.cost.describe()}: {off} at {100 * self.confidence:g}%"
             told.append(f"           {each}, {plan.question.describe()}")
         return "\n".join(told)
 
@@ -89,9 +92,9 @@ def batched(
     if losses["rho"] is not None or losses["epsilon"] is not None:
         counted = "rho" if losses["rho"] is not None else "epsilon"
 
-    def priced(i: int, amount: Fraction) -> Plan:
+    def priced(i: int, amount: Fraction) -> Plan | ChoicePlan:
         made = plan(several[i], **{counted: amount}, delta=losses["delta"])
-        if not isinstance(made, Plan):
+        if not isinstance(made, (Plan, ChoicePlan)):
             raise QuestionRefused("the error of a robust question is private: it cannot be planned for")
         return made
 
@@ -111,7 +114,7 @@ def _for_errors(priced: Priced, wanted: Sequence[Number], confidence: float) -> 
 
     Raises QuestionRefused where no loss up to 100,000 reaches it, or the error depends on data that no guess was given for.
     """
-    plans: list[Plan] = []
+    plans: list[Plan | ChoicePlan] = []
     for i, target in enumerate(wanted):
         most = exact(target, name="error")
         if most <= 0:
@@ -145,13 +148,11 @@ def _split(priced: Priced, count: int, total: Fraction, confidence: float, weigh
     whole = math.fsum(shares)
     losses = [Fraction(math.floor(s / whole * 10**6), 10**6) * total for s in shares]
     losses = [max(loss, total / 10**6) for loss in losses]
-    excess = sum(losses, Fraction(0)) - total
-    if excess > 0:
-        losses[losses.index(max(losses))] -= excess
+    losses[losses.index(max(losses))] += total - sum(losses, Fraction(0))  # what rounding left, or took too much
     return Batch(tuple(priced(i, loss) for i, loss in enumerate(losses)), confidence)
 
 
-def _worst(plan: Plan, confidence: float) -> float:
+def _worst(plan: Plan | ChoicePlan, confidence: float) -> float:
     found = plan.error(confidence)
     errors = list(found.values()) if isinstance(found, dict) else [found]
     if any(e is None for e in errors):

@@ -200,6 +200,10 @@ class Curator:
         ChargedError (exit 5) where the engine fails after the charge, whatever the cause.
         """
         if isinstance(question, Batch):
+            if any(v is not None for v in (epsilon, delta, rho, request_id)):
+                raise DeclarationError(
+                    "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
+                )
             return self._asked_together(question)
         plan = self._planned(question, epsilon=epsilon, delta=delta, rho=rho)
         identity = plan.identity()
@@ -298,7 +302,9 @@ class Curator:
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
         worth = root_below(2 * asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
         mechanism = SparseVector(Fraction(PARTS + 1), worth, crossings)
-        words = f"which answers are above their thresholds, until {crossings} are"
+        words = (
+            f"which answers are above their thresholds, until {crossings} of them {'is' if crossings == 1 else 'are'}"
+        )
         plan = adaptive_plan(
             words,
             table_name=self._name,
@@ -453,5 +459,5 @@ class Curator:
 
 def _several(question: object) -> bool:
     """Return whether this is a list of whole questions; a list of aggregates is one question."""
-    many = isinstance(question, (list, tuple)) and bool(question)
-    return many and all(isinstance(q, (Aggregation, SqlText)) for q in question)  # type: ignore[attr-defined]  # many
+    many = isinstance(question, (list, tuple))
+    return many and any(isinstance(q, (Aggregation, SqlText, MostCommon)) for q in question)  # type: ignore[attr-defined]

@@ -122,6 +122,10 @@ def _threshold(resolved: Resolved, neighbors: Neighbors, loss: Loss, shares: int
     """Return the threshold of private keys, and the loss that is left for the rest."""
     if not resolved.private_keys:
         return None, loss
+    if neighbors.unit is not None and any(k.private and k.column == neighbors.unit.column for k in resolved.keys):
+        raise QuestionRefused(
+            f"each key of {neighbors.unit.column!r} has one unit, so none could ever show: group by something else"
+        )
     if not isinstance(loss, ApproxDP) or loss.delta == 0:
         raise QuestionRefused(
             "the keys of this group-by are private: which of them show needs a delta, the chance that a key of one unit "

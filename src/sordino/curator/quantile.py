@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,6 +17,7 @@ from sordino.estimate_ranks import Ranks
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile import QuantileSelection, Segment, halved
+from sordino.mechanisms.selection_choice import root_below
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
@@ -119,11 +118,7 @@ def plan_quantile(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
     stages = len(halved(len(asked.levels)))
-    if isinstance(loss, ZCDP):  # epsilon^2 / 8 a stage; rounded down
-        square = 8 * loss.rho / stages * 2**120
-        epsilon = Fraction(math.isqrt(square.numerator // square.denominator), 2**60)
-    else:
-        epsilon = loss.epsilon / stages
+    epsilon = root_below(8 * loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages  # eps^2 / 8 a stage
     selection = QuantileSelection(tuple(sorted(asked.levels)), epsilon, neighbors, resolved.cells)
     return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling)
 

@@ -79,6 +79,7 @@ def _real(value: Any) -> float | None:
 
 def _text(value: Any) -> str | None:
     if isinstance(value, str):
+        value.encode()  # half a surrogate is no text: it is missing
         return value
     if isinstance(value, bool):
         return "true" if value else "false"

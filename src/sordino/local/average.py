@@ -35,7 +35,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeanEstimate:
-    """Hold an unbiased mean: `.value`, `.error(0.95)`, `.interval(0.95)`, `.poisoned(0.95)`, `.table`, in the units of the bounds."""
+    """Hold an unbiased mean: `.value`, `.error(0.95)`, `.interval(0.95)`, `.poisoned(0.95)`, `.table`, in the bounds' units."""
 
     lower: float
     upper: float
@@ -91,7 +91,9 @@ class MeanEstimate:
         """
         return checked_share(liars, name="liars") * (self.moments.most + 1) * self._half
 
-    def poisoned(self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS) -> tuple[float, float]:
+    def poisoned(
+        self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS
+    ) -> tuple[float, float]:
         """Return the interval if a share `liars` of the respondents lies together, cut to the bounds."""
         (low, high), moved = self.interval(confidence, about=about), self.shift(liars)
         return max(low - moved, self.lower), min(high + moved, self.upper)

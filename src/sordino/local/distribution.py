@@ -15,6 +15,7 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
+from sordino.local.cumulative import Cells
 from sordino.local.draws import below, heads
 from sordino.local.ranges import checked_range, scaled
 from sordino.local.reports import (
@@ -45,17 +46,23 @@ _STILL = 1e-3  # change of the log-likelihood below which the smoothed iteration
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DistributionEstimate:
-    """Hold estimated shares of equal bins: `.table`, `.mean`, `.quantile(0.5)`, `.frequencies`.
+    """Hold estimated shares of equal bins: `.table`, `.mean`, `.quantile(0.5)`, `.frequencies`, and intervals.
 
-    Maximum likelihood with smoothing is not linear in the reports: it is biased where the density bends, and has no
-    exact interval, so none is stated.
+    Maximum likelihood with smoothing is not linear in the reports: it is biased where the density bends, so a single
+    bin's share has no interval. `mean_interval`, `quantile_interval` and `below_interval` come from unbiased sums of the
+    same reports instead, and cover whatever the distribution is; by chance a smoothed number may lie outside of them.
     """
 
     lower: float
     upper: float
     shares: tuple[float, ...]
-    n: int
     rounds: int
+    cells: Cells
+
+    @property
+    def n(self) -> int:
+        """The number of reports."""
+        return self.cells.n
 
     @property
     def frequencies(self) -> Floats:
@@ -85,10 +92,41 @@ class DistributionEstimate:
             raise DeclarationError("the rank of a quantile lies between 0 and 1, such as 0.5")
         return float(np.interp(rank, np.append(0.0, np.cumsum(self.frequencies)), self.edges))
 
+    def mean_interval(
+        self, confidence: float, *, about: str = "respondents", liars: float = 0.0
+    ) -> tuple[float, float]:
+        """Return an interval for the mean of the answers, half a bin wider than that of their bins' middles.
+
+        `about` as for `Mean`; `liars` widens it by what this share of the respondents could do together.
+        """
+        half = (self.upper - self.lower) / len(self.shares) / 2
+        low, high = self.cells.mean(self.lower, self.upper).poisoned(confidence, about=about, liars=liars)
+        return max(self.lower, low - half), min(self.upper, high + half)
+
+    def quantile_interval(self, rank: float, confidence: float, *, liars: float = 0.0) -> tuple[float, float]:
+        """Return an interval for the number below which a share `rank` of the answers (or of their population) lies.
+
+        Raises DeclarationError for a rank outside [0, 1], a confidence outside (0, 1), or liars outside [0, 1).
+        """
+        if not 0 <= rank <= 1:
+            raise DeclarationError("the rank of a quantile lies between 0 and 1, such as 0.5")
+        first, last = self.cells.between(rank, confidence, liars=liars)
+        return float(self.edges[first]), float(self.edges[last])
+
+    def below_interval(self, number: float, confidence: float, *, liars: float = 0.0) -> tuple[float, float]:
+        """Return an interval for the share of answers below a number between the bounds."""
+        place = (number - self.lower) / (self.upper - self.lower) * len(self.shares)
+        if not 0 <= place <= len(self.shares):
+            raise DeclarationError(f"the number must lie between the bounds, {self.lower:g} and {self.upper:g}")
+        low, high = self.cells.below(confidence, liars=liars)
+        return float(low[math.floor(place)]), float(high[math.ceil(place)])
+
     def __repr__(self) -> str:
+        (low, high), (least, most) = self.mean_interval(0.95), self.quantile_interval(0.5, 0.95)
         return (
             f"<Distribution over {len(self.shares)} bins of {self.lower:g} to {self.upper:g} from {self.n:,} reports: "
-            f"mean about {self.mean:.4g}, median about {self.quantile(0.5):.4g}>"
+            f"mean about {self.mean:.4g} ({low:.4g} to {high:.4g} at 95%), "
+            f"median about {self.quantile(0.5):.4g} ({least:.4g} to {most:.4g})>"
         )
 
 
@@ -203,9 +241,10 @@ class Distribution:
         if counts.n == 0:
             raise DeclarationError("there are no reports yet: an estimate needs one or more")
         shares, rounds = _smoothed(self.matrix(), np.array(counts.supports, dtype=np.float64))
-        return DistributionEstimate(
-            float(self.lower), float(self.upper), tuple(float(s) for s in shares), counts.n, rounds
-        )
+        window = 2 * self.reach + 1
+        inner, outer = self.inside / FULL / window, (FULL - self.inside) / FULL / (self.bins - 1)
+        cells = Cells(self.bins, window, inner, outer, counts.supports)
+        return DistributionEstimate(float(self.lower), float(self.upper), tuple(map(float, shares)), rounds, cells)
 
     def matrix(self) -> Floats:
         """Return P(cell | bin) as floats, one row a cell."""

@@ -70,14 +70,18 @@ def expected_gap(made: Exponential | PermuteAndFlip, *, candidates: int) -> floa
 
 
 def root_below(value: Fraction) -> Fraction:
-    """Return the square root, exactly where it is a fraction, else rounded down to thirty digits."""
+    """Return the square root, exactly where it is a fraction, else rounded down to nine decimals: sums stay short.
+
+    Below 1/1000 it keeps six digits.
+    """
     over, under = math.isqrt(value.numerator), math.isqrt(value.denominator)
     if Fraction(over * over, under * under) == value:
         return Fraction(over, under)
     down, _ = directed(_DIGITS)
     ratio = down.divide(Decimal(value.numerator), Decimal(value.denominator))
     root = Fraction(down.next_minus(down.sqrt(ratio)))
-    return root if root * root <= value else root * (1 - Fraction(1, 10**20))
+    places = 9 if root >= Fraction(1, 1000) else 6 - math.floor(math.log10(root))
+    return Fraction(math.floor(root * 10**places), 10**places)
 
 
 def _peak(function: Callable[[float], float], *, high: float) -> float:

@@ -96,7 +96,9 @@ class Expr:
             if step <= 0:
                 raise QuestionRefused(f"bin's width must be above 0, not {shown(step)}")
             return Expr(Bin(self.node, None, step))
-        cuts = tuple(exact(e, name="bin's edge") for e in edges or ())
+        if not isinstance(edges, (list, tuple, range)):
+            raise QuestionRefused("bin's edges are a list, such as [0, 18, 65, 125]; a width is given as width=10")
+        cuts = tuple(exact(e, name="bin's edge") for e in edges)
         if len(cuts) < 2 or any(a >= b for a, b in itertools.pairwise(cuts)):
             raise QuestionRefused("bin's edges must ascend and be two or more, such as [0, 18, 65, 125]")
         return Expr(Bin(self.node, cuts, None))

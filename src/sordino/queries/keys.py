@@ -41,6 +41,7 @@ class Keys:
     build: Build
     code: Callable[[Primitives, exp.Expression], exp.Expression] | None = None
     private: bool = False
+    column: str | None = None
 
 
 def keys(node: Node, domain: Domain) -> Keys:
@@ -74,7 +75,7 @@ def keys(node: Node, domain: Domain) -> Keys:
         labels = tuple(range(column.lower, column.upper + 1))
         return _kept(labels, lambda on: plus(cell.build(on), -low), column.missing)
     if isinstance(column, Identifier):
-        return Keys((), lambda on: on.text(node.name), private=True)
+        return Keys((), lambda on: on.text(node.name), private=True, column=node.name)
     raise QuestionRefused(
         f"cannot group by {node.name!r}: its keys are not public. Declare it as a category with its values, "
         "or give a number bounds and group by its bins"

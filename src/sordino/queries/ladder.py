@@ -95,8 +95,8 @@ class Rungs:
         grown = moved.scaled(Fraction(PARTS + 1))
         because = f"{moved.because}, and offsets by a width each"
         return [
-            (moved.scaled(Fraction(PARTS)), Fraction(1, 2)),
-            (Sensitivity(grown.l0, grown.l1, grown.l2_squared, grown.linf, because), Fraction(1, 2)),
+            (moved.scaled(Fraction(PARTS)), Fraction(3, 4)),  # the bounds follow from the counts, the sums from both
+            (Sensitivity(grown.l0, grown.l1, grown.l2_squared, grown.linf, because), Fraction(1, 4)),
         ]
 
     def names(self) -> list[str]:

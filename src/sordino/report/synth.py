@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,12 @@ from sordino.report.titles import COLORS, data_of, marked, title_of
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
 
-__all__ = ["ACCURACY_COLUMNS", "Histograms", "Matrices", "Ways", "drawer_of"]
+__all__ = ["ACCURACY_COLUMNS", "MISSING", "Histograms", "Matrices", "Ways", "bins_of", "drawer_of"]
 
 ACCURACY_COLUMNS = ("method", "epsilon", "distance")
 _SEEDED = "its noise was seeded"
+MISSING = "(missing)"  # the bin of a missing value
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EPOCH = datetime.date(1970, 1, 1)
 _MOST_LABELS = 60  # labels of a column without an order
 _MOST_NAMED = 40  # labels that all have room
@@ -136,7 +139,7 @@ def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyCha
     shown = list(enumerate(parts.columns))[:_MOST_PANELS]
     panels = []
     for i, column in shown:
-        bins, ordered = _labels_of(column, parts.domain)
+        bins, ordered = bins_of(column, parts.domain)
         one = Histograms(column.name, bins, [("model", _one_way(parts, i))], ordered=ordered)
         panels.append(_panel(one, width=170, height=100, titled=True))
     rows = [alt.hconcat(*panels[i : i + 3], spacing=24) for i in range(0, len(panels), 3)]
@@ -241,7 +244,7 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
     """Return one panel: the first series as bars (and its errors as whiskers), the others as lines or points."""
     import altair as alt
 
-    order = list(range(len(made.bins)))
+    kind, order, absent = _axis_of(made)
     if not made.ordered and len(order) > _MOST_LABELS:
         order = sorted(sorted(order, key=lambda i: -float(made.series[0][1][i]))[:_MOST_LABELS])
     errors = dict(made.errors)
@@ -250,20 +253,21 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
         reach = errors.get(name)
         for i in order:
             value = float(counts[i])
-            bar = {"series": name, "bin": made.bins[i], "at": i, "count": value}
+            bar = {"series": name, "bin": made.bins[i] if kind == "Q" else str(made.bins[i]), "count": value}
             rows.append(bar | ({} if reach is None else {"low": value - reach[i], "high": value + reach[i]}))
     names = [n for n, _ in made.series]
+    drawn_bins = [str(made.bins[i]) for i in order]
     scale = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
     color = alt.Color("series:N", title=None, scale=scale, legend=None if len(names) == 1 else alt.Legend(orient="top"))
-    numbers = made.ordered and all(isinstance(made.bins[i], (int, float)) for i in order)
-    title = None if titled else made.column
+    numbers = kind != "N"
+    title = absent if titled else ", ".join(t for t in (made.column, absent) if t)
     if numbers:
-        x: Any = alt.X("bin:Q", title=title, scale=alt.Scale(zero=False, nice=False))
+        x: Any = alt.X(f"bin:{kind}", title=title or None, scale=alt.Scale(zero=False, nice=False))
     else:
         axis = alt.Axis(labelLimit=90, labelOverlap=len(order) > _MOST_NAMED or titled, labelAngle=-60)
-        x = alt.X("bin:N", sort=[made.bins[i] for i in order], title=title, axis=axis)
+        x = alt.X("bin:N", sort=drawn_bins, title=title or None, axis=axis)
     y = alt.Y("count:Q", title=None if titled else "rows")
-    base = alt.Chart(data_of(rows)).encode(x=x, color=color, tooltip=["series:N", "bin:N", "count:Q"])
+    base = alt.Chart(data_of(rows)).encode(x=x, color=color, tooltip=["series:N", f"bin:{kind}", "count:Q"])
     first = base.transform_filter(alt.FieldEqualPredicate(field="series", equal=names[0]))
     layers = []
     if errors and numbers:
@@ -280,6 +284,23 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
         )
     made_panel = alt.layer(*layers).properties(width=width, height=height)
     return made_panel.properties(title=alt.TitleParams(text=made.column, fontSize=11)) if titled else made_panel
+
+
+def _axis_of(made: Histograms) -> tuple[str, list[int], str]:
+    """Return the kind of axis (numbers, days or names), the bins on it, and what is missing, in words, where it has no place."""
+    everything = list(range(len(made.bins)))
+    if not made.ordered:
+        return "N", everything, ""
+    order = [i for i in everything if made.bins[i] != MISSING]
+    told = ""
+    if len(order) < len(everything):
+        at = next(i for i in everything if made.bins[i] == MISSING)
+        told = "missing: " + ", ".join(f"{float(counts[at]):,.0f} {name}" for name, counts in made.series)
+    if all(isinstance(made.bins[i], (int, float)) for i in order):
+        return "Q", order, told
+    if all(_DAY.fullmatch(str(made.bins[i])) for i in order):
+        return "T", order, told
+    return "N", everything, ""
 
 
 def _accuracy(rows: list[dict[str, Any]], ways: int, color: Any) -> Any:
@@ -308,12 +329,10 @@ def _accuracy(rows: list[dict[str, Any]], ways: int, color: Any) -> Any:
 
 def _of_representation(thing: Any, confidence: float, name: str) -> Histograms:
     """Return a released histogram as counts over its bins, with the reach of each count's interval."""
-    bins, ordered = _labels_of(thing.column, None, unit=float(thing.unit))
+    bins, ordered = bins_of(thing.column, None, unit=float(thing.unit))
     counts = [float(v) for v in thing.counts()]
     reach = _reach(thing, bins, confidence)
     mark = _SEEDED if thing.facts.startswith("NOT PRIVATE") else None
-    if ordered and thing.column.missing:
-        bins, counts, reach = bins[:-1], counts[:-1], reach[:-1]
     return Histograms(thing.column.name, bins, [(name, counts)], [(name, reach)], ordered, mark)
 
 
@@ -333,7 +352,7 @@ def _reach(thing: Any, bins: Sequence[Any], confidence: float) -> list[float]:
     return [*found, found[-1]] if keyed.missing else found
 
 
-def _labels_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list[Any], bool]:
+def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list[Any], bool]:
     """Return a label for each key of a column, numbers (lower ends) where it has an order; missing last."""
     declared, size = keyed.column, keyed.size - keyed.missing
     values = getattr(declared, "values", None)
@@ -351,7 +370,7 @@ def _labels_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[l
         else:
             scale = _unit(keyed, domain) if unit is None else unit
             made = [s * scale if scale != 1 else s for s in steps]
-    return ([*made, "(missing)"] if keyed.missing else made), keyed.ordered
+    return ([*made, MISSING] if keyed.missing else made), keyed.ordered
 
 
 def _unit(keyed: Any, domain: Any) -> float:

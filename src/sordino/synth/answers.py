@@ -17,20 +17,24 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.count import Count
-from sordino.queries.nodes import Bin, Compare, Connective, Constant, IsIn, IsNull, Name, Node, Not, depth, describe
+from sordino.queries.nodes import Bin, Name, Node, describe
 from sordino.queries.sums import Mean, Sum
 from sordino.synth.calibrate import Beliefs
+from sordino.synth.classes import Follows, Grid, atoms_of, grid_of
 from sordino.synth.columns import Keyed
 from sordino.synth.compress import Compressed
+from sordino.synth.constraints import Constraint, Never, follows_of
 from sordino.synth.errors import Errors, kind_of, multiple
 from sordino.synth.inference import joint
 from sordino.synth.projection import Floats
-from sordino.synth.truth import Cells, cells_of, names_in, number_of, truth_of
+from sordino.synth.truth import Cells, names_in, number_of, truth_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Answered", "Parts", "answered"]
+
+_MOST_HELD = 3_000_000  # cells of the table in which an answer's constraints are held
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Parts:
 class Answered:
     """An answer from a model: labels, values and the standard deviation of each value's error, all free.
 
-    `.interval(0.95)` holds on average over questions of its kind (see Errors), not for each by itself.
+    `.interval(0.95)` holds on average over questions of its kind (see Errors), not for each by itself. `notes` says which
+    constraints it does not hold to.
     """
 
     question: str
@@ -60,6 +65,7 @@ class Answered:
     values: tuple[tuple[float, ...], ...]
     deviations: tuple[tuple[float, ...], ...]
     least: tuple[float, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def value(self) -> Any:
@@ -105,38 +111,30 @@ class Answered:
         return dict(zip(self.names, columns, strict=True))
 
 
-def answered(parts: Parts, question: Aggregation) -> Answered:
-    """Return the model's answer; raises QuestionRefused for what the table itself would refuse, and for new columns."""
+def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constraint] = ()) -> Answered:
+    """Return the model's answer; raises QuestionRefused for what the table itself would refuse, and for new columns.
+
+    Constraints on the question's columns hold in it: cells that no row may be in count nothing, and the others are raised
+    so that as many rows are left.
+    """
     if question.sample is not None or question.joins:
         raise QuestionRefused("a model answers about all of its own rows: leave TABLESAMPLE and JOIN out")
     resolved = resolve(question, parts.domain)
-    place = {c.name: i for i, c in enumerate(parts.columns)}
-    numbers = [a.of for a in question.aggregates if isinstance(a, (Count, Sum, Mean)) and a.of is not None]
-    if not all(isinstance(a, (Count, Sum, Mean)) for a in question.aggregates):
-        raise QuestionRefused("a model answers counts, sums and means")
-    nodes: list[Node] = [*(g.of for g in question.groups), *numbers]
-    whole = list(dict.fromkeys(n for node in nodes for n in names_in(node)))
+    by_name = {c.name: c for c in parts.columns}
+    whole = _whole(question)
     names = list(dict.fromkeys([*whole, *names_in(question.where)]))
-    missing = [n for n in names if n not in place]
+    missing = [n for n in names if n not in by_name]
     if missing:
-        raise QuestionRefused(f"the model has no column {missing[0]!r}; it has {', '.join(place)}")
-    atoms = _atoms(question.where)
-    shared = {n for atom in atoms if len(names_in(atom)) > 1 for n in names_in(atom)}
-    chosen = [place[n] for n in names]
-    shares: list[Floats] = []
-    cells: dict[str, Cells] = {}
-    for axis, name in enumerate(names):
-        own = [a for a in atoms if names_in(a) == [name]]
-        classes, keys = _classes(parts, place[name], own, split=name in whole or name in shared)
-        shares.append(classes)
-        shape = tuple(len(keys) if i == axis else 1 for i in range(len(names)))
-        cells[name] = cells_of(parts.columns[place[name]], keys, parts.domain).shaped(shape)
-    table = joint(parts.beliefs, chosen, [c.size for c in parts.codes], shares)
-    weight = table if question.where is None else table * truth_of(question.where, cells)[0]
-    groups, sizes = _groups(question, parts.domain, cells, [len(k.labels) for k in resolved.keys])
-    kind = kind_of(chosen, parts.measured)
+        raise QuestionRefused(f"the model has no column {missing[0]!r}; it has {', '.join(by_name)}")
+    asked = _Asked(by_name, parts.domain, whole, tuple(atoms_of(question.where)), follows_of(constraints, by_name))
+    grid, held, notes = _held(asked, names, constraints)
+    table = _table(parts, grid, held)
+    weight = table if question.where is None else table * truth_of(question.where, grid.cells)[0]
+    groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
+    place = {c.name: i for i, c in enumerate(parts.columns)}
+    kind = kind_of([place[asked.follows[n][0] if n in asked.follows else n] for n in names], parts.measured)
     total = max(float(parts.beliefs.tables[0].sum()), 1.0)
-    columns = [_column(a, weight, groups, sizes, cells, parts.errors, kind, total) for a in question.aggregates]
+    columns = [_column(a, weight, groups, sizes, grid.cells, parts.errors, kind, total) for a in question.aggregates]
     labels = list(itertools.product(*(k.labels for k in resolved.keys)))
     return Answered(
         question.describe(),
@@ -146,7 +144,73 @@ def answered(parts: Parts, question: Aggregation) -> Answered:
         tuple(tuple(v.tolist()) for v, _, _ in columns),
         tuple(tuple(d.tolist()) for _, d, _ in columns),
         tuple(low for _, _, low in columns),
+        notes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a grid for a question needs."""
+
+    by_name: Mapping[str, Keyed]
+    domain: Domain
+    whole: Sequence[str]
+    atoms: tuple[Node, ...]
+    follows: Follows
+
+    def grid(self, names: Sequence[str], nodes: Sequence[Node]) -> Grid:
+        """Return the grid of the question's columns and of further conditions."""
+        atoms = [*self.atoms, *(a for n in nodes for a in atoms_of(n))]
+        return grid_of(self.by_name, self.domain, names, atoms=atoms, whole=self.whole, follows=self.follows)
+
+
+def _whole(question: Aggregation) -> list[str]:
+    """Return the columns whose every key counts: groups, and what is summed."""
+    if not all(isinstance(a, (Count, Sum, Mean)) for a in question.aggregates):
+        raise QuestionRefused("a model answers counts, sums and means")
+    numbers = [a.of for a in question.aggregates if isinstance(a, (Count, Sum, Mean)) and a.of is not None]
+    nodes: list[Node] = [*(g.of for g in question.groups), *numbers]
+    return list(dict.fromkeys(n for node in nodes for n in names_in(node)))
+
+
+def _held(
+    asked: _Asked, names: Sequence[str], constraints: Sequence[Constraint]
+) -> tuple[Grid, list[Node], tuple[str, ...]]:
+    """Return the grid that tells the question and each constraint on its columns, those constraints, and what was left out."""
+    grid = asked.grid(names, [])
+    touched = set(grid.names)
+    held: list[Node] = []
+    notes: list[str] = []
+    for one in constraints:
+        if not isinstance(one, Never):
+            continue
+        needed = names_in(one.condition)
+        if touched.isdisjoint(asked.follows[n][0] if n in asked.follows else n for n in needed):
+            continue
+        wider = asked.grid(list(dict.fromkeys([*names, *needed])), [*held, one.condition])
+        if math.prod(wider.shape) > _MOST_HELD:
+            notes.append(f"not held in this answer: {one.describe()}, which joins too many values")
+            continue
+        names, grid = list(dict.fromkeys([*names, *needed])), wider
+        held.append(one.condition)
+    return grid, held, tuple(notes)
+
+
+def _table(parts: Parts, grid: Grid, held: Sequence[Node]) -> Floats:
+    """Return the model's counts on the grid, with nothing where a constraint forbids rows."""
+    place = {c.name: i for i, c in enumerate(parts.columns)}
+    chosen = [place[n] for n in grid.names]
+    shares: list[Floats] = []
+    for column, member, size in zip(chosen, grid.members, grid.shape, strict=True):
+        weights = np.zeros((parts.codes[column].size, size))
+        np.add.at(weights, (parts.codes[column].codes, member), parts.within[column])
+        shares.append(weights)
+    table = joint(parts.beliefs, chosen, [c.size for c in parts.codes], shares)
+    total = float(table.sum())
+    for condition in held:
+        table = table * (1.0 - truth_of(condition, grid.cells)[0])
+    left = float(table.sum())
+    return table * (total / left) if held and left > 0 else table
 
 
 def _column(
@@ -229,39 +293,3 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, Cells]) -> Any:
     outside = len(cuts) - 1 if kept else -1
     found = np.where((found < 0) | (found > len(cuts) - 2), outside, found)
     return np.where(absent, outside, found)
-
-
-def _classes(parts: Parts, column: int, atoms: Sequence[Node], *, split: bool) -> tuple[Floats, Any]:
-    """Return the share of each code in each class of keys (codes x classes), and a key of each class.
-
-    Keys of one class meet the same conditions, so the table need hold no more than the classes.
-    """
-    keyed, codes, within = parts.columns[column], parts.codes[column], parts.within[column]
-    keys = np.arange(keyed.size)
-    if split:
-        member, firsts = keys, keys
-    else:
-        cells = {keyed.name: cells_of(keyed, keys, parts.domain)}
-        marks = [m for a in atoms for m in truth_of(a, cells)]
-        seen = np.stack([np.broadcast_to(m, keys.shape) for m in marks], axis=1) if marks else np.zeros((len(keys), 1))
-        _, firsts, member = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-        member = member.ravel()
-    weights = np.zeros((codes.size, len(firsts)))
-    np.add.at(weights, (codes.codes, member), within)
-    return weights, firsts
-
-
-def _atoms(node: Node | None) -> list[Node]:
-    """Return the conditions that a tree of and, or, not is made of."""
-    if node is None:
-        return []
-    depth(node)
-    if isinstance(node, Connective):
-        return [*_atoms(node.left), *_atoms(node.right)]
-    if isinstance(node, Not):
-        return _atoms(node.of)
-    if isinstance(node, (Compare, IsIn, IsNull, Name)):
-        return [node]
-    if isinstance(node, Constant):
-        return []
-    raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")

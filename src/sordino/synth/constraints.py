@@ -5,6 +5,7 @@ They are applied, never checked against the data: whether the data obey them wou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,28 @@ from typing import Any
 import numpy as np
 
 from sordino.domain import Domain
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.errors import DeclarationError
 from sordino.queries.condition import predicate
 from sordino.queries.expr import Compare, Expr, Name, Node, describe
-from sordino.queries.measure import measure
+from sordino.synth.classes import Follows, atoms_of, grid_of
 from sordino.synth.columns import Keyed, label_of
+from sordino.synth.sampler import Codes
 from sordino.synth.truth import Cells, names_in, truth_of
 
-__all__ = ["Constraint", "Determines", "Never", "at_most", "checked", "determines", "followed", "met", "never"]
+__all__ = [
+    "Constraint",
+    "Determines",
+    "Never",
+    "at_most",
+    "checked",
+    "determines",
+    "followed",
+    "follows_of",
+    "met",
+    "never",
+]
+
+_MOST_CELLS = 4_000_000  # cells that are searched for one that constraints leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +95,6 @@ def checked(constraints: Sequence[Constraint], columns: Sequence[Keyed], domain:
             names = names_in(one.condition)
             _named(names, by_name, one)
             predicate(one.condition, domain)
-            _possible(one, domain)
             continue
         _named((one.of, one.column), by_name, one)
         if one.column in decided or one.of == one.column:
@@ -95,6 +109,19 @@ def checked(constraints: Sequence[Constraint], columns: Sequence[Keyed], domain:
             if at in seen:
                 raise DeclarationError(f"{start!r} follows from itself by a circle of constraints: leave one out")
             seen.add(at)
+    _satisfiable(constraints, by_name, domain)
+
+
+def follows_of(constraints: Sequence[Constraint], by_name: Mapping[str, Keyed]) -> dict[str, tuple[str, Codes]]:
+    """Return for each column that follows from others the first of them, and its key for each key of that one."""
+    direct = {c.column: (c.of, _mapping(c, by_name)) for c in constraints if isinstance(c, Determines)}
+    found: dict[str, tuple[str, Codes]] = {}
+    for name, (parent, table) in direct.items():
+        while parent in direct:
+            parent, above = direct[parent]
+            table = table[above]
+        found[name] = (parent, table)
+    return found
 
 
 def followed(constraints: Sequence[Constraint], columns: Sequence[Keyed], keys: list[Any]) -> None:
@@ -124,19 +151,39 @@ def _named(names: Sequence[str], by_name: Mapping[str, Keyed], one: Constraint) 
             raise DeclarationError(f"{one.describe()}: {name!r} is not a column of the synthetic table")
 
 
-def _possible(one: Never, domain: Domain) -> None:
-    """Refuse an order that the declared bounds make impossible for every row."""
-    node = one.condition
-    if not (isinstance(node, Compare) and isinstance(node.left, Name) and isinstance(node.right, Name)):
+def _satisfiable(constraints: Sequence[Constraint], by_name: Mapping[str, Keyed], domain: Domain) -> None:
+    """Refuse constraints that together leave no row: each group that shares columns is searched cell by cell.
+
+    Groups of more than 4,000,000 cells are not searched; drawing rows tells then.
+    """
+    follows = follows_of(constraints, by_name)
+    waiting = [c for c in constraints if isinstance(c, Never)]
+    while waiting:
+        group = [waiting.pop(0)]
+        names = _roots(group[0], follows)
+        while near := [c for c in waiting if not names.isdisjoint(_roots(c, follows))]:
+            group += near
+            waiting = [c for c in waiting if c not in near]
+            names |= {n for c in near for n in _roots(c, follows)}
+        _leaves_a_cell(group, by_name, domain, follows)
+
+
+def _roots(one: Never, follows: Follows) -> set[str]:
+    return {follows[n][0] if n in follows else n for n in names_in(one.condition)}
+
+
+def _leaves_a_cell(group: Sequence[Never], by_name: Mapping[str, Keyed], domain: Domain, follows: Follows) -> None:
+    names = list(dict.fromkeys(n for c in group for n in names_in(c.condition)))
+    atoms = [a for c in group for a in atoms_of(c.condition)]
+    grid = grid_of(by_name, domain, names, atoms=atoms, whole=(), follows=follows)
+    if math.prod(grid.shape) > _MOST_CELLS:
         return
-    try:
-        left, right = (measure(n, domain).values for n in (node.left, node.right))
-    except QuestionRefused:
-        return
-    if node.op == ">" and left.lower is not None and right.upper is not None and left.lower > right.upper:
-        raise DeclarationError(
-            f"{one.describe()} cannot hold: every declared value of {node.left.name!r} is above those of {node.right.name!r}"
-        )
+    left = np.ones(grid.shape)
+    for one in group:
+        left = left * (truth_of(one.condition, grid.cells)[0] < 1.0)
+    if not left.any():
+        words = "; ".join(c.describe() for c in group)
+        raise DeclarationError(f"no declared values keep to all of: {words}; that cannot hold: leave one out")
 
 
 def _mapping(one: Determines, by_name: Mapping[str, Keyed]) -> Any:

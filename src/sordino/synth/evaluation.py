@@ -7,10 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sordino.datasets.raw import load_rows
 from sordino.errors import DeclarationError
 from sordino.loss import Number
 from sordino.noise.rng import Rng
@@ -99,7 +101,7 @@ class Evaluation:
 def evaluate(
     model: Model,
     *,
-    against: Adaptive | pa.Table,
+    against: Adaptive | pa.Table | Path | str,
     epsilon: Number | None = None,
     delta: Number | None = None,
     rho: Number | None = None,
@@ -110,7 +112,8 @@ def evaluate(
     """Return how far rows drawn from the model lie from a table, over one, two and three columns at a time.
 
     Against a curator's table the distances are asked privately, in one release with noise of equal width; each moves by
-    at most one row's worth. Against an Arrow table give `non_private=True`: the figures are then exact, and say so.
+    at most one row's worth. Against an Arrow table, or the path of a CSV file (names in its first line) or a Parquet file,
+    give `non_private=True`: the figures are then exact, and say so.
     Three-way distances are of 60 random sets at most. Raises DeclarationError before anything is spent.
     """
     source = Rng.secure() if rng is None else rng
@@ -121,10 +124,11 @@ def evaluate(
     if not hasattr(against, "adapt"):
         if not non_private or any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError(
-                "a table of rows can be compared with openly only: give non_private=True, without a loss, and publish "
+                "rows, or a file of them, can be compared with openly only: give non_private=True, without a loss, and publish "
                 "nothing of it; or compare with the curator's table at epsilon="
             )
-        real = keys_of_table(against, model.parts.columns, model.parts.domain)
+        table = load_rows(against, model.parts.domain) if isinstance(against, (str, Path)) else against
+        real = keys_of_table(table, model.parts.columns, model.parts.domain)
         found = [_open(model, s, real, drawn, sizes) for s in sets]
         return Evaluation(tuple(found), "NON-PRIVATE: no loss was charged", False, count)
     if non_private:

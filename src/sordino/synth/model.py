@@ -82,9 +82,9 @@ class Model:
     def answer(self, question: object) -> Answered:
         """Return the model's own answer to a question, with its stated error; from its tables, not from drawn rows.
 
-        Raises QuestionRefused for a column that the model does not have.
+        Constraints on its columns hold in it as in rows. Raises QuestionRefused for a column that the model does not have.
         """
-        return answered(self.parts, as_aggregation(question))
+        return answered(self.parts, as_aggregation(question), self.constraints)
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open file of arrays and JSON, with a checksum; no pickle."""

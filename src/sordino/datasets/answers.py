@@ -1,0 +1,62 @@
+"""One column of a file as answers among declared labels, for simulations: NOT PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sordino.errors import SourceError, nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["load_answers"]
+
+
+def load_answers(name: str, path: Path, *, labels: Sequence[str]) -> list[str | None]:
+    """Return the cells of one column of a CSV (with a header line) or Parquet file as text, None where one is missing.
+
+    The labels are declared, never read from the file. Numbers and truth values are compared as text (`7`, `true`). NOT
+    PRIVATE: for simulations only, and marked so wherever it shows. Raises SourceError where the file or the column is
+    missing, or a cell is none of the labels; no cell is ever in an error.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv, parquet
+
+    if not path.is_file():
+        raise SourceError(f"{path}: no such file")
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet", ".pq"):
+        raise SourceError(f"{path} must end in .csv or .parquet where labels are declared")
+    try:
+        if ending == ".csv":
+            names = csv.open_csv(path).schema.names
+            options = csv.ConvertOptions(include_columns=[name], column_types={name: pa.string()})
+            table = csv.read_csv(path, convert_options=options) if name in names else None
+        else:
+            names = parquet.read_schema(path).names
+            table = parquet.read_table(path, columns=[name]) if name in names else None
+        cells = None if table is None else _text(table[name])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
+        raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
+    if cells is None:
+        raise SourceError(f"{path} has no column {name!r}; {nearest(name, names)}")
+    trimmed = pc.utf8_trim_whitespace(cells)
+    kept = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    strange = pc.sum(pc.invert(pc.is_in(kept.drop_null(), value_set=pa.array(labels, pa.string())))).as_py() or 0
+    if strange:
+        raise SourceError(f"{strange:,} cells of column {name!r} are none of the declared labels; declare them too")
+    answers: list[str | None] = kept.to_pylist()
+    if not answers:
+        raise SourceError(f"{path} has no rows")
+    return answers
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as text."""
+    import pyarrow as pa
+
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return plain.cast(pa.string())

@@ -1,0 +1,130 @@
+"""The declared columns of a file as raw rows, for evaluation in the open: NOT PRIVATE. It knows files, no model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.domain import Boolean, Category, Date, Domain
+from sordino.errors import SourceError, nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["load_rows"]
+
+_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+
+
+def load_rows(
+    path: Path | str,
+    domain: Domain,
+    *,
+    names: Sequence[str] | None = None,
+    delimiter: str = ",",
+    null_values: Sequence[str] = (),
+) -> pa.Table:
+    """Return the declared columns of a Parquet or CSV file, cells read as declared; what cannot be read is missing.
+
+    NOT PRIVATE: raw rows, and the table's schema metadata says so. `names`, `delimiter` and `null_values` say how a CSV file
+    is written; without `names` its first line holds them. Raises SourceError where the file or a column is missing; no
+    cell is ever in an error.
+
+    >>> load_rows("no.csv", Domain({"sex": Boolean()}))
+    Traceback (most recent call last):
+        ...
+    sordino.errors.SourceError: no.csv: no such file
+    """
+    import pyarrow as pa
+
+    where = Path(path)
+    if not where.is_file():
+        raise SourceError(f"{where}: no such file")
+    parquet = where.suffix.lower() in (".parquet", ".pq")
+    try:
+        table = _parquet(where) if parquet else _csv(where, names, delimiter, null_values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError):
+        table = None
+    if table is None:
+        kind = "Parquet" if parquet else "CSV with as many cells a line as it has names"
+        raise SourceError(f"{where} cannot be read as {kind}")
+    made: dict[str, Any] = {}
+    for name in domain:
+        if name not in table.column_names:
+            raise SourceError(f"{where} has no column {name!r}; {nearest(name, table.column_names)}")
+        try:
+            made[name] = _cells(table.column(name), domain[name])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            made[name] = None
+        if made[name] is None:
+            kind = type(domain[name]).__name__.lower()
+            raise SourceError(f"column {name!r} of {where} does not hold what is declared: {kind}")
+    marker = {"sordino": "NOT PRIVATE: raw rows of a file"}
+    return pa.table(made).replace_schema_metadata(marker)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)
+
+
+def _csv(path: Path, names: Sequence[str] | None, delimiter: str, null_values: Sequence[str]) -> Any:
+    """Return every column as text, trimmed, null where it is empty or one of the null values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    found = list(names) if names is not None else _first_line(path, delimiter)
+    raw = csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(column_names=found, skip_rows=1 if names is None else 0),
+        parse_options=csv.ParseOptions(delimiter=delimiter),
+        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(found, pa.string()), strings_can_be_null=False),
+    )
+    nothing = pa.array(["", *null_values])
+    columns = []
+    for name in found:
+        text = pc.utf8_trim_whitespace(raw[name])
+        columns.append(pc.if_else(pc.is_in(text, value_set=nothing), pa.scalar(None, pa.string()), text))
+    return pa.table(columns, names=found)
+
+
+def _first_line(path: Path, delimiter: str) -> list[str]:
+    with path.open(encoding="utf-8-sig") as file:
+        return [n.strip().strip('"') for n in file.readline().rstrip("\r\n").split(delimiter)]
+
+
+def _cells(cells: Any, column: Any) -> Any:
+    """Return cells as a declared type; what cannot be read as it is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    if pa.types.is_dictionary(found.type):
+        found = found.dictionary_decode()
+    if isinstance(column, Category) and isinstance(column.values[0], str):
+        return found.cast(pa.string())
+    if isinstance(column, Category):
+        return _matched(found, r"^-?[0-9]{1,18}$", pa.int64())
+    if isinstance(column, Boolean) and pa.types.is_string(found.type):
+        low = pc.utf8_lower(found)
+        known = pc.is_in(low, value_set=pa.array(["true", "false", "t", "f", "1", "0"]))
+        true = pc.is_in(low, value_set=pa.array(["true", "t", "1"]))
+        return pc.if_else(known, true, pa.scalar(None, pa.bool_()))
+    if isinstance(column, Boolean):
+        return found.cast(pa.bool_())
+    if isinstance(column, Date):
+        return _matched(found, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", pa.date32())
+    return _matched(found, _NUMBER, pa.float64())
+
+
+def _matched(cells: Any, pattern: str, kind: Any) -> Any:
+    """Return text cells of a pattern as a type, others missing; cells that are no text are cast."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells.cast(kind)
+    return pc.if_else(pc.match_substring_regex(cells, pattern), cells, pa.scalar(None, cells.type)).cast(kind)

@@ -1,0 +1,178 @@
+"""Audits of whole paths: samples on two neighbors never prove more loss than was charged, and prove some where they can.
+
+Exact values come from the engine, once a table; then the path's own plan draws many times. Each audit is a lower bound
+that is wrong with probability `ALARM`; seeds are fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from battery import audited_epsilon
+from privacy.units import S
+from sordino.clipping.search import _algorithm, held_measure
+from sordino.curator.answer import exact_vectors
+from sordino.curator.quantile import _ExactCounts
+from sordino.curator.rows import Rows
+from sordino.curator.session import Session
+from sordino.loss import PureDP
+from sordino.noise.rng import Rng
+from sordino.queries.ladder import Beyond, Rungs
+
+ALARM = 1e-6
+RUNS = [2000, pytest.param(20_000, marks=pytest.mark.deep)]
+DOMAIN = sd.Domain({"x": sd.Integer(0, 7), "free": sd.Integer(), "town": sd.Identifier(), "id": sd.Identifier()})
+
+
+def held(
+    values: list[int], *, town: str = "oslo", relation: str = "add_remove", unit: Any = "row", units: Any = None
+) -> Any:
+    ids = [str(i) for i in range(len(values))] if units is None else units
+    columns = {"x": values, "free": values, "town": [town] * len(values), "id": ids}
+    kinds = {"x": pa.int64(), "free": pa.int64(), "town": pa.string(), "id": pa.string()}
+    return sd.protect(
+        pa.table({n: pa.array(v, kinds[n]) for n, v in columns.items()}),
+        domain=DOMAIN,
+        neighbors=relation,
+        privacy_unit=unit,
+        budget=sd.ApproxDP(10**6, "0.9"),
+        ledger=None,
+        rng=Rng.seeded(3),
+    )
+
+
+def proved(here: Any, there: Any, delta: float = 0.0) -> float:
+    """Return the larger audited epsilon of the two directions of each statistic's two tails."""
+    pairs = [(a * s, b * s) for a, b in ((here, there), (there, here)) for s in (1, -1)]
+    return max(audited_epsilon(a, b, delta, ALARM / 4) for a, b in pairs)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize(("relation", "other"), [("add_remove", [1, 1, 2, 2, 2]), ("replace", [1, 2, 2, 2])])
+def test_most_common(relation: str, other: list[int], runs: int) -> None:
+    def drawn(values: list[int], seed: int) -> Any:
+        one = held(values, relation=relation)
+        plan = one.plan(sd.most_common("x"), epsilon=1)
+        exact = exact_vectors(one._engine.run(plan.resolved.select(one._engine.primitives)), plan.resolved)[0]
+        rng = Rng.seeded(seed)
+        return np.array([plan.mechanism.release(exact, rng) == 2 for _ in range(runs)], dtype=float)
+
+    found = proved(drawn([1, 1, 2, 2], 1), drawn(other, 2))
+    assert found <= 1
+    assert found > (0.05 if runs > 2000 else 0)
+
+
+@pytest.mark.parametrize("runs", [1000, pytest.param(20_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 8), ("replace", [0] * 6 + [7])])
+def test_median(relation: str, other: list[int], runs: int) -> None:
+    """Two quantiles at once, so that the halving is audited as well; the statistic is their sum."""
+
+    def drawn(values: list[int], seed: int) -> Any:
+        one = held(values, relation=relation)
+        plan = one.plan(sd.quantiles("x", [0.5, 0.9]), epsilon=2).answered.selections[0]
+        counts, rng = _ExactCounts(plan, Rows(one._engine)), Rng.seeded(seed)
+        found = [plan.selection.release(counts, low=plan.low, high=plan.high, rng=rng)[0] for _ in range(runs)]
+        return np.array(found, dtype=float).sum(axis=1)
+
+    assert proved(drawn([0] * 7, 1), drawn(other, 2)) <= 2
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("delta", ["0.02", "0.3"])
+@pytest.mark.parametrize("there", [0, 2, 6])
+def test_private_keys(there: int, delta: str, runs: int) -> None:
+    """A key of `there` units against one of one unit more; kept back counts as -1."""
+
+    def drawn(count: int, seed: int) -> Any:
+        one = held([1] * count)
+        plan = one.plan(S.group_by("town").agg(sd.count()), epsilon=2, delta=delta)
+        threshold, part = plan.answered.threshold, plan.parts[0][0]
+        rng, found = Rng.seeded(seed), []
+        for _ in range(runs):
+            shown = threshold.release({"oslo": count}, rng)
+            found.append(part.mechanism.release([count], rng)[0] + shown["oslo"] if shown else -100)
+        return np.array(found, dtype=float)
+
+    assert proved(drawn(there, 1), drawn(there + 1, 2), float(delta)) <= 2
+
+
+@dataclass
+class Told:
+    outputs: Any
+    value: Any
+
+
+def answered(words: Any, answer: Any, *_: Any) -> Any:
+    del words
+    outputs = answer[1]
+    return Told(outputs, outputs[0].estimate.values()[0] if len(outputs) == 1 else None)
+
+
+class Quick(Session):
+    """A session whose scans outlive it, so that a table is read once for thousands of runs."""
+
+    scanned: dict[str, Any]
+
+    def _scan(self, scan: Any) -> Any:
+        if scan.key not in self.scanned:
+            self.scanned[scan.key] = super()._scan(scan)
+        return self.scanned[scan.key]
+
+
+def ran(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
+    rng, scanned, found = Rng.seeded(seed), {}, []
+    for _ in range(runs):
+        session = Quick(
+            rows=Rows(one._engine),
+            table_name="data",
+            domain=one.domain,
+            neighbors=one.neighbors,
+            loss=PureDP(epsilon),
+            rng=rng,
+            made=answered,
+        )
+        session.scanned = scanned
+        found.append(float(algorithm(session)))
+    return np.array(found)
+
+
+LADDER = Rungs(sd.col("x").node, (0, 2, 4, 8), offsets=False)
+
+
+def crossing(q: Any) -> float:
+    told = q.above([Beyond(LADDER, j, 5, "many", below=True) for j in (1, 1, 1, 2, 3)], 0, PureDP(1))
+    return 9.0 if told.value is None else float(told.value)
+
+
+def chosen(q: Any) -> float:
+    return float(q.select([Beyond(LADDER, j, 5, "near", below=False) for j in range(3)], PureDP(1)).value)
+
+
+@pytest.mark.parametrize("runs", [400, pytest.param(10_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
+@pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])
+def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) -> None:
+    one, two = (ran(held(v, relation=relation), algorithm, runs, s, 1) for s, v in enumerate(([0] * 4, other)))
+    assert proved(one, two) <= 1
+
+
+@pytest.mark.parametrize("runs", [100, pytest.param(4000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile", "ladder"])
+def test_bounds(method: Any, runs: int) -> None:
+    """One far row more: the upper bound found tells little of it."""
+
+    def drawn(values: list[int], seed: int) -> Any:
+        one = held(values)
+        node = sd.col("x").node
+        cuts = (Fraction(1), Fraction(4), Fraction(7)) if method == "ladder" else ()
+        search = _algorithm(method, node, held_measure(node, one.domain, coarse=False), cuts)
+        return ran(one, lambda q: search(q).upper, runs, seed, 2)
+
+    assert proved(drawn([1] * 30, 1), drawn([1] * 30 + [7], 2)) <= 2

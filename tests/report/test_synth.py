@@ -1,0 +1,189 @@
+"""Pictures of synthetic data, and the page: what is drawn, what the title says, that nothing is loaded."""
+
+from __future__ import annotations
+
+import datetime
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
+from sordino.errors import DeclarationError
+from sordino.noise.rng import Rng
+from sordino.report.picture import encoded
+from sordino.report.synth import Histograms, Matrices, Ways
+from sordino.report.synth_page import Section, Sheet, sheet_page
+
+DOMAIN = Domain(
+    {
+        "age": Integer(18, 60, missing="keep"),
+        "pay": Real(0, 100, resolution="0.5"),
+        "born": Date("2000-01-01", "2000-03-31"),
+        "member": Boolean(),
+        "town": Category(["a", "b"], missing="keep"),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> sd.Curator:
+    rng = np.random.default_rng(4)
+    rows = 800
+    age = rng.integers(18, 61, rows)
+    made = pa.table(
+        {
+            "age": pa.array(age, mask=rng.random(rows) < 0.1),
+            "pay": pa.array(age + rng.integers(0, 20, rows) / 2.0),
+            "born": pa.array(
+                [datetime.date(2000, 1, 1) + datetime.timedelta(days=int(d)) for d in rng.integers(0, 90, rows)]
+            ),
+            "member": pa.array(age > 40),
+            "town": pa.array(rng.choice(["a", "b"], rows), mask=rng.random(rows) < 0.2),
+        }
+    )
+    return sd.protect(
+        made,
+        domain=DOMAIN,
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10**6),
+        ledger=None,
+        rng=Rng.seeded(2),
+    )
+
+
+def values(spec: object) -> list[dict]:
+    """Return all rows of data in a specification."""
+    if isinstance(spec, dict):
+        own = spec["values"] if isinstance(spec.get("values"), list) else []
+        return [*own, *(v for key, one in spec.items() if key != "values" for v in values(one))]
+    return [v for one in spec for v in values(one)] if isinstance(spec, list) else []
+
+
+def drawn(thing: object, **words: object) -> tuple[dict, str]:
+    picture = sd.plot(thing, **words)
+    assert encoded(picture, ".svg").startswith(b"<svg")
+    return picture.spec(), picture.title
+
+
+@pytest.mark.parametrize("name", ["age", "born", "member", "town"])
+def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
+    made = sd.synth.Histogram(name).fit(table, epsilon=1)
+    spec, title = drawn(made)
+    assert title == f"NOT PRIVATE (its noise was seeded): {name}, as released"
+    rows = [v for v in values(spec) if "count" in v]
+    counts = made.counts().tolist()
+    bins = len(counts) - (name == "age")  # missing has no place on an axis of numbers
+    assert len(rows) == bins
+    assert [r["count"] for r in rows] == pytest.approx(counts[:bins])
+    assert all(r["low"] < r["count"] < r["high"] for r in rows)
+    wide, _ = drawn(made, confidence=0.99)
+    assert next(v for v in values(wide) if "count" in v)["high"] > rows[0]["high"]
+    with pytest.raises(DeclarationError, match="confidence"):
+        drawn(made, confidence=3)
+    if name == "age":
+        assert f"missing: {counts[-1]:,.0f} released" in str(spec)
+        assert rows[0]["high"] - rows[0]["count"] == pytest.approx(made.range(18, 19).error(0.95))
+
+
+def test_representations_of_one_column_beside_each_other(table: sd.Curator) -> None:
+    one = sd.synth.Histogram("age").fit(table, epsilon=1)
+    two = sd.synth.Histogram("age", ranges=[(18, 50)] * 9).fit(table, epsilon=1)
+    spec, title = drawn([one, two])
+    assert "1: a histogram of age" in str(spec) or "histogram" in title
+    assert len({v["series"] for v in values(spec) if "count" in v}) == 2
+    with pytest.raises(DeclarationError, match="one column over the same bins"):
+        drawn([one, sd.synth.Histogram("pay").fit(table, epsilon=1)])
+
+
+def test_a_model_column_by_column(table: sd.Curator) -> None:
+    model = sd.synth.Marginals([("age", "member"), ("town",), ("pay",), ("born",)]).fit(
+        table, epsilon=100, rng=Rng.seeded(1)
+    )
+    spec, title = drawn(model)
+    assert title.startswith("NOT PRIVATE (its noise was seeded): A model of")
+    rows = [v for v in values(spec) if "count" in v]
+    assert sum(r["count"] for r in rows if r["bin"] in ("false", "true")) == pytest.approx(model.rows, rel=0.01)
+    answered = model.answer(table.where(sd.col("town") == "a").agg(sd.count()))
+    assert [r["count"] for r in rows if r["bin"] == "a"] == pytest.approx([answered.value], rel=1e-6)
+    assert "missing: " in str(spec)
+
+
+def test_an_original_beside_a_synthetic_histogram() -> None:
+    made = Histograms(
+        "age", [17, 18, 19], [("original", [5, 6, 7]), ("synthetic", [4.5, 6.5, 7.0])], mark="an original is shown"
+    )
+    spec, title = drawn(made)
+    assert title == "NOT PRIVATE (an original is shown): age: original, synthetic"
+    assert {v["series"]: v["count"] for v in values(spec) if v["bin"] == 17} == {"original": 5.0, "synthetic": 4.5}
+    names = Histograms("job", ["</script>", "b"], [("original", [1, 2]), ("synthetic", [2, 1])], ordered=False)
+    _, title = drawn(names)
+    assert not title.startswith("NOT PRIVATE")
+    with pytest.raises(DeclarationError, match="one count, and one error, for each bin"):
+        Histograms("age", [1, 2], [("a", [1])])
+
+
+def test_accuracy_against_epsilon() -> None:
+    rows = [
+        {"method": m, "epsilon": e, "distance": d + s / 1000, "ways": w, "seed": s, "floor": 0.016}
+        for m, d in (("independent", 0.08), ("fit", 0.03))
+        for e in (0.1, 1.0)
+        for w in (2, 3)
+        for s in (0, 2)
+    ]
+    spec, title = drawn(pa.Table.from_pylist(rows))
+    assert title == "Accuracy against epsilon"
+    found = {(v["method"], v["epsilon"]): v for v in values(spec) if "mean" in v}
+    assert found["fit", 0.1]["mean"] == pytest.approx(0.031)
+    assert (found["fit", 0.1]["low"], found["fit", 0.1]["high"]) == (0.03, 0.032)
+    assert [v["floor"] for v in values(spec) if "floor" in v] == [0.016] * 2
+    told = pa.Table.from_pylist(rows).replace_schema_metadata({"sordino": "NOT PRIVATE"})
+    assert drawn(told)[1].startswith("NOT PRIVATE")
+    with pytest.raises(DeclarationError, match="no row to draw"):
+        drawn(pa.Table.from_pylist(rows).slice(0, 0))
+
+
+def test_distances_and_matrices() -> None:
+    spec, _ = drawn(Ways([(1, 0.02, 0.01, 0.005), (2, 0.05, 0.0, 0.016)]))
+    assert {v["floor"] for v in values(spec)} == {0.005, 0.016}
+    spec, title = drawn(
+        Matrices(["a", "b"], [("synthetic", [[1, 0.2], [0.2, 1]]), ("original", [[1, None], [None, 1]])], "rows")
+    )
+    assert title.startswith("NOT PRIVATE (rows)")
+    assert [v["told"] for v in values(spec) if v["row"] != v["column"]] == ["0.20", "0.20", "", ""]
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not any(v and "http" in v for k, v in attrs if k in ("src", "href"))
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_a_page_escapes_its_words_and_states_costs() -> None:
+    hostile = "<script>alert(1)</script>"
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg">{hostile}</svg>'
+    one = Section(hostile, "cost epsilon 1", (hostile,), (hostile,), ((hostile,),), ((hostile, svg),))
+    two = Section("b", "NON-PRIVATE: rows")
+    page = sheet_page(Sheet(hostile, (hostile,), (one, two), "NON-PRIVATE: rows are shown", (hostile,)))
+    found = Tags(page)
+    assert "script" not in found.tags
+    assert found.tags.count("img") == 1
+    assert found.words.count(hostile) >= 7
+    assert "default-src 'none'" in page
+    assert page.index("NON-PRIVATE: rows are shown") < page.index("<h1>")
+    assert page.count('class="alarm"') == 2
+    calm = sheet_page(Sheet("a", (), (Section("b", "cost epsilon 1"),), None))
+    assert "NON-PRIVATE" not in calm
+    assert 'class="alarm"' not in calm
