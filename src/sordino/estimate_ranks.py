@@ -40,7 +40,8 @@ class Ranks:
 
     def values(self) -> list[Number]:
         """Return the values."""
-        return [_number(s * self.unit) for s in self.steps]
+        whole = self.unit.denominator == 1
+        return [int(s * self.unit) if whole else float(s * self.unit) for s in self.steps]
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the rank error that is not exceeded with probability `confidence`, the same for every row."""
@@ -63,7 +64,3 @@ def from_dict(data: dict[str, Any]) -> Ranks:
     """Return the estimate that `Ranks.to_dict` wrote."""
     stages = (RankStage(exact_text(s["weight"]), exact_text(s["rate"]), float(s["choices"])) for s in data["stages"])
     return Ranks(tuple(int(s) for s in data["steps"]), exact_text(data["unit"]), tuple(stages))
-
-
-def _number(value: Fraction) -> Number:
-    return int(value) if value.denominator == 1 else float(value)

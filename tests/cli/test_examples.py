@@ -22,7 +22,15 @@ def ran(script: str, *arguments: str) -> str:
 
 
 def test_every_example_is_run_here() -> None:
-    known = ["adult.py", "adult_deeper.py", "ask_census.py", "households.py", "local_adult.py", "synth_adult.py", "synth_census.py"]
+    known = [
+        "adult.py",
+        "adult_deeper.py",
+        "ask_census.py",
+        "households.py",
+        "local_adult.py",
+        "synth_adult.py",
+        "synth_census.py",
+    ]
     assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == known
 
 
@@ -52,7 +60,7 @@ def test_adult() -> None:
 
 @pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
 def test_adult_deeper(tmp_path: Path) -> None:
-    """The script checks its own answers; with secure noise a run fails by chance less than once in a thousand."""
+    """The script checks its own answers; with secure noise about one run in 500 fails by chance (a bound of age above 100)."""
     said = ran("adult_deeper.py", str(ADULT), str(tmp_path / "pictures"))
     assert "most common occupation" in said
     assert "45 cells of age band by occupation" in said

@@ -6,6 +6,8 @@ The measure is that of bench/bounds.py: bias of clipping and noise together, aga
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ import pytest
 import sordino as sd
 
 ROWS = 20_000
+ROOT = Path(__file__).parents[2]
+ADULT = Path(os.environ.get("SORDINO_ADULT") or ROOT.parent / "shared" / "data" / "adult.data")
 
 
 def shaped(shape: str) -> Any:
@@ -74,3 +78,22 @@ def test_a_mean_within_the_bounds_errs_little_more_than_the_least(shape: str) ->
 def test_no_method_goes_astray(shape: str, method: str) -> None:
     """A chance of 5% a run that an empty rung looks occupied would show here with probability 0.87."""
     assert worst(shape, method, seeds=40) < 16
+
+
+@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+def test_bounds_of_age_and_gain_on_the_adult_extract() -> None:
+    """Issue 5: an upper bound of age between 75 and 100. The oldest is 90; 159 gains are 99,999, all others below 42,000."""
+    held = sd.datasets.load_adult(ADULT).select(["age", "capital_gain"])
+    for seed in range(20):
+        adult = sd.protect(
+            held,
+            domain=sd.Domain({"age": sd.Integer(), "capital_gain": sd.Integer()}),
+            neighbors="add_remove",
+            privacy_unit="row",
+            budget=sd.PureDP(2),
+            ledger=None,
+            rng=sd.Rng.seeded(seed),
+        )
+        assert 75 <= adult.find_bounds("age", epsilon=1).upper <= 100
+        assert 99_999 <= adult.find_bounds("capital_gain", epsilon=1).upper <= 115_000
+        adult.close()

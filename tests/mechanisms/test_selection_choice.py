@@ -63,3 +63,14 @@ def test_roots_round_down_to_few_digits() -> None:
         assert root * root <= value < (root * (1 + Fraction(2, 10**6))) ** 2
         assert root.denominator <= 10**16
     assert root_below(Fraction(9, 4)) == Fraction(3, 2)
+
+
+def test_bad_arguments_are_refused_by_name() -> None:
+    with pytest.raises(DeclarationError, match="candidates"):
+        best_selection(sensitivity=1, loss=PureDP(1), candidates=0)
+    with pytest.raises(DeclarationError, match="rho"):
+        best_selection(sensitivity=1, loss=ZCDP(0), candidates=2)
+    with pytest.raises(DeclarationError, match="epsilon"):
+        best_selection(sensitivity=1, loss=PureDP(0), candidates=2)
+    with pytest.raises(DeclarationError, match="sensitivity"):
+        best_selection(sensitivity=0, loss=PureDP(1), candidates=2)
