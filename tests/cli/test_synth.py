@@ -127,6 +127,9 @@ REFUSED = [
     (["--never", "age"], 3, "condition"),
     (["--at-most", "age,education_num"], 2, "cannot hold"),
     (["--at-most", "age"], 2, "LOWER,UPPER"),
+    (["--never", "age >= 17"], 2, "cannot hold"),
+    (["--never", "age > 30", "--never", "age <= 30"], 2, "cannot hold"),
+    (["--never", "1) OR (age > 3"], 3, "condition"),
     (["--determines", "missing.csv"], 2, "missing.csv cannot be read"),
     (["--determines", "half.csv"], 2, "no entry for"),
     (["--method", "marginals"], 2, "go together"),
@@ -200,9 +203,9 @@ def test_one_column_follows_from_another(run) -> None:
     assert len(rows) > 3
 
 
-def test_progress_is_for_terminals_only(here: Path, spawn) -> None:
+def test_progress_is_for_terminals_only(here: Path, run) -> None:
     words = ["synth", "fit", "--epsilon", "1", "--columns", "sex,age", "-o"]
-    piped = spawn(*words, "piped.model")
+    piped = run(*words, "piped.model")
     assert piped.err.splitlines() == [line for line in piped.err.splitlines() if line.startswith("wrote piped.model")]
     outer, inner = pty.openpty()
     script = "import sys; from sordino.cli.main import main; sys.exit(main())"
@@ -225,6 +228,19 @@ def test_progress_is_for_terminals_only(here: Path, spawn) -> None:
     assert "0:00:0" in text
     assert "wrote seen.model" in text
     assert any(stage in text for stage in ("asking for the counts", "fitting the model", "charging the budget"))
+
+
+def test_an_interrupted_fit_leaves_no_file(here: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sordino.synth import fitting
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "fit", interrupted)
+    files = listed()
+    assert run("synth", "fit", "--epsilon", "1", "-o", "m.model").code == 130
+    assert listed() == files
+    assert spent(here)[1] == 1
 
 
 # ---- sample
@@ -355,8 +371,13 @@ def test_show_says_what_it_is(run) -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("command", [["show"], ["sample"], ["answer"], ["report"]])
-@pytest.mark.parametrize("damage", ["number", "cut", "text", "gone"])
+@pytest.mark.parametrize(
+    ("command", "damage"),
+    [
+        *((["show"], d) for d in ("number", "cut", "text", "gone")),
+        *(([c], "number") for c in ("sample", "answer", "report")),
+    ],
+)
 def test_an_altered_model_is_refused(run, command: list[str], damage: str) -> None:
     bad = Path("bad.model")
     if damage == "number":

@@ -28,6 +28,7 @@ def test_it_says_what_it_needs() -> None:
     assert "name the Adult extract" in ran()
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
 def test_the_textbook_in_numbers(tmp_path: Path) -> None:
     """Secure noise at epsilon 1: a range of 45 ages has the deviation 9.5, a cell of the joint table about 2: 12 deviations."""

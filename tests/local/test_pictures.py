@@ -38,7 +38,7 @@ def test_things_are_told_by_their_shape() -> None:
     spec = spec_of(estimate)
     assert "(missing)" in spec
     assert "if 1% lie together" in spec
-    assert "no exact interval" in spec_of(spread)
+    assert "smoothed and biased" in spec_of(spread)
     assert "NOT PRIVATE (true counts): jobs" in spec_of(compared)
     assert "respondents, a rare label" in spec_of(best(range(14), epsilon=1, respondents=1000, liars=0.01))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import os
@@ -81,10 +82,8 @@ def test_threads_that_ask_real_questions_get_as_many_as_were_paid_for() -> None:
     def spend(q: Queryable) -> None:
         def one() -> None:
             for _ in range(3):
-                try:
+                with contextlib.suppress(QuestionRefused):
                     answers.append(q.release(Marginals((OCC,)), PureDP("1/4")).outputs[0].estimate.values())
-                except QuestionRefused:
-                    pass
 
         threads = [threading.Thread(target=one) for _ in range(8)]
         for thread in threads:
@@ -200,10 +199,8 @@ def test_shares_that_are_not_shares_win_nothing_back(shares: Any, loss: Any) -> 
 
     def win(q: Any) -> None:
         before = dict(q._spent)
-        try:
+        with contextlib.suppress(SordinoError, ValueError, ZeroDivisionError):
             q.release(Crooked(*shares), loss)
-        except (SordinoError, ValueError, ZeroDivisionError):
-            pass
         assert all(q._spent[name] >= before[name] for name in before)
         if shares == (Fraction(0),):
             assert q._spent == before
@@ -230,7 +227,7 @@ def ask(q: Any, what: str, loss: Any) -> Any:
 
 
 @pytest.mark.parametrize("currency", ["epsilon", "rho", "pair"])
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(asked=st.lists(st.tuples(ASKS, AMOUNTS), min_size=1, max_size=8))
 def test_whatever_is_asked_the_inner_costs_never_pass_the_charge(currency: str, asked: list[Any]) -> None:
     budget: Any = {"epsilon": PureDP(10), "rho": ZCDP(10), "pair": sd.ApproxDP(10, "1e-5")}[currency]
@@ -299,7 +296,7 @@ def test_a_failure_is_charged_once_and_tells_nothing_anywhere(
     assert held.spent == PureDP(1)
     assert [c.state for c in held.ledger.charges()] == ["failed"]
     with pytest.raises(BudgetExhausted):
-        held.adapt(lambda q: None, describe="again", epsilon="1e-9")
+        held.adapt(repr, describe="again", epsilon="1e-9")
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -283,30 +282,6 @@ def synth_columns(domain: sd.Domain) -> Any:
     from sordino.synth.columns import keyed_columns
 
     return tuple(keyed_columns(domain, None, Neighbors("add_remove", None)))
-
-
-def test_an_evaluation_is_private_or_says_on_its_face_that_it_is_not() -> None:
-    data = source()
-    model = synth.fit(data, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
-    columns = {n: pa.array(KEYS[n]) for n in ("age", "pay")}
-    columns["job"] = pa.array(["none", "desk", "shop", "field"]).take(pa.array(KEYS["job"]))
-    columns["sex"] = pa.array(KEYS["sex"] == 1)
-    columns["town"] = pa.array(["a", "b", "c", None]).take(pa.array(KEYS["town"]))
-    openly = synth.evaluate(model, against=pa.table(columns), non_private=True, rng=sd.Rng.seeded(4))
-    assert "NON-PRIVATE" in repr(openly)
-    assert not openly.private
-    privately = synth.evaluate(model, against=data, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(4))
-    assert data.sessions[-1].spent() <= data.sessions[-1].allowed()
-    for ways in (1, 2):
-        gap = abs(openly.mean(ways) - privately.mean(ways))
-        assert gap < 3 * privately.error(ways, 0.95) + 0.01
-    assert 0 < openly.floor(2) < 1
-    assert len(openly.worst(3)) == 3
-    with pytest.raises(DeclarationError, match="non_private"):
-        synth.evaluate(model, against=pa.table(columns))
-    with pytest.raises(DeclarationError, match="never"):
-        synth.evaluate(model, against=data, non_private=True)
-    assert math.isclose(openly.to_dict()["means"]["2"], openly.mean(2))
 
 
 def test_intervals_cover_a_random_workload() -> None:

@@ -114,7 +114,7 @@ def _correlations(found: Found, drawn: Draw, mark: str | None) -> Section:
     )
     head = ("", *c.columns)
     rows = tuple(
-        (f"{a}", *(f"{s:.2f} / {'?' if o is None else f'{o:.2f}'}" for s, o in zip(synthetic, original, strict=True)))
+        (a, *(f"{_two(s)} / {_two(o)}" for s, o in zip(synthetic, original, strict=True)))
         for a, synthetic, original in zip(c.columns, c.synthetic, c.original, strict=True)
     )
     pictured = Matrices(c.columns, [("synthetic", c.synthetic), ("original", c.original)], mark)
@@ -131,11 +131,20 @@ def _workload(found: Found) -> Section:
         f"its 95% intervals held {100 * w.held:.0f}% of them.{noise}"
     )
     rows = tuple(
-        (" x ".join(m.columns), str(m.cells), f"{m.error:,.0f}", f"{m.stated:,.0f}", f"{100 * m.held:.0f}%")
+        (" x ".join(m.columns), str(m.cells), _rows(m.error, w.noise), f"{m.stated:,.0f}", f"{100 * m.held:.0f}%")
         for m in w.missed
     )
     head = ("columns", "counts", "error", "deviation that the model states", "95% intervals that held")
     return Section("A workload of counts", found.costs["workload"], (words,), head, rows)
+
+
+def _two(value: float | None) -> str:
+    return "?" if value is None else f"{round(value, 2) + 0.0:.2f}"
+
+
+def _rows(error: float, noise: float) -> str:
+    """Return an error in rows; one that the noise of asking explains whole is not told apart from none."""
+    return "within the noise" if noise > 0 and error == 0 else f"{error:,.0f}"
 
 
 def _score(wanted: Wanted, found: Found) -> Section:

@@ -31,7 +31,7 @@ __all__ = [
 _NARROW = 4096  # steps between declared bounds up to which one linear ladder does
 _RUNGS = 64  # of a linear ladder
 _PIECES = 8  # rungs within the highest and the lowest octave found: a bound is at most an eighth too wide
-_PLAIN = 2.5  # deviations of its noise that the rows beyond a bound within an octave must pass to be seen
+_PLAIN = 4.5  # deviations of its noise that the rows beyond a bound within an octave must pass to be seen
 _SURE = 0.05  # the chance that noise alone makes any empty rung look occupied
 
 
@@ -89,16 +89,18 @@ def spread(found: Measure, each: int) -> tuple[int, ...]:
     return within(sorted({*edges, rough[-1]}), found)
 
 
-def occupied(rows: Noisy) -> tuple[int, int] | None:
+def occupied(rows: Noisy, sure: float = _SURE) -> tuple[int, int] | None:
     """Return the first and last rung that hold more rows than noise explains, or None where no rung does.
 
+    `sure` is the chance that noise alone makes any empty rung look occupied.
+
     A rung is told by its own count, or by a run of rungs to the end of the ladder that holds enough together: the
-    threshold of each is the quantile of its noise at which all empty ones stay below it with probability 0.95.
+    threshold of each is the quantile of its noise at which all empty ones stay below it with probability 1 - `sure`.
     """
     counts, size = rows.steps, len(rows.steps)
-    own = rows.law.error(1 - 2 * _SURE / (2 * size))
+    own = rows.law.error(1 - sure / size)
     deviation = math.sqrt(rows.law.variance())
-    depth = math.log(4 * size / _SURE)
+    depth = math.log(4 * size / sure)
 
     def reached(order: Sequence[int]) -> int | None:
         """Return the rung nearest to the end of `order` that is occupied."""
@@ -117,7 +119,7 @@ def occupied(rows: Noisy) -> tuple[int, int] | None:
 def ends_within(edges: Sequence[int], rows: Noisy, low: int, high: int) -> tuple[int, int]:
     """Return the first and last rung to keep of a refined ladder whose end octaves, up to `low` and from `high`, look occupied.
 
-    From each end inward, rungs are dropped while the rows dropped so far are below 2.5 deviations of their noise. No union
+    From each end inward, rungs are dropped while the rows dropped so far are below 4.5 deviations of their noise. No union
     bound: here noise costs a factor of two at most, and rows that were missed would cost bias. An end octave in which no
     place is told, but which holds some rows by this second count too, is kept whole; else it was noise, and is left.
     """

@@ -43,6 +43,7 @@ Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
 _METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
 _MOST_BOUNDS = 256
 _LEFT = 4  # sparse vector leaves about this many rows times ln(rungs) / epsilon; the quantile 2 (ln(rungs) + this) / epsilon
+_ASTRAY = 1e-6  # the chance that noise leads the search to an octave that holds nothing, which could be any
 _ACROSS = 8  # rungs an octave for those two
 
 
@@ -140,12 +141,12 @@ def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
     else:
         third = _part(q.loss, Fraction(1, 3))
         rough = within(octaves(), found)
-        seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False), third), 0))
+        seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False), third), 0), _ASTRAY)
         spare = _part(q.loss, Fraction(2, 3))
         wide = held_measure(node, q.domain, coarse=True)
         if seen is not None and wide.unit != found.unit and max(-rough[seen[0]], rough[seen[1] + 1]) >= 2**61:
             coarse, found, rough = True, wide, within(octaves(), wide)  # beyond the fine grid: look on the coarse one
-            seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False, coarse=True), third), 0))
+            seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False, coarse=True), third), 0), _ASTRAY)
             spare = third
         if seen is None:
             return _nothing(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -164,7 +165,7 @@ class Plan:
         threshold = self.answered.threshold
         if threshold is None:
             return f"{self.resolved.cells:,}: every declared key"
-        half, sure = (next(n for n in range(1, 2**40) if threshold.appears(n) >= p) for p in (0.5, 0.95))
+        half, sure = (1 + bisect_left(range(1, 2**62), p, key=threshold.appears) for p in (0.5, 0.95))  # it rises
         alone = threshold.appears(1)
         return (
             f"keys that {half} units or more have (half of such keys show; {sure} units: 95%; 1 unit: {alone:.2g}); "

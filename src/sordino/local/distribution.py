@@ -241,17 +241,25 @@ class Distribution:
         if counts.n == 0:
             raise DeclarationError("there are no reports yet: an estimate needs one or more")
         shares, rounds = _smoothed(self.matrix(), np.array(counts.supports, dtype=np.float64))
-        window = 2 * self.reach + 1
-        inner, outer = self.inside / FULL / window, (FULL - self.inside) / FULL / (self.bins - 1)
-        cells = Cells(self.bins, window, inner, outer, counts.supports)
-        return DistributionEstimate(float(self.lower), float(self.upper), tuple(map(float, shares)), rounds, cells)
+        lower, upper = float(self.lower), float(self.upper)
+        return DistributionEstimate(lower, upper, tuple(map(float, shares)), rounds, self.cells_of(counts))
+
+    def cells_of(self, counts: SupportCounts) -> Cells:
+        """Return the counts beside the law of the cells: what intervals are made of."""
+        inner, outer = self._heights
+        return Cells(self.bins, 2 * self.reach + 1, inner, outer, counts.supports)
 
     def matrix(self) -> Floats:
         """Return P(cell | bin) as floats, one row a cell."""
         window = 2 * self.reach + 1
         offset = np.arange(self.cells)[:, None] - np.arange(self.bins)[None, :]
-        inner, outer = self.inside / FULL / window, (FULL - self.inside) / FULL / (self.bins - 1)
+        inner, outer = self._heights
         return np.where((offset >= 0) & (offset < window), inner, outer)
+
+    @property
+    def _heights(self) -> tuple[float, float]:
+        """The probability of a cell inside the window and of one outside it."""
+        return self.inside / FULL / (2 * self.reach + 1), (FULL - self.inside) / FULL / (self.bins - 1)
 
     def inputs(self) -> Sequence[int | None]:
         """Return bins that stand for every pair: the two ends and their neighbors."""

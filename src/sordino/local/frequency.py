@@ -19,7 +19,17 @@ from sordino.local.reports import Parameters, SupportCounts, parameters_hash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["USUAL_LIARS", "Estimate", "Supports", "checked_share", "estimated", "norm_sub", "shift_of", "variance"]
+__all__ = [
+    "USUAL_LIARS",
+    "Estimate",
+    "Supports",
+    "arrow_labels",
+    "checked_share",
+    "estimated",
+    "norm_sub",
+    "shift_of",
+    "variance",
+]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -122,7 +132,7 @@ class Estimate:
         named = dict(zip(("count", "frequency", "error", "lower", "upper"), map(pa.array, columns), strict=True))
         added, taken = self.shift(USUAL_LIARS)
         told = {"liars": f"{USUAL_LIARS:g}", "liars_add": f"{added:.6g}", "liars_take": f"{taken:.6g}"}
-        return pa.table({"label": _arrow_labels(self.labels), **named}).replace_schema_metadata(told)
+        return pa.table({"label": arrow_labels(self.labels), **named}).replace_schema_metadata(told)
 
     def errors(self, confidence: float, *, about: str = "respondents") -> Floats:
         """Return the error of each frequency that is not exceeded with probability `confidence`, about.
@@ -149,7 +159,7 @@ class Estimate:
         ends = [lower, upper, np.clip(lower - added, 0.0, 1.0), np.clip(upper + taken, 0.0, 1.0)]
         names = ("lower", "upper", "poisoned_lower", "poisoned_upper")
         columns = dict(zip(names, map(pa.array, ends), strict=True))
-        return pa.table({"label": _arrow_labels(self.labels), **columns})
+        return pa.table({"label": arrow_labels(self.labels), **columns})
 
     def shift(self, liars: float) -> tuple[float, float]:
         """Return how much a share of liars can add to a frequency, and how much it can take from one, on average.
@@ -168,7 +178,7 @@ class Estimate:
         import pyarrow as pa
 
         shares = norm_sub(self.frequencies, total=checked_share(answered, name="answered", most=1.0))
-        return pa.table({"label": _arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
+        return pa.table({"label": arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
 
     def _ends(self, confidence: float, about: str) -> tuple[Floats, Floats]:
         how = respondents_interval if _about(about) == "respondents" else population_interval
@@ -208,7 +218,7 @@ def _about(about: str) -> str:
     return about
 
 
-def _arrow_labels(labels: tuple[Label, ...]) -> Any:
+def arrow_labels(labels: tuple[Label, ...]) -> Any:
     import pyarrow as pa
 
     kinds = {type(v) for v in labels if v is not None}

@@ -35,7 +35,17 @@ __all__ = [
 Rows = np.ndarray[Any, np.dtype[np.uint8]]
 Parameters = dict[str, int | str | None]
 
-KINDS = {"grr": 1, "unary": 2, "olh": 3, "hadamard": 4, "subset": 5, "rappor": 6, "mean": 7, "distribution": 8}
+KINDS = {
+    "grr": 1,
+    "unary": 2,
+    "olh": 3,
+    "hadamard": 4,
+    "subset": 5,
+    "rappor": 6,
+    "mean": 7,
+    "distribution": 8,
+    "bloom": 9,
+}
 _HEAD = struct.Struct("<4sBBH32sQ")
 _MAGIC, _VERSION = b"SRDL", 1
 HEADER_BYTES = _HEAD.size

@@ -69,6 +69,9 @@ class Spread(Protocol):
     def quantile(self, rank: float) -> float:
         """Return the number below which a share lies."""
 
+    def quantile_interval(self, rank: float, confidence: float) -> tuple[float, float]:
+        """Return an interval for it."""
+
 
 @runtime_checkable
 class Weighed(Protocol):
@@ -153,7 +156,6 @@ def draw_spread(spread: Spread, confidence: float, title: str | None) -> tuple[A
     """Return the chart of an estimated distribution, and its title."""
     import altair as alt
 
-    del confidence
     edges, shares = spread.edges, spread.frequencies
     rows = [
         {"lower": float(edges[i]), "upper": float(edges[i + 1]), "share": float(s), "zero": 0.0}
@@ -171,7 +173,11 @@ def draw_spread(spread: Spread, confidence: float, title: str | None) -> tuple[A
         )
     )
     said = title or "Estimated distribution, local model"
-    notes = [f"median about {spread.quantile(0.5):.4g}; smoothed, so it has no exact interval"]
+    low, high = spread.quantile_interval(0.5, confidence)
+    notes = [
+        f"median about {spread.quantile(0.5):.4g}, {100 * confidence:g}% interval {low:.4g} to {high:.4g}",
+        "bars are smoothed and biased where the shape bends; no single bar has an interval",
+    ]
     heading = title_of(said, notes, width=480, alarm=False)
     return alt.layer(bars).properties(width=420, height=220, title=heading), said
 

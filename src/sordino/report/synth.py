@@ -217,7 +217,7 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
     panels = []
     for i, (name, matrix) in enumerate(made.matrices):
         rows = [
-            {"row": a, "column": b, "value": v, "told": "" if v is None else f"{v:.2f}"}
+            {"row": a, "column": b, "value": v, "told": "" if v is None else f"{round(v, 2) + 0.0:.2f}"}
             for a, line in zip(names, matrix, strict=True)
             for b, v in zip(names, line, strict=True)
         ]

@@ -78,7 +78,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """body { font-family: sans-serif; line-height: 1.45; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
 table { border-collapse: collapse }
 th, td { border: 1px solid #cccccc; padding: 0.3rem 0.6rem; text-align: left; vertical-align: top }
-td { overflow-wrap: anywhere }
+th, td { overflow-wrap: break-word }
+section { overflow-x: auto }
 img { max-width: 100% }
 figcaption { color: #555555; font-size: 0.9rem }
 .cost { color: #555555 }

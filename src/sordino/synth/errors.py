@@ -27,6 +27,9 @@ KINDS = ("one", "measured", "unmeasured", "many")
 _QUESTIONS = {"one": 24, "measured": 36, "unmeasured": 30, "many": 30}
 _TRIPLES = 10  # distinct sets of three columns: each is a scan of its own
 _SAFE = 1.645  # deviations added for the noise of checking: error is stated too high in 19 of 20 fits
+_FAINT = 0.01  # noise of asking, as a share of the rows, above which fewer questions are asked, each with less noise
+_FEWEST = 0.12
+_ALIKE = 0.5  # deviation of the kinds' squared errors about their mean, as a share of it, that is taken for granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,16 @@ def kind_of(columns: Sequence[int], measured: frozenset[tuple[int, ...]]) -> str
 def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats]) -> Errors:
     """Return the model's errors, found by spending all that is left on random questions.
 
-    B2 = max(mean(r^2) - s^2 + 1.645 s^2 sqrt(2 / cells), 0) over the cells r of the questions of a kind, s^2 the variance
-    of the noise of asking.
+    A kind's mean(r^2) - s^2 over the cells r of its questions, s^2 the variance of the noise of asking, has the variance
+    2 s^4 / cells of that noise; the kinds are drawn together by as much as that exceeds what they are taken to differ by,
+    and 1.645 deviations are added. Where the noise would pass a hundredth of the rows fewer questions are asked.
     """
     columns, measured = outcome.coding.columns, frozenset(outcome.measured)
     asked: list[tuple[str, tuple[int, ...], list[Floats]]] = []
-    for kind, count in _QUESTIONS.items():
+    noise = math.sqrt(session.variance(session.left, tables=sum(_QUESTIONS.values())))
+    part = min(max(_FAINT * outcome.coding.rows / noise, _FEWEST), 1.0)
+    for kind, most in _QUESTIONS.items():
+        count = max(round(most * part), 2)
         for chosen in _chosen(kind, count, len(columns), measured, session.rng):
             halves = [_half(columns[c], session.rng) for c in chosen]
             asked.append((kind, chosen, halves))
@@ -79,25 +86,31 @@ def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
         for _, chosen, halves in asked
     ]
     counts = session.tables(tables, session.left)
-    noise = counts[0].variance
     missed: dict[str, list[Floats]] = {k: [] for k in KINDS}
     shares: dict[str, list[Floats]] = {k: [] for k in KINDS}
     for (kind, chosen, halves), found in zip(asked, counts, strict=True):
         model = _model(outcome, within, chosen, halves)
         missed[kind].append((found.cells - model).ravel())
         shares[kind].append((model / max(outcome.coding.rows, 1.0)).ravel())
-    return _errors(missed, shares, noise)
+    return _errors(missed, shares, counts[0].variance)
 
 
 def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], noise: float) -> Errors:
     squared: dict[str, float] = {}
     spread: dict[str, float] = {}
-    for kind in KINDS:
-        if missed[kind]:
-            r, p = np.concatenate(missed[kind]), np.clip(np.concatenate(shares[kind]), 0.0, 1.0)
-            safe = _SAFE * noise * math.sqrt(2.0 / len(r))
-            squared[kind] = max(float(np.square(r).mean()) - noise + safe, safe, 1.0)
-            spread[kind] = max(float((p * (1.0 - p)).mean()), 1e-6)
+    known = [k for k in KINDS if missed[k]]
+    cells = np.array([sum(len(r) for r in missed[k]) for k in known], dtype=np.float64)
+    found = np.array([float(np.square(np.concatenate(missed[k])).mean()) for k in known]) - noise
+    each = 2.0 * noise**2 / cells
+    whole = 1.0 / float((1.0 / each).sum())
+    mean = float((found / each).sum()) * whole
+    apart = (_ALIKE * max(mean, math.sqrt(whole))) ** 2
+    for kind, one, variance in zip(known, found.tolist(), each.tolist(), strict=True):
+        own = apart / (apart + variance)
+        safe = _SAFE * math.sqrt(own * variance + (1.0 - own) ** 2 * whole)
+        squared[kind] = max(mean + own * (one - mean) + safe, safe, 1.0)
+        p = np.clip(np.concatenate(shares[kind]), 0.0, 1.0)
+        spread[kind] = max(float((p * (1.0 - p)).mean()), 1e-6)
     for i, kind in enumerate(KINDS):  # a kind that the model has no columns for errs as the one before it
         if kind not in squared:
             other = next(k for k in (*reversed(KINDS[:i]), *KINDS[i:]) if k in squared)

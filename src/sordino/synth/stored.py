@@ -80,12 +80,15 @@ def read(path: str | Path) -> Stored:
         made = _read(source)
     except _BROKEN:
         made = None
+    if isinstance(made, str):
+        raise DeclarationError(f"{source} is of the format {made!r}; this version of sordino reads {_FORMAT!r}")
     if made is None:
         raise DeclarationError(f"{source} is not a whole model file: it was altered, cut short, or is something else")
     return made
 
 
-def _read(source: Path) -> Stored | None:
+def _read(source: Path) -> Stored | str | None:
+    """Return the model, the name of a format that is not this one, or None for what is no whole model."""
     with zipfile.ZipFile(source) as archive:
         if sum(i.file_size for i in archive.infolist()) > _LARGEST:
             return None
@@ -95,7 +98,7 @@ def _read(source: Path) -> Stored | None:
         return None
     header = json.loads(raw["header"].tobytes().decode())
     if header["format"] != _FORMAT:
-        return None
+        return str(header["format"])[:40]
     domain = Domain({n: _column(d) for n, d in header["domain"]})
     columns = tuple(keyed(n, domain) for n in domain)
     codes = tuple(Compressed(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
