@@ -104,6 +104,7 @@ def test_a_person_answers_and_the_estimate_moves(visit: Visit, tmp_path: Path) -
         assert live.locator("#rows tr").count() == 4
         before = live.locator("#rows").inner_text()
         assert live.locator("#chart rect").count() == 4
+        assert re.search(r"\d% to \d", before)  # what liars could do stands beside each interval
         at.post(_forty(task))
         live.get_by_text("41 reports").wait_for()
         assert live.locator("#rows").inner_text() != before
@@ -212,6 +213,18 @@ def test_pages_carry_a_strict_policy_and_escape_what_they_show(tmp_path: Path) -
         assert not re.search(r"<script(?![^>]*src=)|style=|onclick|javascript:", text)
 
 
+def test_a_wrong_token_is_asked_for_again(visit: Visit, tmp_path: Path) -> None:
+    _, service = _survey(GRR(LABELS, epsilon=1), tmp_path)
+    with service as at:
+        visit.page.goto(f"{at.url}/tasks/drinks/live#token=r")  # a respondent's
+        visit.page.get_by_text("no administrator's token").wait_for()
+        visit.page.fill("#token", "a")
+        visit.page.get_by_role("button", name="Show").click()
+        visit.page.get_by_text("No reports yet.").wait_for()
+        assert visit.page.locator("#door").is_hidden()
+        assert all(url.startswith(f"{at.url}/") and "token" not in url.partition("#")[0] for url, _ in visit.asked)
+
+
 def test_a_question_cannot_write_the_page(tmp_path: Path) -> None:
     sly = create_task(
         KEY,
@@ -234,5 +247,5 @@ def test_screens_are_not_empty(visit: Visit, tmp_path: Path) -> None:
         visit.page.goto(f"{at.url}/tasks/drinks")
         visit.page.locator("#form").wait_for()
         text = visit.page.locator("main").text_content()
-        for words in ("What do you drink?", *LABELS, "asks for 2", "1 by one", "clearing its storage forgets it"):
+        for words in ("What do you drink?", *LABELS, "asks for 2", "1 by one", "period (2026)", "clearing its storage forgets it"):
             assert words in text

@@ -93,6 +93,7 @@ def _words(task: Task, *, opened: bool) -> dict[str, object]:
     manifest = task.manifest
     return {
         "task": manifest.task,
+        "epoch": manifest.epoch,
         "question": manifest.question,
         "key": task.key,
         "fingerprint": key_fingerprint(task.key),

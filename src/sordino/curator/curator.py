@@ -385,6 +385,8 @@ class Curator:
     def _asked_together(self, batch: Batch) -> list[Release]:
         """Return the answer to each plan of a batch; nothing is asked where the budget does not cover all."""
         left, cost = self._ledger.remaining().amounts(), batch.cost.amounts()
+        if set(cost) != set(left):
+            raise DeclarationError("this batch was planned for a budget that counts otherwise: plan again")
         if any(amount > left[name] for name, amount in cost.items()):
             raise BudgetExhausted(
                 f"the batch costs {batch.cost.describe()}, and {self._ledger.remaining().describe()} is left; nothing was charged"

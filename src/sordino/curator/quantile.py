@@ -118,7 +118,9 @@ def plan_quantile(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
     stages = len(halved(len(asked.levels)))
-    epsilon = root_below(8 * loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages  # eps^2 / 8 a stage
+    epsilon = (
+        root_below(8 * loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages
+    )  # eps^2 / 8 a stage
     selection = QuantileSelection(tuple(sorted(asked.levels)), epsilon, neighbors, resolved.cells)
     return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from sordino.domain import Domain, Real
+from sordino.domain import STORED, Domain, Real
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
@@ -40,7 +40,13 @@ def held_measure(of: Node, domain: Domain, *, coarse: bool) -> Measure:
         column = domain[of.name]
         assert isinstance(column, Real)
         if column.resolution is None:
-            finer = Real(column.lower, column.upper, resolution=1 if coarse else _FINEST, missing=column.missing)
+            reach = max((abs(b) for b in (column.lower, column.upper) if b is not None), default=Fraction(0))
+            if reach >= STORED:
+                raise QuestionRefused(
+                    f"{describe(of)} is declared beyond 2^62: declare its resolution, such as reach / 10^9"
+                )
+            step = Fraction(1) if coarse or reach >= STORED * _FINEST else _FINEST
+            finer = Real(column.lower, column.upper, resolution=step, missing=column.missing)
             return measure(of, Domain({of.name: finer}))
     found = measure(of, domain)
     if found.kind != "number":

@@ -34,7 +34,7 @@ function list(labels) {
   at('rows').replaceChildren(...labels.map(one => {
     const row = document.createElement('tr');
     const cells = [one.label === null ? 'no answer' : one.label, percent(one.frequency), percent(one.lower), percent(one.upper),
-      Math.round(one.count).toLocaleString('en')];
+      `${percent(one.poisoned_lower)} to ${percent(one.poisoned_upper)}`, Math.round(one.count).toLocaleString('en')];
     row.append(...cells.map(words => Object.assign(document.createElement('td'), { textContent: words })));
     return row;
   }));
@@ -45,6 +45,8 @@ async function look() {
     try {
       const answer = await fetch(`/v1/tasks/${task}/estimate`, { headers: { authorization: `Bearer ${token}` }, credentials: 'omit' });
       const found = await answer.json();
+      if (answer.status === 401 || answer.status === 403) token = null;
+      if (!token) throw new Error("This is no administrator's token.");
       if (!answer.ok) throw new Error(found.error.says);
       at('reports').textContent = found.reports.toLocaleString('en');
       at('state').textContent = found.closed ? 'closed' : 'open';
@@ -53,7 +55,6 @@ async function look() {
       list(found.labels);
     } catch (error) {
       at('status').textContent = error.message;
-      if (!at('reports').value) token = null;
     }
   }
   at('door').hidden = Boolean(token);
