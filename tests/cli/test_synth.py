@@ -10,6 +10,7 @@ import pty
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -275,6 +276,17 @@ def test_sampling_is_free_and_repeats_with_a_seed(here: Path, run) -> None:
     assert spent(here) == before
 
 
+def test_texts_are_quoted_only_where_they_must_be() -> None:
+    from sordino.cli.synth_sample import _csv
+
+    plain = pa.table({"job": ["a b", None], "n": [1, None]})
+    assert "".join(_csv(iter([plain, plain]))) == "job,n\na b,1\n,\na b,1\n,\n"
+    odd = pa.table({"the,job": ['say "no", twice', "", None]})
+    text = "".join(_csv(iter([odd])))
+    assert list(csv.reader(io.StringIO(text)))[:2] == [["the,job"], ['say "no", twice']]
+    assert text.splitlines()[2:] == ['""', ""]  # an empty text is not a missing one
+
+
 @pytest.mark.usefixtures("here")
 def test_a_condition_holds_in_every_row(run) -> None:
     out = run("synth", "sample", "people.model", "--rows", "80", "--where", "age > 60 AND sex = 'Female'").out
@@ -394,3 +406,13 @@ def test_an_altered_model_is_refused(run, command: list[str], damage: str) -> No
     assert (done.code, done.out) == (2, "")
     assert "bad.model" in done.err
     assert listed() == files
+
+
+def test_a_model_of_another_cut_is_refused(here: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = load(here / "people.model")
+    columns = tuple(replace(c, size=c.size + 1) for c in whole.parts.columns)
+    other = replace(whole, parts=replace(whole.parts, columns=columns))
+    monkeypatch.setattr("sordino.synth.load", lambda _: other, raising=False)
+    done = run("synth", "show", "people.model")
+    assert (done.code, done.out) == (2, "")
+    assert "by a version that cut its columns otherwise" in done.err

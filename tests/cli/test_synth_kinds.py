@@ -188,7 +188,7 @@ def test_a_unit_of_several_rows_pays_more(run) -> None:
     told = [json.loads(run("synth", "show", m, "--format", "json").out) for m in ("u.model", "r.model")]
     assert "household" in told[0]["protects"]
     assert told[1]["protects"] == "one row, add/remove"
-    assert errors[0].error(0.95) == pytest.approx(3 * errors[1].error(0.95), rel=0.02)
+    assert errors[0].error(0.95) == pytest.approx(3 * errors[1].error(0.95), rel=0.06)  # in whole rows a little more
 
 
 @pytest.mark.usefixtures("households")

@@ -17,6 +17,7 @@ import pytest
 
 import sordino as sd
 from sordino.cli.main import main
+from sordino.cli.synth_evaluation import _all as everything
 from sordino.cli.synth_evaluation import compared_openly, compared_privately, wanted_of
 from sordino.cli.synth_progress import Stages
 from sordino.cli.synth_score import hits_of, question_of_hits, trained
@@ -247,6 +248,38 @@ def test_private_and_open_figures_agree_without_noise(both) -> None:
     assert np.allclose(open_found.hits.cells, private.hits.cells, atol=0.5)
     for ways in (1, 2, 3):
         assert open_found.evaluation.mean(ways) == pytest.approx(private.evaluation.mean(ways), abs=0.05)
+
+
+class Strict:
+    """A Queryable's face with nothing else on it, that adds up what is asked: any other access fails the test."""
+
+    def __init__(self, inner: object) -> None:
+        self.inner, self.asked = inner, []
+
+    def __getattr__(self, name: str) -> object:
+        assert name in ("domain", "neighbors", "loss", "release"), f"an evaluation used {name!r} of its Queryable"
+        if name == "release":
+            return self._release
+        return getattr(self.inner, name)
+
+    def _release(self, query: object, loss: sd.PureDP) -> sd.Release:
+        self.asked.append(loss.epsilon)
+        return self.inner.release(query, loss)
+
+
+def test_an_evaluation_only_queries_and_spends_the_whole(both) -> None:
+    table, model, _ = both
+    condition = sd.col("rich") == True  # noqa: E712
+    wanted = wanted_of(model, sets=[("age", "pay")], condition=condition, words="rich", rows=1000)
+    faces: list[Strict] = []
+
+    def through(data: object) -> None:
+        faces.append(Strict(data))
+        everything(wanted, faces[-1])
+
+    protected(table).adapt(through, describe="an evaluation", epsilon=1)
+    assert len(faces[0].asked) == 4  # distances, correlations, the workload, the score
+    assert sum(faces[0].asked) == 1
 
 
 def test_correlations_see_what_is_there(both) -> None:

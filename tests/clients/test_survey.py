@@ -247,5 +247,12 @@ def test_screens_are_not_empty(visit: Visit, tmp_path: Path) -> None:
         visit.page.goto(f"{at.url}/tasks/drinks")
         visit.page.locator("#form").wait_for()
         text = visit.page.locator("main").text_content()
-        for words in ("What do you drink?", *LABELS, "asks for 2", "1 by one", "period (2026)", "clearing its storage forgets it"):
+        for words in (
+            "What do you drink?",
+            *LABELS,
+            "asks for 2",
+            "1 by one",
+            "period (2026)",
+            "clearing its storage forgets it",
+        ):
             assert words in text

@@ -45,7 +45,13 @@ def model_at(path: Path) -> Model:
     """Return the model in a file; raises SourceError or DeclarationError where there is no whole one."""
     from sordino.synth import load
 
-    return load(path)
+    model = load(path)
+    parts = model.parts
+    if any(len(k.codes) != c.size for c, k in zip(parts.columns, parts.codes, strict=True)):
+        raise DeclarationError(
+            f"{path} was fitted by a version that cut its columns otherwise: use that version, or fit again"
+        )
+    return model
 
 
 def table_of(model: Model) -> str:

@@ -66,7 +66,8 @@ class Unary:
             if not 0 < value < 1:
                 raise DeclarationError(f"{name} must lie between 0 and 1, not {shown(value)}")
         if high <= low:
-            raise DeclarationError(f"p must be above q, not {shown(high)} and {shown(low)}: swap them")
+            way = "equal ones tell nothing" if high == low else "swap them"
+            raise DeclarationError(f"p must be above q, not {shown(high)} and {shown(low)}: {way}")
         top, bottom = max(1, floor_of(high)), min(FULL - 1, ceiling_of(low))
         self._fill(kept, top, bottom, log_up(_ratio(top, bottom)) if top > bottom else Fraction(0))
 

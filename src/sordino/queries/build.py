@@ -103,6 +103,10 @@ class Selection:
         """Return the question for these aggregates."""
         flat: list[Asked] = []
         for item in aggregates:
+            if not isinstance(item, (Asked, list, tuple)):
+                raise QuestionRefused(
+                    f"agg takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
+                )
             flat.extend([item] if isinstance(item, Asked) else item)
         if not all(isinstance(a, Asked) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")

@@ -27,8 +27,8 @@ KINDS = ("one", "measured", "unmeasured", "many")
 _QUESTIONS = {"one": 24, "measured": 36, "unmeasured": 30, "many": 30}
 _TRIPLES = 10  # distinct sets of three columns: each is a scan of its own
 _SAFE = 1.645  # deviations added for the noise of checking: error is stated too high in 19 of 20 fits
-_FAINT = 0.01  # noise of asking, as a share of the rows, above which fewer questions are asked, each with less noise
-_FEWEST = 0.12
+_FAINT = 0.02  # noise of asking, as a share of the rows, above which fewer questions are asked, each with less noise
+_FEWEST = 0.15
 _ALIKE = 0.5  # deviation of the kinds' squared errors about their mean, as a share of it, that is taken for granted
 
 
@@ -69,8 +69,8 @@ def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
     """Return the model's errors, found by spending all that is left on random questions.
 
     A kind's mean(r^2) - s^2 over the cells r of its questions, s^2 the variance of the noise of asking, has the variance
-    2 s^4 / cells of that noise; the kinds are drawn together by as much as that exceeds what they are taken to differ by,
-    and 1.645 deviations are added. Where the noise would pass a hundredth of the rows fewer questions are asked.
+    2 s^4 / cells of that noise, or more as the questions differ; the kinds are drawn together by as much as that exceeds what they are taken to differ by,
+    and 1.645 deviations are added. Where the noise would pass a fiftieth of the rows fewer questions are asked.
     """
     columns, measured = outcome.coding.columns, frozenset(outcome.measured)
     asked: list[tuple[str, tuple[int, ...], list[Floats]]] = []
@@ -101,7 +101,7 @@ def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], no
     known = [k for k in KINDS if missed[k]]
     cells = np.array([sum(len(r) for r in missed[k]) for k in known], dtype=np.float64)
     found = np.array([float(np.square(np.concatenate(missed[k])).mean()) for k in known]) - noise
-    each = 2.0 * noise**2 / cells
+    each = np.maximum(2.0 * noise**2 / cells, [_unevenness(missed[k]) for k in known])
     whole = 1.0 / float((1.0 / each).sum())
     mean = float((found / each).sum()) * whole
     apart = (_ALIKE * max(mean, math.sqrt(whole))) ** 2
@@ -116,6 +116,12 @@ def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], no
             other = next(k for k in (*reversed(KINDS[:i]), *KINDS[i:]) if k in squared)
             squared[kind], spread[kind] = squared[other], spread[other]
     return Errors(squared, spread)
+
+
+def _unevenness(missed: Sequence[Floats]) -> float:
+    """Return the variance of the mean squared error over questions, from how they differ; 0 for one question."""
+    means = np.array([float(np.square(r).mean()) for r in missed])
+    return float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0
 
 
 def _chosen(

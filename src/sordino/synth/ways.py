@@ -16,6 +16,7 @@ from sordino.synth.projection import Floats, project
 __all__ = ["Ways", "exact_shares", "joined_ways", "way_shares"]
 
 _MEAN = 0.8  # E|Z| of a standard normal
+_LOW = 3.0  # deviations below the other columns' sums at which a column has dropped rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,20 @@ class Ways:
 
     @property
     def rows(self) -> float:
-        """The estimated number of rows: the sums of the tables, weighted by how little noise each has; at least 1."""
-        weights = np.array([1.0 / (v * len(c)) for c, v in zip(self.noisy, self.variances, strict=True)])
-        sums = np.array([float(c.sum()) for c in self.noisy])
-        return max(float((weights * sums).sum() / weights.sum()), 1.0)
+        """The estimated number of rows: the sums of the tables, weighted by how little noise each has; at least 1.
+
+        A column that drops missing values counts fewer rows than there are: the lowest sum is left out while it lies
+        more than three deviations below the others.
+        """
+        variances = [v * len(c) for c, v in zip(self.noisy, self.variances, strict=True)]
+        sums = sorted(zip([float(c.sum()) for c in self.noisy], variances, strict=True))
+        while len(sums) > 1:
+            (lowest, variance), others = sums[0], sums[1:]
+            mean, spread = _pooled(others)
+            if lowest >= mean - _LOW * math.sqrt(variance + spread):
+                break
+            sums = others
+        return max(_pooled(sums)[0], 1.0)
 
     def projected(self) -> list[Floats]:
         """Return the counts projected to the simplex of the estimated rows."""
@@ -60,6 +71,12 @@ class Ways:
             within(k.codes, n, v, k.summed(p))
             for k, n, v, p in zip(codes, self.noisy, self.variances, self.projected(), strict=True)
         ]
+
+
+def _pooled(sums: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean of numbers weighted by inverse variance, and its variance."""
+    weight = sum(1.0 / v for _, v in sums)
+    return sum(s / v for s, v in sums) / weight, 1.0 / weight
 
 
 def way_shares(sizes: Sequence[int], *, pure: bool) -> list[Fraction]:

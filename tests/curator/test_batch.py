@@ -1,0 +1,80 @@
+"""Batches: the least loss for wanted errors, one loss split for the least error, and asking all or nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import sordino as sd
+from curator.support import S, curator
+from sordino import col
+from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
+
+QUESTIONS: list[Any] = [S.agg(sd.count()), S.agg(sd.sum("age")), S.where(col("age") > 30).agg(sd.mean("gain"))]
+
+
+def test_the_least_loss_reaches_the_wanted_error_and_a_hundredth_less_does_not() -> None:
+    held = curator(budget=sd.PureDP(1000))
+    wanted = [10, 500, 1]
+    batch = held.plan(QUESTIONS, error=wanted, assume_rows=500)
+    assert all(found <= want for found, want in zip(batch.errors(), wanted, strict=True))
+    for plan, question, want in zip(batch.plans, QUESTIONS, wanted, strict=True):
+        less = held.plan(question, epsilon=plan.cost.epsilon * Fraction(98, 100), assume_rows=500)
+        assert less.error(0.95) > want
+    assert batch.cost == sd.PureDP(sum(p.cost.epsilon for p in batch.plans))
+    assert held.spent == sd.PureDP(0)
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": "0.5"}], ids=["epsilon", "rho"])
+def test_a_split_costs_the_whole_and_no_other_split_of_a_grid_errs_less(loss: dict[str, Any]) -> None:
+    held = curator(budget=sd.PureDP(1000) if "epsilon" in loss else sd.ZCDP(1000))
+    batch = held.plan(QUESTIONS[:2], **loss)
+    name, total = next(iter(loss.items()))
+    assert sum(p.cost.amounts()[name] for p in batch.plans) == Fraction(total)
+    best = min(
+        sum(
+            held.plan(q, **{name: Fraction(total) * share}).error(0.95)
+            for q, share in zip(QUESTIONS[:2], (Fraction(i, 20), Fraction(20 - i, 20)), strict=True)
+        )
+        for i in range(1, 20)
+    )
+    assert sum(batch.errors()) <= best * 1.03
+
+
+def test_weights_move_the_loss_to_what_counts() -> None:
+    held = curator(budget=sd.PureDP(1000))
+    even, heavy = (held.plan(QUESTIONS[:2], epsilon=1, weights=w) for w in ([1, 1], [50, 1]))
+    assert heavy.errors()[0] < even.errors()[0]
+
+
+def test_all_are_asked_or_none() -> None:
+    held = curator(budget=sd.PureDP(1))
+    batch = held.plan([S.agg(sd.count()), sd.most_common("occ")], epsilon=1)
+    releases = held.ask(batch)
+    assert [r.question for r in releases] == ["the number of rows", "the most common occ"]
+    assert held.spent == sd.PureDP(1)
+    with pytest.raises(BudgetExhausted, match="nothing was charged"):
+        held.ask(batch)
+    assert held.spent == sd.PureDP(1)
+
+
+def test_bad_batches_are_refused() -> None:
+    held = curator(budget=sd.PureDP(10))
+    for wrong, message in (
+        ({"error": 10, "epsilon": 1}, "state no epsilon"),
+        ({"error": [1, 2]}, "one a question"),
+        ({"error": 0}, "above 0"),
+        ({"error": 10, "confidence": 1}, "confidence"),
+        ({"epsilon": 1, "weights": [1, 0, 1]}, "weights"),
+    ):
+        with pytest.raises(DeclarationError, match=message):
+            held.plan(QUESTIONS, assume_rows=500, **wrong)
+    with pytest.raises(QuestionRefused, match="assume_rows"):
+        held.plan(QUESTIONS, error=10)
+    with pytest.raises(DeclarationError, match="ask\\(batch\\) alone"):
+        held.ask(held.plan(QUESTIONS[:2], epsilon=1), epsilon=1)  # type: ignore[call-overload]
+    other = curator(budget=sd.ZCDP(10)).plan(QUESTIONS[:2], rho=1)
+    with pytest.raises(DeclarationError, match="plan again"):
+        held.ask(other)
