@@ -111,10 +111,16 @@ def test_sixty_columns_fit() -> None:
     model = synth.fit(data, epsilon=10, delta="1e-9", rng=sd.Rng.seeded(2))
     assert "clique tree" in model.facts["tier"]
     assert model.sample(1000, rng=sd.Rng.seeded(3)).num_columns == 60
-    asked = Selection().where((col("c0") == 1) & (col("c30") == 1) & (col("c59") == 1)).agg(sd.count())
-    exact_count = int(((keys["c0"] == 1) & (keys["c30"] == 1) & (keys["c59"] == 1)).sum())
-    low, high = model.answer(asked).interval(0.95)
-    assert low <= exact_count <= high
+    covered = []
+    for _ in range(60):
+        chosen = rng.choice(60, 3, replace=False)
+        values = rng.integers(0, 4, 3)
+        where = (col(f"c{chosen[0]}") == int(values[0])) & (col(f"c{chosen[1]}") == int(values[1]))
+        where = where & (col(f"c{chosen[2]}") == int(values[2]))
+        exact_count = int(np.all([keys[f"c{c}"] == v for c, v in zip(chosen, values, strict=True)], axis=0).sum())
+        low, high = model.answer(Selection().where(where).agg(sd.count())).interval(0.95)
+        covered.append(low <= exact_count <= high)
+    assert np.mean(covered) >= 0.85  # 90% asked; 60 questions: less happens by chance in 6% of seeds
 
 
 CAPS: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -18,6 +18,7 @@ __all__ = ["demo"]
 
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 10 GROUP BY occupation"
 _HOURS = "SELECT AVG(hours_per_week) AS hours FROM people"
+_OLD = "SELECT sex, COUNT(*) AS n FROM people WHERE age > 64 GROUP BY sex"
 _DECLARED = {  # the lines of the project file that are shown, and why they are there
     "cap =": "# the most that may ever be lost",
     "neighbors =": "# hides whether a person is in it at all",
@@ -35,7 +36,10 @@ def demo(
     ] = None,
     rows: Annotated[int, typer.Option("--rows", metavar="N", help="How many people to generate.")] = 30_000,
 ) -> None:
-    """See the main job on a generated census: declare, price, ask, look back. A few seconds, nothing else needed."""
+    """See it all on a generated census: declare, price, ask, look back, publish, collect, choose epsilon.
+
+    A few seconds, nothing else needed.
+    """
     if not 1 <= rows <= 100_000_000:
         raise DeclarationError("--rows must be from 1 to 100,000,000")
     with _place(keep) as directory:
@@ -44,6 +48,9 @@ def demo(
             _declared(directory, rows)
             _asked(rows)
             _looked_back()
+            _published()
+            _collected()
+            _chosen()
         finally:
             os.chdir(here)
     _next(keep)
@@ -120,6 +127,44 @@ def _looked_back() -> None:
 
     _title("5. What did the first answer reveal about one person?")
     _run("sordino explain c-0001", lambda: explain("c-0001", quiet=True))
+
+
+def _published() -> None:
+    from sordino.cli.synth_answer import synth_answer
+    from sordino.cli.synth_fit import synth_fit
+    from sordino.cli.synth_sample import synth_sample
+
+    columns, model = "age,sex,occupation", Path("people.model")
+    _title("6. Publish: a synthetic table, paid for once; rows and answers from it are free")
+    _run(
+        f"sordino synth fit --columns {columns} --epsilon 0.5 -o people.model",
+        lambda: synth_fit(model, epsilon="0.5", columns=columns),
+    )
+    _run("sordino synth sample people.model --rows 4", lambda: synth_sample(model, rows=4, quiet=True))
+    _run(
+        f'sordino synth answer people.model "{_OLD}"',
+        lambda: synth_answer(model, sql=_OLD, quiet=True),
+    )
+
+
+def _collected() -> None:
+    from sordino.cli.local import local_plan
+
+    _title("7. Collect: from people who trust no server, each answer noisy before it leaves the device")
+    _run(
+        "sordino local plan --size 12 --epsilon 1 --respondents 100000",
+        lambda: local_plan("1", respondents=100_000, size=12),
+    )
+
+
+def _chosen() -> None:
+    from sordino.cli.epsilon_worlds import worlds
+
+    _title("8. How large may epsilon be? From a risk that people understand")
+    _run(
+        "sordino epsilon worlds --universe 1,2,3,10 --size 3 --query mean --risk 1/3",
+        lambda: worlds(["1,2,3,10"], size=3, query="mean", risk="1/3"),
+    )
 
 
 def _next(keep: Path | None) -> None:

@@ -29,6 +29,7 @@ _TRIPLES = 10  # distinct sets of three columns: each is a scan of its own
 _SAFE = 1.645  # deviations added for the noise of checking: error is stated too high in 19 of 20 fits
 _FAINT = 0.02  # noise of asking, as a share of the rows, above which fewer questions are asked, each with less noise
 _FEWEST = 0.15
+_WIDER = 1.2  # questions of people are about columns that depend on each other, more often than random ones
 _ALIKE = 0.5  # deviation of the kinds' squared errors about their mean, as a share of it, that is taken for granted
 
 
@@ -69,8 +70,9 @@ def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
     """Return the model's errors, found by spending all that is left on random questions.
 
     A kind's mean(r^2) - s^2 over the cells r of its questions, s^2 the variance of the noise of asking, has the variance
-    2 s^4 / cells of that noise, or more as the questions differ; the kinds are drawn together by as much as that exceeds what they are taken to differ by,
-    and 1.645 deviations are added. Where the noise would pass a fiftieth of the rows fewer questions are asked.
+    2 s^4 / cells of that noise, or more as the questions differ; the kinds are drawn together by as much as that exceeds
+    what they are taken to differ by, and 1.645 deviations and a fifth are added. Where the noise would pass a fiftieth of
+    the rows fewer questions are asked.
     """
     columns, measured = outcome.coding.columns, frozenset(outcome.measured)
     asked: list[tuple[str, tuple[int, ...], list[Floats]]] = []
@@ -108,7 +110,7 @@ def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], no
     for kind, one, variance in zip(known, found.tolist(), each.tolist(), strict=True):
         own = apart / (apart + variance)
         safe = _SAFE * math.sqrt(own * variance + (1.0 - own) ** 2 * whole)
-        squared[kind] = max(mean + own * (one - mean) + safe, safe, 1.0)
+        squared[kind] = max(_WIDER * (mean + own * (one - mean)) + safe, safe, 1.0)
         p = np.clip(np.concatenate(shares[kind]), 0.0, 1.0)
         spread[kind] = max(float((p * (1.0 - p)).mean()), 1e-6)
     for i, kind in enumerate(KINDS):  # a kind that the model has no columns for errs as the one before it
