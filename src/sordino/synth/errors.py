@@ -29,7 +29,7 @@ _TRIPLES = 10  # distinct sets of three columns: each is a scan of its own
 _SAFE = 1.645  # deviations added for the noise of checking: error is stated too high in 19 of 20 fits
 _FAINT = 0.02  # noise of asking, as a share of the rows, above which fewer questions are asked, each with less noise
 _FEWEST = 0.15
-_WIDER = 1.2  # questions of people are about columns that depend on each other, more often than random ones
+_WIDER = 1.35  # questions of people are about columns that depend on each other, more often than random ones
 _ALIKE = 0.5  # deviation of the kinds' squared errors about their mean, as a share of it, that is taken for granted
 
 
@@ -71,7 +71,7 @@ def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
 
     A kind's mean(r^2) - s^2 over the cells r of its questions, s^2 the variance of the noise of asking, has the variance
     2 s^4 / cells of that noise, or more as the questions differ; the kinds are drawn together by as much as that exceeds
-    what they are taken to differ by, and 1.645 deviations and a fifth are added. Where the noise would pass a fiftieth of
+    what they are taken to differ by, and 1.645 deviations and a third are added. Where the noise would pass a fiftieth of
     the rows fewer questions are asked.
     """
     columns, measured = outcome.coding.columns, frozenset(outcome.measured)
