@@ -21,6 +21,7 @@ import sampler
 
 import local
 import sensitivity
+import synth
 
 
 def main() -> None:
@@ -37,6 +38,7 @@ def main() -> None:
         "ledger": ledger.run(),
         "sensitivity": sensitivity.run(),
         "local": local.run(),
+        "synth": synth.run(),
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -1,6 +1,8 @@
 """How far synthetic tables lie from the original, and what they cost: our methods beside each other, exact noise throughout.
 
-python bench/synth.py [--data FILE] [--seeds 5] [--epsilon .1,1,10] [--part adult|shapes|million|coverage|low]
+python bench/synth.py [--data FILE] [--seeds 2] [--epsilon .1,1,10] [--part short|all|adult|shapes|cost|million|coverage|low]
+The default, short, takes a few minutes: two seeds of Adult, one of the generated tables at epsilon 1, cost, intervals. `all` is
+every part at five seeds.
 Distances are mean total-variation distances over all pairs, and all triples, of columns (of 300 random triples where there are
 more); delta is 1e-9. Times are processor seconds of fit and sample, tables read through DuckDB.
 """
@@ -25,16 +27,21 @@ ORDERED = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "ho
 Keys = dict[str, Any]
 
 
-def adult(path: str) -> tuple[Any, Keys]:
-    """Return the domain and the columns of the discretised Adult table."""
+def adult_domain(path: str) -> Any:
+    """Return the declaration of the discretised Adult table."""
     import sordino as sd
 
     sizes = json.loads(Path(path).with_name("adult_discrete_domain.json").read_text())
-    domain = sd.Domain(
+    return sd.Domain(
         {n: sd.Integer(0, s - 1) if n in ORDERED else sd.Category(list(range(s))) for n, s in sizes.items()}
     )
+
+
+def adult(path: str) -> tuple[Any, Keys]:
+    """Return the domain and the columns of the discretised Adult table."""
+    domain = adult_domain(path)
     rows = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
-    return domain, {n: rows[:, i] for i, n in enumerate(sizes)}
+    return domain, {n: rows[:, i] for i, n in enumerate(domain)}
 
 
 def one_factor(rows: int, columns: int = 15, seed: int = 1) -> tuple[Any, Keys]:
@@ -238,31 +245,84 @@ def million(rows: int = 1_000_000) -> dict[str, Any]:
     return {"fit_cpu_s": round(fit, 2), "sample_cpu_s": round(sample, 2), "memory_mb": round(peak)}
 
 
+_COST = """
+import resource, sys, time
+sys.path.insert(0, {here!r})
+import synth as bench
+import sordino as sd, numpy, duckdb, sqlglot, pyarrow.csv
+from sordino import synth
+import sordino.curator.connect, sordino.synth.fitting
+sizes = bench.adult_domain({path!r})
+base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = time.process_time()
+source = sd.protect({path!r}, csv=sd.Csv(header=True), domain=sizes, neighbors="add_remove", privacy_unit="row",
+                    budget=sd.ApproxDP(100, "1e-6"), ledger=None, name="table", rng=sd.Rng.seeded(1))
+model = synth.fit(source, epsilon={epsilon!r}, delta="1e-9", rng=sd.Rng.seeded(1))
+model.sample(48_842, rng=sd.Rng.seeded(2))
+spent = time.process_time() - start
+print(spent, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024)
+"""
+
+
+def cost(path: str, epsilons: list[float]) -> Iterator[dict[str, Any]]:
+    """Yield processor seconds and memory above the import of fit and sample on Adult, each in a process of its own."""
+    for epsilon in epsilons:
+        script = _COST.format(here=str(Path(__file__).parent), path=path, epsilon=epsilon)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        spent, peak = (float(v) for v in done.stdout.split())
+        yield {"epsilon": epsilon, "cpu_s": round(spent, 2), "memory_mb": round(peak)}
+
+
+def run(data: str = "../shared/data/adult_discrete.csv", *, seeds: int = 1) -> dict[str, Any]:
+    """Return the figures of one short run, for bench/run.py: our own fit beside Independent, cost, a million rows."""
+    found: dict[str, Any] = {}
+    if Path(data).is_file():
+        for line in compare(adult(data), [0.1, 1.0, 10.0], seeds, ["fit", "Independent"]):
+            found[f"adult {line['method']} epsilon {line['epsilon']:g}"] = [line["2-way"], line["3-way"], line["cpu_s"]]
+        for line in cost(data, [1.0, 10.0]):
+            found[f"adult cost epsilon {line['epsilon']:g}"] = [line["cpu_s"], line["memory_mb"]]
+    return {**found, "million": million()}
+
+
+EVERYTHING = ["fit", "Independent", "Tree", "MST", "AIM"]
+LOW = [0.01, 0.03, 0.07, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0]
+
+
+def part(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the lines of one part."""
+    epsilons = [float(e) for e in options.epsilon.split(",")]
+    if name == "adult":
+        yield from ({"table": "adult", **x} for x in compare(adult(options.data), epsilons, options.seeds, EVERYTHING))
+    elif name == "shapes":
+        chosen = epsilons if options.part != "short" else [1.0]
+        seeds = options.seeds if options.part != "short" else 1
+        for table, make in (("census", census), ("one factor", lambda: one_factor(100_000)), ("local", local)):
+            yield from ({"table": table, **x} for x in compare(make(), chosen, seeds, EVERYTHING))
+    elif name == "low":
+        seeds = max(options.seeds, 20)
+        yield from compare(adult(options.data), LOW, seeds, ["fit", "Independent"], ways=(2,))
+    elif name == "coverage":
+        yield from coverage(options.data, epsilons)
+    elif name == "cost":
+        yield from cost(options.data, epsilons)
+    else:
+        yield million()
+
+
 def main() -> None:
     """Print the parts asked for, one line each."""
+    names = ["adult", "shapes", "cost", "million", "coverage", "low"]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="../shared/data/adult_discrete.csv")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--epsilon", default=".1,1,10")
-    parser.add_argument("--part", default="adult", choices=["adult", "shapes", "million", "coverage", "low"])
+    parser.add_argument("--part", default="short", choices=["short", "all", *names])
     options = parser.parse_args()
-    epsilons = [float(e) for e in options.epsilon.split(",")]
-    everything = ["fit", "Independent", "Tree", "MST", "AIM"]
-    if options.part == "million":
-        print(json.dumps(million()))
-    elif options.part == "coverage":
-        for line in coverage(options.data, epsilons):
-            print(json.dumps(line), flush=True)
-    elif options.part == "low":
-        for line in compare(adult(options.data), epsilons, options.seeds, ["fit", "Independent"], ways=(2,)):
-            print(json.dumps(line), flush=True)
-    else:
-        tables = {"adult": lambda: adult(options.data)}
-        if options.part == "shapes":
-            tables = {"census": census, "one factor": lambda: one_factor(100_000), "local": local}
-        for name, make in tables.items():
-            for line in compare(make(), epsilons, options.seeds, everything):
-                print(json.dumps({"table": name, **line}), flush=True)
+    options.seeds = options.seeds or (2 if options.part == "short" else 5)
+    chosen = {"short": names[:-1], "all": names}.get(options.part, [options.part])
+    for name in chosen:
+        for line in part(name, options):
+            print(json.dumps({"part": name, **line}), flush=True)
     print("peak MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 

@@ -28,6 +28,7 @@ def test_every_example_is_run_here() -> None:
         "ask_census.py",
         "households.py",
         "local_adult.py",
+        "local_survey.py",
         "synth_adult.py",
         "synth_census.py",
     ]

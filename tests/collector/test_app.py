@@ -213,7 +213,16 @@ def test_administrators_and_respondents_are_kept_apart(store: str) -> None:
             assert service.get(path, token=None).status_code == 401
             assert service.get(path, token="r").status_code == 403
             assert service.get(path).status_code == 200
-        assert service.get("/v1/tasks/drinks/estimate?confidence=2").status_code == 422
+        for wrong in (
+            "confidence=2",
+            "confidence=nan",
+            "confidence=0",
+            "liars=1",
+            "liars=nan",
+            "liars=0.9999999",
+            "liars=-1",
+        ):
+            assert service.get(f"/v1/tasks/drinks/estimate?{wrong}").status_code == 422
 
 
 def test_a_token_sends_no_faster_than_its_limit(store: str) -> None:

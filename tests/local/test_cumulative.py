@@ -55,23 +55,23 @@ def _estimates(shape: str, epsilon: float, n: int, runs: int) -> list[tuple[Any,
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_cover_whatever_the_distribution(shape: str) -> None:
-    """94% or more at nominal 95: 9 groups of 60 runs, the mean of a group's coverage at least .85, of all at least .94.
+    """94% or more at nominal 95: 9 groups of 40 runs, each group above .8, all together at least .94.
 
-    At .95 a group falls so low once in 2,000, seeds fixed; quantiles and shares below are wider than need be, so .95 each.
+    At .95 a group falls so low once in 2,000; seeds are fixed; quantiles and shares below are wider than need be, so .95 each.
     """
     means, quantiles, belows = [], [], []
     for epsilon in (0.5, 1, 4):
         for n in (5, 60, 3000):
             hits = np.zeros(3)
-            for answers, found in _estimates(shape, epsilon, n, 60):
+            for answers, found in _estimates(shape, epsilon, n, 40):
                 low, high = found.mean_interval(0.95)
                 hits[0] += low <= answers.mean() <= high
                 low, high = found.quantile_interval(0.8, 0.95)
                 hits[1] += low <= np.quantile(answers, 0.8, method="inverted_cdf") <= high
                 low, high = found.below_interval(0.25, 0.95)
                 hits[2] += low <= (answers < 0.25).mean() <= high
-            assert hits.min() / 60 > 0.85
-            for name, hit in zip((means, quantiles, belows), hits / 60, strict=True):
+            assert hits.min() / 40 > 0.8
+            for name, hit in zip((means, quantiles, belows), hits / 40, strict=True):
                 name.append(hit)
     assert np.mean(means) >= 0.94
     assert np.mean(quantiles) >= 0.95

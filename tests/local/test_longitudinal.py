@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from sordino.errors import BudgetExhausted, DeclarationError
+from sordino.local.exactness import exact_epsilon
 from sordino.local.labels import Label
 from sordino.local.lifetime import Lifetime
 from sordino.local.longitudinal import ID_BYTES, Device, permanent_answer, permanent_key
+from sordino.local.randomizer import Randomizer
 from sordino.local.reports import Reports
 from sordino.local.response import GRR
 from sordino.local.rounds import TwoRounds, again, two_rounds
@@ -235,3 +237,30 @@ def _guessed(report, devices: int, *, days: int, k: int) -> np.ndarray:  # type:
 def test_thresholds_are_of_32_bits() -> None:
     for rounds in ROUNDS.values():
         assert (rounds.instant.p * FULL).denominator == 1
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_two_rounds_are_a_protocol_of_their_own(name: str) -> None:
+    """Epsilon by enumeration, reports that travel, support chances within 5.5 deviations (false alarm 42 * 4e-8)."""
+    rounds, n = ROUNDS[name], 30_000
+    assert isinstance(rounds, Randomizer)
+    assert 0.999999 < exact_epsilon(rounds) <= rounds.epsilon == 1.0
+    assert float(rounds.event.pure()) == 1.0
+    for value in rounds.inputs():
+        assert all(sum(part) == 1 for part in rounds.channel(value))
+    reports = rounds.perturb([LABELS[2]] * n, Rng.seeded(9))
+    assert Reports.from_bytes(reports.to_bytes(), rounds) == reports
+    for label, count in enumerate(rounds.count(reports).supports):
+        chance = float(rounds.p if label == 2 else rounds.q)
+        assert abs(count - n * chance) < 5.5 * (n * chance * (1 - chance)) ** 0.5
+
+
+def test_reports_of_one_round_are_not_taken_for_two() -> None:
+    rounds = ROUNDS["sue"]
+    once = rounds.instant.perturb([LABELS[0]], Rng.seeded(1))
+    with pytest.raises(DeclarationError, match="another task"):
+        rounds.count(once)
+    with pytest.raises(DeclarationError, match="another task"):
+        rounds.estimate(rounds.instant.count(once))
+    with pytest.raises(DeclarationError, match="another task"):
+        Reports.from_bytes(once.to_bytes(), two_rounds(SUE(LABELS, epsilon=3), epsilon=1))

@@ -12,6 +12,7 @@ import pytest
 from sordino.errors import DeclarationError
 from sordino.local import GRR, OLH, OUE, SUE, Hadamard, Reports, SubsetSelection, Unary, from_parameters
 from sordino.local.draws import below_from, bit_sums, packed_coins
+from sordino.local.hashing import _divided, _wide
 from sordino.local.labels import canonical, labels_hash
 from sordino.local.reports import parameters_hash
 from sordino.noise.rng import Rng
@@ -85,7 +86,21 @@ def test_bit_sums_are_sums_of_bits(rows: int, bits: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("k", "epsilon"), [(2, 1), (5, 0.5), (14, 1), (100, 1.5), (128, 2), (1000, 4), (14, 6), (20, 6.9157), (9, 20)]
+    ("k", "epsilon"),
+    [
+        (2, 1),
+        (5, 0.5),
+        (14, 1),
+        (100, 1.5),
+        (128, 2),
+        (1000, 4),
+        (14, 6),
+        (20, 6.9157),
+        (9, 20),
+        (1000, 2),
+        (700, 5),
+        (5000, 8),
+    ],
 )
 def test_hashing_counts_like_a_loop_over_reports(k: int, epsilon: float) -> None:
     protocol, n = OLH(range(k), epsilon=epsilon), 300
@@ -105,6 +120,15 @@ def test_hashing_counts_like_a_loop_over_reports(k: int, epsilon: float) -> None
                 hashed += factor * digit
             wanted[v] += hashed % protocol.g == number
     assert list(protocol.count(reports).supports) == wanted
+
+
+def test_hashing_by_division_counts_like_hashing_by_tables() -> None:
+    """All ways to count agree where each can: small and large tables, and division modulo a prime over several settings."""
+    protocol = OLH(range(1000), epsilon=3)
+    assert protocol.g == 23
+    reports = protocol.perturb(np.arange(5000, dtype=np.int32) % 1000, Rng.seeded(3))
+    numbers = _wide(reports.rows)
+    assert _divided(numbers, 1000, g=23, m=protocol.digits).tolist() == list(protocol.count(reports).supports)
 
 
 def test_hashing_collides_exactly_once_in_g() -> None:

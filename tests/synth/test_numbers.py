@@ -30,12 +30,12 @@ def test_the_two_way_distance_at_epsilon_one() -> None:
 @pytest.mark.parametrize("epsilon", TARGETS)
 def test_to_reach_of_the_reference(epsilon: str) -> None:
     found = np.mean([distances(epsilon, seed, (2, 3)) for seed in range(5)], axis=0)
-    assert tuple(found) <= TARGETS[epsilon]
+    assert found[0] <= TARGETS[epsilon][0]
     assert found[1] <= TARGETS[epsilon][1]
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("epsilon", ["0.01", "0.05", "0.1", "1", "10", "100"])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.03", "0.07", "0.1", "0.3", "1", "3", "10", "100"])
 def test_never_worse_than_independence_at_the_full_budget(epsilon: str) -> None:
     """Means of 20 seeds: at most 3% or .002 above, and two standard errors (reference)."""
     domain, keys = adult_keys()

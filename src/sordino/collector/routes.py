@@ -73,7 +73,7 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
     async def estimate(
         task: str,
         confidence: Annotated[float, Query(gt=0, lt=1)] = 0.95,
-        liars: Annotated[float, Query(ge=0, lt=1)] = 0.01,
+        liars: Annotated[float, Query(ge=0, le=0.999999)] = 0.01,
         authorization: Authorization = None,
     ) -> JSONResponse:
         admit(authorization)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sordino.synth.answers import Answered as Answered
+    from sordino.synth.comparison import compare_frames as compare_frames
+    from sordino.synth.comparison import percent_error as percent_error
     from sordino.synth.constraints import at_most as at_most
     from sordino.synth.constraints import determines as determines
     from sordino.synth.constraints import never as never
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from sordino.synth.histogram import Representation as Representation
     from sordino.synth.model import Model as Model
     from sordino.synth.model import load as load
+    from sordino.synth.ranges import RangePlan as RangePlan
+    from sordino.synth.ranges import plan_ranges as plan_ranges
 
 _EXPORTS = {
     "AIM": "sordino.synth.fitting",
@@ -38,14 +42,18 @@ _EXPORTS = {
     "MST": "sordino.synth.fitting",
     "Marginals": "sordino.synth.fitting",
     "Model": "sordino.synth.model",
+    "RangePlan": "sordino.synth.ranges",
     "Representation": "sordino.synth.histogram",
     "Tree": "sordino.synth.fitting",
     "at_most": "sordino.synth.constraints",
+    "compare_frames": "sordino.synth.comparison",
     "determines": "sordino.synth.constraints",
     "evaluate": "sordino.synth.evaluation",
     "fit": "sordino.synth.fitting",
     "load": "sordino.synth.model",
     "never": "sordino.synth.constraints",
+    "percent_error": "sordino.synth.comparison",
+    "plan_ranges": "sordino.synth.ranges",
 }
 
 __all__ = [
@@ -57,14 +65,18 @@ __all__ = [
     "Independent",
     "Marginals",
     "Model",
+    "RangePlan",
     "Representation",
     "Tree",
     "at_most",
+    "compare_frames",
     "determines",
     "evaluate",
     "fit",
     "load",
     "never",
+    "percent_error",
+    "plan_ranges",
 ]
 
 

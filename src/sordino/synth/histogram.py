@@ -32,7 +32,7 @@ from sordino.synth.sampler import drawn_within
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Histogram", "Range", "Representation"]
+__all__ = ["Histogram", "Range", "Representation", "place_of", "ranged"]
 
 _MOST_LEVELS_SIZE = 4096
 _COUNTED = 0.1  # of the loss, for the number of rows where it is asked for
@@ -91,12 +91,12 @@ class Histogram:
         Theorem: a row is in one bin of a level, so a level is one release by parallel composition, and k levels cost k of
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
-        column = _keyed(self.column, source, self.width)
+        column = ranged(self.column, source, self.width)
         pure = rho is None and (delta is None or exact(delta, name="delta") == 0)
         size = column.size - column.missing
         if self.ranges is not None and size > _MOST_LEVELS_SIZE:
             raise QuestionRefused(f"a hierarchy of {size} bins is too large: give a larger width")
-        wanted = None if self.ranges is None else [_place(column, source, a, b) for a, b in self.ranges]
+        wanted = None if self.ranges is None else [place_of(column, source, a, b) for a, b in self.ranges]
         layout = layout_of(size, None) if not wanted else best_layout(size, wanted, pure=pure)
         told = f"a histogram of {self.column}" + ("" if layout.flat else f" in {len(layout.widths)} levels")
         made, release = source.adapt(
@@ -187,7 +187,8 @@ def _codes(column: Keyed, layout: Layout, width: int) -> list[int]:
     return [*inner, inner[-1] + 1] if column.missing else inner
 
 
-def _keyed(name: str, source: Adaptive, width: Number | None) -> Keyed:
+def ranged(name: str, source: Adaptive, width: Number | None) -> Keyed:
+    """Return the bins of a column: its declared keys, or runs of `width`."""
     found = keyed(name, source.domain)
     if width is None:
         return found
@@ -203,7 +204,8 @@ def _keyed(name: str, source: Adaptive, width: Number | None) -> Keyed:
     return Keyed(name, found.column, edges, len(edges) - 1 + found.missing, True, found.missing)
 
 
-def _place(column: Keyed, source: Adaptive, lower: Any, upper: Any) -> tuple[int, int]:
+def place_of(column: Keyed, source: Adaptive, lower: Any, upper: Any) -> tuple[int, int]:
+    """Return the bins [i, j) of the range of values lower <= x < upper."""
     unit = measure(Name(column.name), source.domain).unit if column.ordered else Fraction(1)
     return _steps_between(column, unit, lower, upper)
 
