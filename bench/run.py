@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import ask
+import collector
 import bounds
 import deeper
 import ledger
@@ -38,6 +39,7 @@ def main() -> None:
         "ledger": ledger.run(),
         "sensitivity": sensitivity.run(),
         "local": local.run(),
+        "collector": collector.run(),
         "synth": synth.run(),
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)

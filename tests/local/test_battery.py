@@ -26,7 +26,7 @@ SIZES = pytest.mark.parametrize("k", [NARROW, WIDE])
 @SIZES
 def test_squared_error_over_formula(case: RandomizerCase, k: int) -> None:
     """MSE / formula within .9 and 1.1; the runs put the false-alarm rate of one case under 1e-4 / 18."""
-    ratios = squared_errors(case.made(range(k)), k=k, n=1000, runs=500 if k == NARROW else 100, seed=7)
+    ratios = squared_errors(case.made(range(k)), k=k, n=1000, runs=360 if k == NARROW else 50, seed=7)
     assert false_alarm(ratios, within=0.1) < 1e-4 / 18
     assert 0.9 < ratios.mean() < 1.1
 
@@ -57,8 +57,8 @@ def test_fair_coins_squared_error_in_20000_runs() -> None:
 
 @CASES
 def test_estimates_are_unbiased(case: RandomizerCase) -> None:
-    """The mean of 400 estimates lies within 5.5 deviations of the truth: false alarms under 14 * 9 * 4e-8."""
-    protocol, n, runs = case.made(range(NARROW)), 1000, 400
+    """The mean of 200 estimates lies within 5.5 deviations of the truth: false alarms under 14 * 9 * 4e-8."""
+    protocol, n, runs = case.made(range(NARROW)), 1000, 200
     truth, rng = population(NARROW, n), Rng.seeded(3)
     shares = np.bincount(truth, minlength=NARROW) / n
     found = [protocol.estimate(protocol.count(protocol.perturb(truth, rng))).frequencies for _ in range(runs)]
