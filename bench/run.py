@@ -13,13 +13,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import ask
-import collector
 import bounds
 import deeper
 import ledger
 import quantile
 import sampler
 
+import collector
 import local
 import sensitivity
 import synth

@@ -37,9 +37,9 @@ GROUND = frozenset({"domain", "neighbors", "loss", "source", "primitives"})
 BESIDE = dict.fromkeys(GROUND, GROUND) | {
     "release": frozenset({"accounting", "estimate"}),  # a release carries its event and its estimates
 }
-ALIASES = dict.fromkeys(("project_parts", "project_schema", "project_text", "project_write"), "project") | dict.fromkeys(
-    ("estimate_choice", "estimate_curve", "estimate_ranks", "estimate_spread"), "estimate"
-)
+ALIASES = dict.fromkeys(
+    ("project_parts", "project_schema", "project_text", "project_write"), "project"
+) | dict.fromkeys(("estimate_choice", "estimate_curve", "estimate_ranks", "estimate_spread"), "estimate")
 FACE = frozenset(
     {"__main__", "cli", "server", "collector", "workbench"}
 )  # who may use `import sordino as sd` like everyone

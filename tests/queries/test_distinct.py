@@ -84,9 +84,7 @@ def test_figures() -> None:
 
 def test_cells_that_share_a_code_are_not_added_up() -> None:
     """Two raw texts count as `other`: their rows are one group, in which a value counts once."""
-    table = [
-        dict.fromkeys(DOMAIN) | {"e": e, "i": i} for e, i in [("w", 1), ("v", 1), ("x", 1), ("x", 2), ("u", 2)]
-    ]
+    table = [dict.fromkeys(DOMAIN) | {"e": e, "i": i} for e, i in [("w", 1), ("v", 1), ("x", 1), ("x", 2), ("u", 2)]]
     asked = S.group_by("e").agg(count_distinct("i"), sd.count())
     assert duckdb_exact(asked, arrow(table)) == [[2, 0, 2], [2, 0, 3]]  # x, y, z
 
