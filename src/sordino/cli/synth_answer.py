@@ -103,6 +103,7 @@ def _beside(path: Path, model: Model, answered: Answered) -> list[str]:
         *seal,
         f"from the model {path}, not from the table: free, the model was paid for ({model.facts.get('loss', '')})",
         f"intervals hold on average over questions of this kind: {kind}",
+        *(f"note: {n}" for n in answered.notes),
     ]
 
 

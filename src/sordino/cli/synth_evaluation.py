@@ -97,11 +97,12 @@ def wanted_of(
 
 def compared_openly(wanted: Wanted, path: Path, *, csv: Csv) -> Found:
     """Return the comparison with the rows of a file, NON-PRIVATE."""
-    from sordino.cli.synth_files import open_table
+    from sordino.datasets.raw import load_rows
     from sordino.synth.encoding import keys_of_table
 
     model = wanted.model
-    table = open_table(path, model.parts.domain, csv=csv)
+    names = None if csv.header else csv.names
+    table = load_rows(path, model.parts.domain, names=names, delimiter=csv.delimiter, null_values=csv.null_values)
     keys = keys_of_table(table, model.parts.columns, model.parts.domain)
     answers = Open(model, keys)
     card, hits, reference = wanted.card, None, None
