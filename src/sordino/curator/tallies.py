@@ -16,7 +16,7 @@ from sordino.queries.marginal import Axis, Counted, Table, grouped
 
 __all__ = ["Tallies"]
 
-_MOST_SETS = 16  # grouping sets in one scan: each needs a hash table of its own
+_MOST_SETS = 19  # grouping sets in one scan: each needs a hash table of its own
 
 
 class Tallies:

@@ -36,7 +36,7 @@ _CALM = 0.003  # the mean error of one-ways below which larger cliques pay
 _SCORES = 0.03  # of the loss, for each round of scores
 _FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
 _SMALL, _LARGE, _LARGEST = 3e4, 5e5, 1.6e6  # cells of all cliques: first round, last round, last round if calm
-_SWEEPS, _SWEEPS_LAST, _SWEEPS_LARGEST = 10, 40, 20
+_SWEEPS, _SWEEPS_LAST, _SWEEPS_LARGEST = 10, 40, 17
 _CLEAR = 3.5  # deviations at which a score is no accident
 _SAMPLE = 200_000
 
