@@ -12,10 +12,11 @@ import pytest
 
 from battery import SELECTIONS, SelectionCase, chi_square_tail
 from sordino.errors import DeclarationError
+from sordino.estimate_choice import bad_flip
 from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.noisy_max import NoisyMax
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection import bad_flip, flip_probabilities, gaps_below_best
+from sordino.mechanisms.selection import flip_probabilities, gaps_below_best
 from sordino.noise.rng import Rng
 
 ALARM = 1e-5

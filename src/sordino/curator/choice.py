@@ -44,7 +44,7 @@ class ChoicePlan:
 
     def error(self, confidence: float) -> float:
         """Return how many rows fewer than the most common value the choice may have, at most, at `confidence`."""
-        return self._estimate(None).errors(confidence)[0]
+        return self.mechanism.error(confidence, candidates=self.resolved.cells)
 
     def sentence(self) -> str:
         """Return the question in words."""
@@ -66,7 +66,8 @@ class ChoicePlan:
         """Return the label chosen by the exact counts."""
         exact_counts = exact_vectors(rows.run(self.resolved.select(rows.words())), self.resolved)[0]
         chosen = self.resolved.keys[0].labels[self.mechanism.release(exact_counts, rng)]
-        return (), (Output(self.question.alias, self._estimate(chosen), self.mechanism.describe()),)
+        estimate = Choices((chosen,), self.resolved.cells, self.mechanism.rate, self.mechanism.law)
+        return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
 
     @property
     def names(self) -> list[str]:
@@ -114,9 +115,6 @@ class ChoicePlan:
             "earlier": list(self.earlier),
             "declaration": self.declaration,
         }
-
-    def _estimate(self, label: Any) -> Choices:
-        return Choices((label,), self.resolved.cells, self.mechanism.rate)
 
     def __repr__(self) -> str:
         return f"<ChoicePlan {self.question.describe()}; cost {self.cost.describe()}, nothing spent>"

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.estimate_choice import Law, softmax_gap
 from sordino.loss import shown
 from sordino.mechanisms.selection import (
     Floats,
@@ -17,7 +18,6 @@ from sordino.mechanisms.selection import (
     gaps_below_best,
     positive,
     selection_rate,
-    softmax_gap,
 )
 from sordino.noise.rng import Rng
 from sordino.noise.selection import Integers, fill_urn
@@ -58,6 +58,11 @@ class Exponential:
     def event(self) -> BoundedRangeEvent:
         """What one release amounts to: pure epsilon, of bounded range."""
         return BoundedRangeEvent(self.epsilon)
+
+    @property
+    def law(self) -> Law:
+        """The name of the law, by which a released choice knows its error."""
+        return "exponential"
 
     @property
     def rate(self) -> Fraction:

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
+from sordino.estimate_choice import Law, flip_gap
 from sordino.loss import shown
 from sordino.mechanisms.selection import (
     Floats,
     Scores,
     checked_miss,
-    flip_gap,
     flip_probabilities,
     gaps_below_best,
     positive,
@@ -61,6 +61,11 @@ class PermuteAndFlip:
     def event(self) -> LaplaceEvent:
         """What one release amounts to: pure epsilon."""
         return pure_event(self.epsilon)
+
+    @property
+    def law(self) -> Law:
+        """The name of the law, by which a released choice knows its error."""
+        return "permute and flip"
 
     @property
     def rate(self) -> Fraction:

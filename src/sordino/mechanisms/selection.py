@@ -22,21 +22,16 @@ from sordino.noise.selection import Integers, whole_numbers
 __all__ = [
     "Scores",
     "Selection",
-    "bad_flip",
     "checked_miss",
-    "flip_gap",
     "flip_probabilities",
     "gaps_below_best",
     "positive",
     "pure_event",
     "selection_rate",
-    "softmax_gap",
 ]
 
 Scores: TypeAlias = Sequence[int | Fraction] | np.ndarray[Any, np.dtype[Any]]
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-
-_STEP = 1e-9  # relative room left for rounding where a bound is solved for
 
 
 class Selection(Protocol):
@@ -99,41 +94,6 @@ def checked_miss(confidence: float, candidates: int) -> float:
     if candidates < 1:
         raise DeclarationError(f"candidates must be at least 1, not {candidates}")
     return 1 - confidence
-
-
-def softmax_gap(*, candidates: int, miss: float) -> float:
-    """Return the least x such that probabilities proportional to exp(-gap) put `miss` or less on gaps above x.
-
-    Theorem: the mass above x is largest with one candidate at 0 and the n - 1 others just above x, where it is
-    (n - 1) e^-x / (1 + (n - 1) e^-x); so x = ln((n - 1) (1 - miss) / miss), below the ln(n / miss) of McSherry & Talwar
-    2007 (Dwork & Roth 2014, Theorem 3.11).
-    """
-    return max(0.0, math.log(max(candidates - 1, 1e-300)) + math.log1p(-miss) - math.log(miss)) * (1 + _STEP)
-
-
-def flip_gap(*, candidates: int, miss: float) -> float:
-    """Return the least x such that permute-and-flip chooses a gap above x with probability `miss` or less.
-
-    Theorem: given the heads, the chance of a bad choice is K / (K + G), K bad heads and G good ones: it rises with K and
-    falls with G >= 1, so it is largest with n - 1 candidates just above x, where with p = e^-x it is
-    1 - (1 - (1 - p)^n) / (n p); McKenna & Sheldon 2020 bound the expected gap in this way.
-    """
-    if candidates == 1:
-        return 0.0
-    low, high = 0.0, softmax_gap(candidates=candidates, miss=miss)
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if bad_flip(middle, candidates) <= miss else (middle, high)
-    return high * (1 + _STEP)
-
-
-def bad_flip(gap: float, candidates: int) -> float:
-    """Return 1 - (1 - (1 - p)^n) / (n p) at p = e^-gap: the chance of a bad choice in the worst case."""
-    p = math.exp(-gap)
-    if candidates * p < 1e-4:  # the first terms of the series; the others cancel
-        return (candidates - 1) * p / 2
-    missed = 0.0 if p == 1 else math.exp(candidates * math.log1p(-p))
-    return 1 - (1 - missed) / (candidates * p)
 
 
 def flip_probabilities(heads: Floats) -> Floats:
