@@ -30,7 +30,11 @@ class Primitives(Protocol):
         """Return the cell as a 64-bit whole number clipped to [lower, upper]."""
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return floor(cell / step + 1/2) as a 64-bit whole number clipped to [lower, upper]; step is a power of two."""
+        """Return floor(cell / step + 1/2) as a 64-bit whole number clipped to [lower, upper].
+
+        Total for 2^-512 <= step <= 2^512 and bounds within 2^62. A cell held as a double reads as the decimal that it
+        is nearest to, up to 10^15 steps; beyond, as a step that may be one or a few from it.
+        """
 
     def join(self, table: str, cell: exp.Expression, key: exp.Expression, *, left: bool) -> None:
         """Join a public table where `key`, of its column sordino_key, equals `cell`; call it before all other words.

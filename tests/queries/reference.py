@@ -46,14 +46,9 @@ OPS = {
 
 
 def unit_of(column: Real) -> Fraction:
-    """Return the largest power of two at most the resolution, by trying."""
+    """Return the declared resolution: the grid itself."""
     assert column.resolution is not None
-    unit = Fraction(1)
-    while unit > column.resolution:
-        unit /= 2
-    while unit * 2 <= column.resolution:
-        unit *= 2
-    return unit
+    return column.resolution
 
 
 def cell(name: str, row: Row, domain: Domain) -> Any:
@@ -79,7 +74,11 @@ def cell(name: str, row: Row, domain: Domain) -> Any:
     elif isinstance(column, Date) and raw is not None:
         found = _clip(raw, column.lower, column.upper)
     missing = getattr(column, "missing", "drop")
-    return missing.value if found is None and isinstance(missing, Fill) else found
+    if found is not None or not isinstance(missing, Fill):
+        return found
+    if isinstance(column, Real):
+        return unit_of(column) * math.floor(Fraction(missing.value) / unit_of(column) + Fraction(1, 2))
+    return missing.value
 
 
 def value(node: Node, row: Row, domain: Domain) -> Any:

@@ -217,7 +217,7 @@ def test_a_version_that_is_newer_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_columns_that_no_synthesizer_can_have_are_refused() -> None:
-    domain = sd.Domain({"id": sd.Identifier(), "free": sd.Integer(), "raw": sd.Real(0, 1), "ok": sd.Boolean()})
+    domain = sd.Domain({"id": sd.Identifier(), "free": sd.Integer(), "raw": sd.Real(0), "ok": sd.Boolean()})
     data = Source(domain, {}, sd.Rng.seeded(1))
     for columns in (["id"], ["free"], ["raw"], None):
         with pytest.raises(QuestionRefused):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from sordino.domain import Domain
 from sordino.neighbors import PrivacyUnit
+from sordino.noise.lattice import scale_of
 from sordino.source import Csv
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class DuckDBWords:
         return self._column("CAST(NULL AS BIGINT)")
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing."""
+        """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing. See `scale_of`."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
             text = cell if kind == "VARCHAR" else self._let(f"CAST({cell} AS VARCHAR)")
@@ -147,8 +148,8 @@ class DuckDBWords:
             real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
         else:
             return self._column("CAST(NULL AS BIGINT)")
-        # step is a power of two, so multiplying by 1 / step is exact but for overflow to an infinity, which is clipped
-        scaled = self._let(f"floor({real} * CAST('{float(1 / step)!r}' AS DOUBLE) + 0.5)")
+        op, factor = scale_of(step)
+        scaled = self._let(f"floor({real} {op} CAST('{factor!r}' AS DOUBLE) + 0.5)")
         return self._whole_of(scaled, f"isnan({scaled})", lower, upper)
 
     def held(self, column: str, *, whole: bool) -> exp.Expression:

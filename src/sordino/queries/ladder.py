@@ -39,7 +39,7 @@ def held_measure(of: Node, domain: Domain, *, coarse: bool) -> Measure:
     if isinstance(of, Name) and isinstance(domain[of.name], Real):
         column = domain[of.name]
         assert isinstance(column, Real)
-        if column.resolution is None:
+        if column.step is None:
             reach = max((abs(b) for b in (column.lower, column.upper) if b is not None), default=Fraction(0))
             if reach >= STORED:
                 raise QuestionRefused(

@@ -1,7 +1,7 @@
 """Numbers of a row in whole steps: the grid, the exact interval and the SQL of columns and of what is made of them.
 
 Numbers live on a public lattice: a value is a whole number of steps of `unit`, an exact fraction. Reals move to the
-nearest step of a power of two at most their resolution; sums and products of lattice numbers are lattice numbers, so no
+nearest multiple of their resolution; sums and products of lattice numbers are lattice numbers, so no
 float is ever added to another (the trap of Casacuberta, Shoemate, Vadhan, Wagaman 2022).
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.domain import STORED, Column, Date, Fill, Integer, Real
 from sordino.errors import QuestionRefused
-from sordino.noise.lattice import grid, outward
+from sordino.noise.lattice import outward, to_lattice
 from sordino.primitives import Primitives
 from sordino.queries.intervals import Interval
 from sordino.queries.nodes import Value
@@ -86,12 +86,12 @@ def integer_cell(name: str, column: Integer) -> Measure:
 
 
 def _real(name: str, column: Real) -> Measure:
-    if column.resolution is None:
+    unit = column.step
+    if unit is None:
         raise QuestionRefused(
-            f"column {name!r} has no declared resolution: declare the smallest difference that counts, "
-            f"such as resolution = 0.01"
+            f"column {name!r} has no declared resolution, and no two bounds to take one from: declare the smallest "
+            f"difference that counts, such as resolution = 0.01"
         )
-    unit = grid(column.resolution)
     low = None if column.lower is None else outward(column.lower, column.lower, unit)[0]
     high = None if column.upper is None else outward(column.upper, column.upper, unit)[1]
     held = (-STORED if low is None else low, STORED if high is None else high)
@@ -181,11 +181,7 @@ def _filled(build: Build, missing: object, unit: int | Fraction) -> Build:
     if not isinstance(missing, Fill):
         return build
     value = missing.value
-    steps = (
-        (value - EPOCH).days
-        if isinstance(value, datetime.date)
-        else math.floor(Fraction(value) / unit + Fraction(1, 2))
-    )
+    steps = (value - EPOCH).days if isinstance(value, datetime.date) else to_lattice(Fraction(value), unit)
     return lambda on: sql().Coalesce(this=build(on), expressions=[whole(steps)])
 
 

@@ -83,8 +83,6 @@ def keyed(name: str, domain: Domain) -> Keyed:
     if isinstance(column, (Category, Boolean)):
         count = len(column.values) if isinstance(column, Category) else 2
         return Keyed(name, column, None, count + missing, False, missing)
-    if isinstance(column, Real) and column.resolution is None:
-        raise QuestionRefused(f"{name!r} has no declared resolution: declare the smallest difference that counts")
     of = measure(Name(name), domain)
     if of.interval.lower is None or of.interval.upper is None:
         raise QuestionRefused(f"{name!r} has no declared bounds, so its keys are not public: declare lower and upper")
@@ -152,15 +150,8 @@ def steps_of(column: Keyed, keys: Codes, rng: Rng) -> Codes:
 
 def _reals(declared: Real, steps: Codes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return steps as numbers on the declared resolution, within the declared bounds."""
-    from sordino.noise.lattice import grid
-
-    resolution = declared.resolution or Fraction(1)
-    exact = steps.astype(np.float64) * float(grid(resolution))
-    per = 1 / resolution
-    if per.denominator == 1:
-        near = np.rint(exact * float(per)) / float(per)
-    else:
-        near = np.rint(exact / float(resolution)) * float(resolution)
+    step = declared.step or Fraction(1)
+    near = steps.astype(np.float64) * float(step.numerator) / float(step.denominator)
     low = -math.inf if declared.lower is None else float(declared.lower)
     high = math.inf if declared.upper is None else float(declared.upper)
     return np.clip(near, low, high)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sordino.domain import Boolean, Category, Date, Domain, Fill
 from sordino.errors import QuestionRefused
+from sordino.noise.lattice import scale_of, to_lattice
 from sordino.queries.expr import Name
 from sordino.queries.measure import EPOCH, measure
 from sordino.synth.columns import Keyed
@@ -50,13 +52,14 @@ def encoded(column: Keyed, cells: Any, domain: Domain) -> Codes:
     missing = np.asarray(pc.is_null(numbers, nan_is_null=True))
     values = np.asarray(pc.fill_null(numbers.cast(pa.float64()), 0.0))
     values = np.where(missing, 0.0, values)
-    steps = np.floor(values / float(of.unit) + 0.5)
+    op, factor = scale_of(of.unit)
+    steps = np.floor((values * factor if op == "*" else values / factor) + 0.5)
     low, high = int(of.interval.lower or 0), int(of.interval.upper or 0)
     steps = np.clip(steps, low, high).astype(np.int64)
     rule = getattr(declared, "missing", None)
     if isinstance(rule, Fill):
         fill: Any = rule.value
-        steps[missing] = (fill - EPOCH).days if isinstance(declared, Date) else round(float(fill) / float(of.unit))
+        steps[missing] = (fill - EPOCH).days if isinstance(declared, Date) else to_lattice(Fraction(fill), of.unit)
         missing = np.zeros_like(missing)
     if column.edges is None:
         keys = steps - low

@@ -34,7 +34,7 @@ __all__ = ["Stored", "read", "write"]
 
 Stored = tuple[Parts, tuple[Constraint, ...], dict[str, str]]
 
-_FORMAT = "sordino model 1"
+_FORMAT = "sordino model 2"  # 2: reals in steps of their resolution, no longer of a power of two
 _LARGEST = 1 << 31
 _BROKEN = (  # what reading an altered archive may raise
     ValueError,

@@ -53,7 +53,7 @@ class Cells:
     missing: np.ndarray[Any, np.dtype[np.bool_]]
     low: Floats
     high: Floats
-    unit: float
+    unit: Fraction
 
     def shaped(self, shape: tuple[int, ...]) -> Cells:
         """Return the cells reshaped, to stand along an axis of a table."""
@@ -67,7 +67,7 @@ def cells_of(keyed: Keyed, keys: Codes, domain: Domain, *, steps: Codes | None =
     column = keyed.column
     if isinstance(column, (Category, Boolean)):
         values = keys.astype(np.float64)
-        return Cells(keyed, keys, missing, values, values, 1.0)
+        return Cells(keyed, keys, missing, values, values, Fraction(1))
     of = measure(Name(keyed.name), domain)
     if steps is not None:
         low = high = steps.astype(np.float64)
@@ -78,7 +78,7 @@ def cells_of(keyed: Keyed, keys: Codes, domain: Domain, *, steps: Codes | None =
         at = np.minimum(keys, len(edges) - 2)
         low = edges[at]
         high = np.where(at == len(edges) - 2, edges[at + 1], edges[at + 1] - 1)
-    return Cells(keyed, keys, missing, low, high, float(of.unit))
+    return Cells(keyed, keys, missing, low, high, of.unit)
 
 
 def names_in(node: Node | None) -> list[str]:
@@ -125,9 +125,10 @@ def number_of(node: Node, cells: Mapping[str, Cells]) -> tuple[Floats, Any]:
     """Return the value of a number in each cell, the middle of a run, and where it is missing."""
     if isinstance(node, Name):
         one = cells[node.name]
-        return (one.low + one.high) / 2.0 * one.unit, one.missing
+        middle = (one.low + one.high) / 2.0 * float(one.unit.numerator) / float(one.unit.denominator)
+        return middle, one.missing
     if isinstance(node, Constant):
-        return np.array(_constant(node.value)), np.array(False)
+        return np.array(float(_constant(node.value))), np.array(False)
     if isinstance(node, Absolute):
         value, missing = number_of(node.of, cells)
         return np.abs(value), missing
@@ -178,8 +179,8 @@ def _share(one: Cells, op: str, value: Value) -> Floats:
         value = datetime.date.fromisoformat(value)
     at = _constant(value) / one.unit
     width = one.high - one.low + 1.0
-    below = np.clip(np.ceil(at) - one.low, 0.0, width) / width  # steps strictly below
-    upto = np.clip(np.floor(at) - one.low + 1.0, 0.0, width) / width
+    below = np.clip(float(math.ceil(at)) - one.low, 0.0, width) / width  # steps strictly below
+    upto = np.clip(float(math.floor(at)) - one.low + 1.0, 0.0, width) / width
     by_op: dict[str, Floats] = {
         "<": below,
         "<=": upto,
@@ -195,9 +196,9 @@ def _missing(node: Node, cells: Mapping[str, Cells]) -> Any:
     return cells[node.name].missing if isinstance(node, Name) else number_of(node, cells)[1]
 
 
-def _constant(value: Value) -> float:
+def _constant(value: Value) -> Fraction:
     if isinstance(value, datetime.date):
-        return float((value - EPOCH).days)
+        return Fraction((value - EPOCH).days)
     if isinstance(value, (bool, str)):
         raise QuestionRefused(f"a number is needed, not {value!r}")
-    return float(Fraction(value))
+    return Fraction(value)

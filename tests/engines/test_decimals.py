@@ -1,0 +1,154 @@
+"""Decimals: cells and constants of a real column live on one grid, so that conditions and bins say what plain SQL says."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from engines.support import ask, engine_of
+from sordino import col
+from sordino.queries.build import Selection
+from sordino.queries.expr import when
+from sordino.source import Csv
+
+RESOLUTIONS = ["0.1", "0.01", "0.001", "0.05", "0.25"]
+PLACES = 3
+OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def decimals(resolution: str, rng: random.Random) -> list[Decimal]:
+    """Return 200 multiples of a resolution, with many ties."""
+    step = Decimal(resolution)
+    return [step * rng.choice([rng.randrange(-50, 51), rng.randrange(-5000, 5001)]) for _ in range(200)]
+
+
+def sources(cells: list[Decimal], folder: Path) -> dict[str, Any]:
+    """Return the same cells as people hold them."""
+    written = folder / "cells.csv"
+    written.write_text("x\n" + "".join(f"{c}\n" for c in cells))
+    reals = [float(c) for c in cells]
+    return {
+        "double": pa.table({"x": pa.array(reals, pa.float64())}),
+        "float": pa.table({"x": pa.array(reals, pa.float32())}),
+        "decimal": pa.table({"x": pa.array(cells, pa.decimal128(10, PLACES))}),
+        "wide decimal": pa.table({"x": pa.array(cells, pa.decimal128(38, 20))}),
+        "text": pa.table({"x": [str(c) for c in cells]}),
+        "csv": written,
+    }
+
+
+@pytest.mark.parametrize("kind", ["double", "float", "decimal", "wide decimal", "text", "csv"])
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+def test_conditions_and_cases_say_what_plain_sql_says(resolution: str, kind: str, tmp_path: Path) -> None:
+    rng = random.Random(f"{resolution} {kind}")
+    cells = decimals(resolution, rng)
+    domain = sd.Domain({"x": sd.Real(-5000, 5000, resolution=resolution)}, unreadable_rows=kind == "csv")
+    csv = Csv(header=True) if kind == "csv" else None
+    engine = engine_of(sources(cells, tmp_path)[kind], domain, csv=csv)
+    x = col("x")
+    for _ in range(4):
+        at, to = sorted([rng.choice(cells), rng.choice(cells) + rng.choice([0, Decimal("0.0004"), Decimal("1e-9")])])
+        conditions = [
+            (x == at, OPS["="]), (x != at, OPS["!="]), (x < at, OPS["<"]),
+            (x <= at, OPS["<="]), (x > at, OPS[">"]), (x >= at, OPS[">="]),
+        ]  # fmt: skip
+        pairs = [(made, [op(c, at) for c in cells]) for made, op in conditions]
+        pairs.append(((x >= at) & (x <= to), [at <= c <= to for c in cells]))
+        pairs.append((x.is_in([at, to, 7]), [c in (at, to, 7) for c in cells]))
+        pairs.append(((x * 2 - 1 >= at), [c * 2 - 1 >= at for c in cells]))
+        case = when(x <= at, 1).otherwise(0)
+        pairs.append((case == 1, [c <= at for c in cells]))
+        counted = [when(made, 1).otherwise(0) for made, _ in pairs]
+        question = Selection().agg([sd.sum(c.clip(0, 1)).alias(f"n{i}") for i, c in enumerate(counted)])
+        found = ask(engine, domain, question)
+        assert [v[0] for v in found] == [sum(truth) for _, truth in pairs], (at, to)
+    engine.close()
+
+
+@pytest.mark.parametrize("kind", ["double", "float", "decimal", "text"])
+@pytest.mark.parametrize(("resolution", "width"), [("0.1", "0.1"), ("0.1", "0.5"), ("0.01", "0.1"), ("0.05", "0.15")])
+def test_bins_hold_what_they_say(resolution: str, width: str, kind: str, tmp_path: Path) -> None:
+    rng = random.Random(width)
+    cells = [Decimal(resolution) * rng.randrange(int(6 / Decimal(resolution)) + 1) for _ in range(300)]
+    domain = sd.Domain({"x": sd.Real(0, 6, resolution=resolution)})
+    engine = engine_of(sources(cells, tmp_path)[kind], domain)
+    edges = [Decimal(width) * i for i in range(int(6 / Decimal(width)) + 1)]
+    truth = [sum(a <= c < b or (b == 6 and c == b) for c in cells) for a, b in itertools.pairwise(edges)]
+    assert ask(engine, domain, sd.histogram("x", width=width)) == [truth]
+    uneven = [edges[0], edges[1], edges[4], edges[-1]]
+    truth = [sum(a <= c < b or (b == edges[-1] and c == b) for c in cells) for a, b in itertools.pairwise(uneven)]
+    assert ask(engine, domain, sd.histogram("x", edges=[str(e) for e in uneven])) == [truth]
+    engine.close()
+
+
+@pytest.mark.parametrize("kind", ["double", "decimal", "text"])
+def test_sums_and_bounds_are_exact_decimals(kind: str, tmp_path: Path) -> None:
+    cells = decimals("0.01", random.Random(3))
+    domain = sd.Domain({"x": sd.Real("-49.99", "49.99", resolution="0.01")})
+    engine = engine_of(sources(cells, tmp_path)[kind], domain)
+    bound = Decimal("49.99")
+    total = sum(min(max(c, -bound), bound) for c in cells)
+    assert ask(engine, domain, sd.sum("x")) == [[Fraction(total)]]
+    squares = sum(min(max(c, -bound), bound) ** 2 for c in cells)
+    assert ask(engine, domain, sd.sum(col("x") * col("x"))) == [[Fraction(squares)]]
+    engine.close()
+
+
+def test_the_price_of_the_finding() -> None:
+    prices = pa.table({"price": [9.99] * 300 + [1.0] * 300 + [12.5] * 400})
+    domain = sd.Domain({"price": sd.Real(0, 1000, resolution=".01")})
+    table = sd.protect(
+        prices,
+        domain=domain,
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10**6),
+        ledger=None,
+        name="data",
+    )
+    for condition, truth in [
+        ("= 9.99", 300),
+        ("<= 9.99", 600),
+        ("> 9.99", 400),
+        ("IN (9.99, 12.5)", 700),
+        ("BETWEEN 9.99 AND 12", 300),
+    ]:
+        asked = table.ask(sd.sql(f"SELECT COUNT(*) AS n FROM data WHERE price {condition}"), epsilon=1000)
+        assert asked.value == truth, condition
+    total = table.ask(sd.sum("price"), epsilon=10**5).value
+    assert abs(total - 8297) < 0.3
+    assert total == round(total, 2)
+
+
+def test_a_real_without_a_resolution_has_a_stated_one() -> None:
+    assert sd.Real(-1, 4).step == Fraction(1, 10**11)
+    assert sd.Real(0, 10**12).step == 1
+    assert sd.Real(0, 0).step == Fraction(1, 10**12)
+    assert sd.Real(0).step is None
+    rng = random.Random(5)
+    for _ in range(300):
+        high = Fraction(rng.randrange(1, 10**6), rng.randrange(1, 10**6)) * Fraction(10) ** rng.randrange(-30, 31)
+        step = sd.Real(-high / 3, high).step
+        assert step is not None
+        assert step / 10 < high / 10**12 <= step
+    domain = sd.Domain({"x": sd.Real(0, 100)}, row_ceiling=1000)
+    engine = engine_of(pa.table({"x": [9.99, 0.1, 100.0]}), domain)
+    assert ask(engine, domain, Selection().where(col("x") == Decimal("9.99")).agg(sd.count())) == [[1]]
+    assert ask(engine, domain, sd.sum("x")) == [[Fraction("110.09")]]
+    engine.close()
