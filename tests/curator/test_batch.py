@@ -1,11 +1,14 @@
-"""Batches: the least loss for wanted errors, one loss split for the least error, and asking all or nothing."""
+"""Batches: the least loss for wanted errors, one loss shared or split, and asking all or nothing."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sordino as sd
 from curator.support import S, curator
@@ -30,7 +33,7 @@ def test_the_least_loss_reaches_the_wanted_error_and_a_hundredth_less_does_not()
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": "0.5"}], ids=["epsilon", "rho"])
 def test_a_split_costs_the_whole_and_no_other_split_of_a_grid_errs_less(loss: dict[str, Any]) -> None:
     held = curator(budget=sd.PureDP(1000) if "epsilon" in loss else sd.ZCDP(1000))
-    batch = held.plan(QUESTIONS[:2], **loss)
+    batch = held.plan(QUESTIONS[:2], weights=[1, 1], **loss)
     name, total = next(iter(loss.items()))
     assert sum(p.cost.amounts()[name] for p in batch.plans) == Fraction(total)
     best = min(
@@ -41,6 +44,40 @@ def test_a_split_costs_the_whole_and_no_other_split_of_a_grid_errs_less(loss: di
         for i in range(1, 20)
     )
     assert sum(batch.errors()) <= best * 1.03
+
+
+def test_a_loss_is_shared_equally_whatever_the_units_of_the_questions() -> None:
+    domain = sd.Domain({"age": sd.Integer(0, 100), "income": sd.Integer(0, 500_000)})
+    people = sd.protect(
+        pa.table({"age": [30, 40, 50], "income": [1, 2, 3]}),
+        domain=domain,
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.ApproxDP(10, 1e-3),
+        ledger=None,
+        name="pums",
+    )
+    asked = [sd.sql(f"SELECT {a} FROM pums") for a in ("COUNT(*)", "AVG(age)", "SUM(income)")]
+    batch = people.plan(asked, epsilon=1, assume_rows=1000)
+    assert [p.cost.amounts()["epsilon"] for p in batch.plans] == [Fraction(1, 3)] * 3
+    for plan, one in zip(batch.plans, asked, strict=True):
+        alone = people.plan(one, epsilon=Fraction(1, 3), assume_rows=1000)
+        assert plan.error(0.95) == alone.error(0.95)
+    count, age, income = batch.errors()
+    assert (count < 10, age < 2, income < 5e6) == (True, True, True)
+    assert len(people.ask(batch)) == 3
+    wide = people.agg([sd.sum("age").alias(f"s{i}") for i in range(40)])  # Gaussian errs less for so many
+    shared = people.plan([wide, wide, wide], epsilon=1, delta=1e-6)
+    assert shared.cost == sd.ApproxDP(1, "1e-6")  # deltas add up, so they are shared too
+
+
+@given(count=st.integers(1, 7), epsilon=st.fractions(min_value=Fraction(1, 100), max_value=10))
+@settings(max_examples=10, deadline=None)
+def test_equal_shares_sum_to_the_whole(count: int, epsilon: Fraction) -> None:
+    held = curator(budget=sd.PureDP(1000))
+    batch = held.plan([QUESTIONS[i % 2] for i in range(count)], epsilon=epsilon)
+    assert {p.cost.epsilon for p in batch.plans} == {epsilon / count}
+    assert batch.cost == sd.PureDP(epsilon)
 
 
 def test_weights_move_the_loss_to_what_counts() -> None:

@@ -1,4 +1,4 @@
-"""Batch: several questions planned together - the least loss for wanted errors, or one loss split for the least error.
+"""Batch: several questions planned together - the least loss for wanted errors, or one loss shared among them.
 
 Everything here follows from plans, so from public facts alone.
 """
@@ -92,15 +92,21 @@ def batched(
     if losses["rho"] is not None or losses["epsilon"] is not None:
         counted = "rho" if losses["rho"] is not None else "epsilon"
 
+    delta = losses["delta"]
+    if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
+        delta = exact(delta, name="delta") / len(several)
+
     def priced(i: int, amount: Fraction) -> Plan | ChoicePlan:
-        made = plan(several[i], **{counted: amount}, delta=losses["delta"])
+        made = plan(several[i], **{counted: amount}, delta=delta)
         if not isinstance(made, (Plan, ChoicePlan)):
             raise QuestionRefused("the error of a robust question is private: it cannot be planned for")
         return made
 
     if error is None:
         total = asked_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
-        return _split(priced, len(several), total, confidence, weights)
+        if weights is not None:
+            return _split(priced, len(several), total, confidence, weights)
+        return Batch(tuple(priced(i, total / len(several)) for i in range(len(several))), confidence)
     if losses["epsilon"] is not None or losses["rho"] is not None or weights is not None:
         raise DeclarationError("error= asks for the least loss: state no epsilon, rho or weights beside it")
     wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(several)
@@ -130,13 +136,15 @@ def _for_errors(priced: Priced, wanted: Sequence[Number], confidence: float) -> 
     return Batch(tuple(plans), confidence)
 
 
-def _split(priced: Priced, count: int, total: Fraction, confidence: float, weights: Sequence[Number] | None) -> Batch:
+def _split(priced: Priced, count: int, total: Fraction, confidence: float, weights: Sequence[Number]) -> Batch:
     """Return the plans whose losses sum to at most `total` with the least weighted sum of expected errors.
+
+    Errors are in the units of their questions, so weights of 1 set a row against a year against a dollar.
 
     An error falls as loss^-a, a = 1 for Laplace and 1/2 for rho, measured at equal shares and at twice that; the minimum has
     losses in proportion to (weight error a)^(1 / (1 + a)), by Lagrange.
     """
-    scale = [Fraction(1)] * count if weights is None else [exact(w, name="a weight") for w in weights]
+    scale = [exact(w, name="a weight") for w in weights]
     if len(scale) != count or any(w <= 0 for w in scale):
         raise DeclarationError(f"weights are {count} numbers above 0, one a question")
     each = total / count

@@ -129,8 +129,8 @@ class Curator:
         question has no private answer, DeclarationError (exit 2) where an argument breaks a rule.
 
         `error=`, one number or one a question, asks instead for a Batch: the least loss a question whose expected error
-        at `confidence` is at most that. A list of whole questions with a loss is a Batch too: the loss split among them
-        for the least sum of errors, weighted by `weights`.
+        at `confidence` is at most that. A list of whole questions with a loss is a Batch too: each gets an equal share;
+        with `weights`, what an error of 1 in each question's own unit matters, the split of the least weighted sum.
         """
         if error is not None or _several(question):
 
