@@ -295,7 +295,8 @@ class _Reading:
         try:
             if shape.csv is not None:
                 names = None if shape.csv.names is None else tuple(shape.csv.names)
-                rules = Csv(shape.csv.header, names, shape.csv.delimiter, tuple(shape.csv.null_values))
+                nulls = tuple(shape.csv.null_values)
+                rules = Csv(shape.csv.header, names, shape.csv.delimiter, nulls, shape.csv.quote)
         except DeclarationError as error:
             key, _, said = str(error).partition(" ")
             self.refuse((*at, "csv", key.removeprefix("csv.")), said)

@@ -216,11 +216,12 @@ class UnitShape(_Shape):
 
 
 class CsvShape(_Shape):
-    """How a CSV file is written: unquoted cells, trimmed; nothing is sniffed."""
+    """How a CSV file is written: cells between delimiters, trimmed; one line is one row; nothing is sniffed."""
 
     header: bool
     names: list[Text] | None = None
-    delimiter: str = ","
+    delimiter: str = Field("", description="one character; without it a tab in a .tsv file, else a comma")
+    quote: Literal["", '"', "'"] = Field("", description="what cells may be quoted with")
     null_values: list[str] = []
 
 

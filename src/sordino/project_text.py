@@ -219,10 +219,11 @@ def _declaration(physical: str | None) -> str:
 
 def _csv(csv: Csv, table: str) -> str:
     lines = [
-        f"[tables.{table}.csv]                 # unquoted cells, trimmed; nothing is sniffed",
+        f"[tables.{table}.csv]                 # cells are trimmed, a line is a row; nothing is sniffed",
         f"header = {str(csv.header).lower()}",
         *([f"names = [{', '.join(map(_text, csv.names))}]"] if csv.names else []),
-        f"delimiter = {_text(csv.delimiter)}",
+        f"delimiter = {_text(csv.between)}",
+        f"quote = {_text(csv.quote)}".ljust(16) + """# '"' where cells may be quoted; then a cell holds no line end""",
         f"null_values = [{', '.join(map(_text, csv.null_values))}]   # cells that mean: missing; empty ones always do",
     ]
     return "\n".join([*lines, ""])

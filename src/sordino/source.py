@@ -2,45 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sordino.domain import Domain, Real
-from sordino.errors import DeclarationError, nearest
+from sordino.errors import DeclarationError, SourceError, nearest
 
-__all__ = ["Csv", "PublicTable", "Source", "public", "source_from"]
+__all__ = ["Csv", "PublicTable", "Source", "header_line", "header_names", "public", "source_from"]
 
 _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb"}
+_PACKED = frozenset([".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4"])
+_BLANKS = " \t\r\n"
+_TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"  # control characters that may stand in a line: some are delimiters
+_LONGEST = 1_000_000  # characters of a header line
 
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """Declare how a CSV file is written: unquoted cells between delimiters, trimmed; one row a line.
+    """Declare how a CSV file is written: cells between delimiters, trimmed; one line is one row, or none.
 
-    `header` says whether the first line holds names; without one, `names` must list every column in order. A cell that
-    is empty or equals one of `null_values` is missing. Quoted files are first imported to Parquet.
+    `header` says whether the first line holds names; without one, `names` must list every column in order. Without a
+    `delimiter` it is a tab in a file that ends in .tsv, else a comma. A cell that is empty or equals one of `null_values`
+    is missing. `quote` is '"' or "'" where cells may be quoted (RFC 4180, but for line ends in cells: such files are
+    imported to Parquet first); then a line that breaks the rules, or has another number of cells, is no row.
+
+    >>> Csv(header=True, quote='"').cells('1,"Doe, Jane"')
+    ['1', 'Doe, Jane']
     """
 
     header: bool
     names: tuple[str, ...] | None = None
-    delimiter: str = ","
+    delimiter: str = ""
     null_values: tuple[str, ...] = ()
+    quote: str = ""
 
     def __post_init__(self) -> None:
         if not self.header and not self.names:
             raise DeclarationError("csv.names must list every column in order, because header is false")
         if self.names is not None and len({n.lower() for n in self.names}) != len(self.names):
             raise DeclarationError("csv.names must not repeat")
-        if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in "\r\n\"'":
+        if not isinstance(self.delimiter, str) or len(self.delimiter) > 1 or self.delimiter in ("\r", "\n", '"', "'"):
             raise DeclarationError("csv.delimiter must be one character, not a quote or a line end")
+        if self.quote not in ("", '"', "'"):
+            raise DeclarationError("csv.quote must be one of \" and ', or nothing where cells are unquoted")
+
+    @property
+    def between(self) -> str:
+        """Return what stands between cells, a comma where nothing is declared."""
+        return self.delimiter or ","
+
+    def grammar(self) -> str:
+        """Return the regular expression of a whole line under quoting, in words that Python and RE2 share.
+
+        A quote stands at both ends of a cell, blanks around them aside, and doubled within; nowhere else.
+        """
+        sign, mark = _escape(self.between), self.quote
+        blanks = "[" + "".join(b for b in " \t" if b != self.between) + "]*"
+        cell = f"(?:[^{sign}{mark}]*|{blanks}{mark}[^{mark}]*(?:{mark}{mark}[^{mark}]*)*{mark}{blanks})"
+        return f"{cell}(?:{sign}{cell})*"
+
+    def cells(self, line: str) -> list[str] | None:
+        """Return the trimmed cells of one line, None where it breaks the rules of quoting."""
+        text = line.rstrip("\r\n")
+        if not self.quote or self.quote not in text:
+            return [cell.strip(_BLANKS) for cell in text.split(self.between)]
+        if not re.fullmatch(self.grammar(), text):
+            return None
+        found, inside = [""], False
+        for part in re.split(f"({_escape(self.between)}|{self.quote})", text):
+            if part == self.quote:
+                inside = not inside
+                found[-1] += part
+            elif part == self.between and not inside:
+                found.append("")
+            else:
+                found[-1] += part
+        return [_unquote(cell.strip(_BLANKS), self.quote).strip(_BLANKS) for cell in found]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""
         names = None if self.names is None else list(self.names)
         nulls = sorted(set(self.null_values))
-        return {"header": self.header, "names": names, "delimiter": self.delimiter, "null_values": nulls}
+        quoted = {"quote": self.quote} if self.quote else {}  # ledgers from before there were quotes hold no such key
+        return {"header": self.header, "names": names, "delimiter": self.between, "null_values": nulls, **quoted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +109,11 @@ class Source:
             raise DeclarationError('a DuckDB file needs relation = "its table", and only a DuckDB file takes one')
         if (self.format == "csv") != (self.csv is not None):
             raise DeclarationError("a CSV file needs csv rules (header, names), and only a CSV file takes them")
+        ending = Path(self.path).suffix.lower()
+        if ending in _PACKED:
+            raise DeclarationError(f"source {self.path!r} is compressed: unpack it first, so that it ends in .csv")
+        if self.csv is not None and not self.csv.delimiter and ending == ".tsv":
+            object.__setattr__(self, "csv", replace(self.csv, delimiter="\t"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +193,40 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     if kind is None:
         raise DeclarationError(f"source {str(path)!r} must end in .csv, .parquet or .duckdb (or name a relation)")
     return Source(str(path), kind, relation, csv)  # type: ignore[arg-type]  # one of the three, by the table above
+
+
+def header_names(path: Path, csv: Csv) -> tuple[str, ...]:
+    """Return the declared names of a CSV file's columns, or those of its header line where that is declared.
+
+    Raises SourceError where the header line cannot be read or does not name every column once. Nothing of the line is in
+    the message: where `header` is wrong, it is a row.
+    """
+    if csv.names is not None:
+        return csv.names
+    line = header_line(path)
+    names = csv.cells(line) or [""]
+    names = names if csv.quote else [name.strip('"') for name in names]
+    if not all(names) or len({name.lower() for name in names}) != len(names):
+        rule = "its header line does not name every column once"
+        raise SourceError(f"source {str(path)!r}: {rule}; check csv.delimiter and csv.quote, or declare csv.names")
+    return tuple(names)
+
+
+def header_line(path: Path) -> str:
+    """Return the first line of a CSV file, empty where there is none; raises SourceError where it is not text."""
+    try:
+        with path.open("r", encoding="utf-8-sig", errors="replace") as file:
+            line = file.readline(_LONGEST)
+    except OSError:
+        line = ""
+    if any(c < " " and c not in _TEXT for c in line):
+        raise SourceError(f"source {str(path)!r}: its first line is not text; unpack the file, or convert it to UTF-8")
+    return line
+
+
+def _escape(sign: str) -> str:
+    return f"\\{sign}" if sign.isascii() and not sign.isalnum() and sign != "_" else sign
+
+
+def _unquote(cell: str, quote: str) -> str:
+    return cell[1:-1].replace(quote * 2, quote) if cell.startswith(quote) else cell

@@ -161,3 +161,22 @@ def test_an_extract_that_is_none(tmp_path: Path) -> None:
             load_adult(tmp_path / "bad.data")
         assert "secret" not in str(caught.value)
         assert caught.value.__suppress_context__
+
+
+def test_whatever_arrow_raises_while_it_reads_is_a_source_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow raises its plain ArrowException where threads or memory run out; which of its kinds must not matter."""
+    from pyarrow import csv
+
+    path = tmp_path / "adult.data"
+    path.write_text("1,2\n")
+    for kind in (pa.ArrowException, pa.ArrowMemoryError, pa.ArrowCapacityError, OSError):
+
+        def fail(*_: object, kind: type[Exception] = kind, **__: object) -> None:
+            raise kind("secret")
+
+        monkeypatch.setattr(csv, "read_csv", fail)
+        with pytest.raises(SourceError) as told:
+            load_adult(path)
+        assert "secret" not in str(told.value)

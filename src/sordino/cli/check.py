@@ -16,6 +16,7 @@ from sordino.errors import DeclarationError, SordinoError
 
 if TYPE_CHECKING:
     from sordino.project import Project
+    from sordino.source import Source
 
 __all__ = ["check"]
 
@@ -85,7 +86,19 @@ def _unopened(project: Project) -> list[tuple[str, str]]:
             trial.table(name).close()
         except SordinoError as error:
             found.append((f"tables.{name}", str(error)))
+            continue
+        if _quoted(project.tables[name].source):
+            said = "the header line is quoted, but cells are read unquoted: add quote = '\"'"
+            found.append((f"tables.{name}.csv.quote", said))
     return found + _against_ledgers(project)
+
+
+def _quoted(source: Source) -> bool:
+    """Return whether a header line says that cells are quoted where the declaration does not."""
+    from sordino.source import header_line
+
+    csv = source.csv
+    return csv is not None and csv.header and not csv.quote and '"' in header_line(Path(source.path))
 
 
 def _against_ledgers(project: Project) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import Delimiter, Header, Quiet
+from sordino.cli.options import Delimiter, Header, Quiet, delimiter_of
 from sordino.cli.terminal import note
 from sordino.errors import DeclarationError, SourceError
 
@@ -27,7 +27,7 @@ def import_csv(
     source: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.", show_default=False)],
     target: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.", show_default=False)],
     header: Header = None,
-    delimiter: Delimiter = ",",
+    delimiter: Delimiter = None,
     quote: Annotated[
         str, typer.Option("--quote", metavar="CHAR", help='What cells may be quoted with; "" for nothing.')
     ] = '"',
@@ -56,7 +56,7 @@ def import_csv(
         raise DeclarationError(f"{target} is there already; --force replaces it")
     if not source.is_file():
         raise SourceError(f"source {str(source)!r} is missing: there is no such file")
-    between = "\t" if delimiter == "\\t" else delimiter
+    between = delimiter_of(delimiter, str(source))
     if len(between) != 1 or len(quote) > 1 or between in (quote, "\n", "\r"):
         raise DeclarationError("--delimiter takes one character, --quote one other or none")
     names = _names(source, header=header, delimiter=between, quote=quote, encoding=encoding)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.options import Delimiter, Header, Quiet
+from sordino.cli.options import Delimiter, Header, Quiet, delimiter_of
 from sordino.cli.terminal import note
 from sordino.errors import DeclarationError, SourceError, nearest
 
@@ -22,7 +22,6 @@ __all__ = ["init"]
 _CSV = (".csv", ".data", ".txt", ".tsv")
 _PARQUET = (".parquet", ".pq")
 _DUCKDB = (".duckdb", ".db", ".ddb")
-_LONGEST = 1_000_000  # characters of a header line
 
 Columns = list[tuple[str, str | None]]
 
@@ -34,7 +33,13 @@ def init(
         int | None,
         typer.Option("--columns", metavar="N", help="CSV without names: how many columns it has.", show_default=False),
     ] = None,
-    delimiter: Delimiter = ",",
+    delimiter: Delimiter = None,
+    quote: Annotated[
+        str | None,
+        typer.Option(
+            "--quote", metavar="CHAR", help="CSV: what cells may be quoted with, \" or '.", show_default=False
+        ),
+    ] = None,
     relation: Annotated[
         str | None,
         typer.Option("--relation", metavar="NAME", help="DuckDB: the table in the file.", show_default=False),
@@ -56,7 +61,15 @@ def init(
 
     if output.exists() and not force:
         raise DeclarationError(f"{output} is there already; --force replaces it, -o FILE writes another")
-    rules, found, relation = _schema(source, header, columns, delimiter, relation)
+    if Path(source).suffix.lower() in _CSV:
+        rules, found = _of_csv(Path(source), header, columns, delimiter, quote)
+        relation = None
+    else:
+        if any(given is not None for given in (header, columns, delimiter, quote)):
+            said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files"
+            raise DeclarationError(f"{said}; this one states its own schema")
+        rules = None
+        found, relation = _schema(source, relation)
     table = _table_name(source, relation)
     text = write_template(found, source=_beside(source, output), table=table, csv=rules, relation=relation)
     with draft(output) as target:
@@ -70,52 +83,54 @@ def init(
     note("fill them in from what is public, never from the data; then: sordino check", quiet=quiet, aside=False)
 
 
-def _schema(
-    source: str, header: bool | None, columns: int | None, delimiter: str, relation: str | None
-) -> tuple[Csv | None, Columns, str | None]:
+def _schema(source: str, relation: str | None) -> tuple[Columns, str | None]:
     ending = Path(source).suffix.lower()
-    if ending not in (*_CSV, *_PARQUET, *_DUCKDB):
+    if ending not in (*_PARQUET, *_DUCKDB):
         raise DeclarationError(f"source {source!r} must end in {', '.join((*_CSV, *_PARQUET, *_DUCKDB))}")
-    if ending not in _CSV and (header is not None or columns is not None):
-        raise DeclarationError("--header, --no-header and --columns are for CSV files; this one states its own schema")
     if ending in _PARQUET:
-        return None, _of_parquet(source), None
+        return _of_parquet(source), None
+    _present(source)
+    relation, found = _of_duckdb(source, relation)
+    return found, relation
+
+
+def _present(source: str) -> None:
     if not Path(source).is_file():
         raise SourceError(f"source {source!r} is missing: there is no such file")
-    if ending in _DUCKDB:
-        relation, found = _of_duckdb(source, relation)
-        return None, found, relation
-    rules, found = _of_csv(Path(source), header, columns, "\t" if delimiter == "\\t" else delimiter)
-    return rules, found, None
 
 
-def _of_csv(path: Path, header: bool | None, columns: int | None, delimiter: str) -> tuple[Csv, Columns]:
+def _of_csv(
+    path: Path, header: bool | None, columns: int | None, delimiter: str | None, quote: str | None
+) -> tuple[Csv, Columns]:
     from sordino.project import unnamed_columns
-    from sordino.source import Csv
+    from sordino.source import Csv, header_line, header_names
 
+    _present(str(path))
     if header is None:
         rule = "a CSV file's first line may be a row of the data, which must not get into a project file"
         raise DeclarationError(f"{rule}: say --header if it holds names, else --no-header --columns N")
     if header and columns is not None:
         raise DeclarationError("--columns goes with --no-header; a header line names the columns itself")
+    between = delimiter_of(delimiter, str(path))
     if not header:
         if columns is None or not 1 <= columns <= 100_000:
             raise DeclarationError("--no-header needs --columns N, the number of columns, from 1 to 100,000")
+        header_line(path)  # the curator is here: a file that is no text is refused, whatever its first line is
         found = unnamed_columns(columns)
-        return Csv(False, tuple(name for name, _ in found), delimiter), found
-    rules = Csv(True, None, delimiter)
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            line = file.readline(_LONGEST)
-    except OSError as error:
-        raise SourceError(f"source {str(path)!r} cannot be read: {error.strerror}") from None
-    names = [name.strip(" \t\r\n").strip('"') for name in line.split(delimiter)]
-    if not all(names) or len({name.lower() for name in names}) != len(names):
-        rule = "its header line does not name every column once"
-        raise SourceError(f"source {str(path)!r}: {rule}; check --delimiter, or `sordino import` it to Parquet first")
-    if '"' in line:
-        note(f"note: {path} looks quoted, and cells are read unquoted: `sordino import` it to Parquet first")
-    return rules, [(name, None) for name in names]
+        return Csv(False, tuple(name for name, _ in found), between, quote=quote or ""), found
+    line = header_line(path)
+    if delimiter is None and between not in line:
+        for other in (c for c in ",;\t|" if c in line):
+            said = repr(other) if other != "\t" else "'\\\\t'"
+            raise DeclarationError(
+                f"the header line of {str(path)!r} has no {between!r}: say --delimiter {said}, "
+                f"or --delimiter {between!r} if it names one column"
+            )
+    sign = ('"' if '"' in line else "") if quote is None else quote
+    if sign and quote is None:
+        note(f'note: the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise')
+    rules = Csv(True, None, between, quote=sign)
+    return rules, [(name, None) for name in header_names(path, rules)]
 
 
 def _of_parquet(source: str) -> Columns:

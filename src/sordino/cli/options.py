@@ -25,6 +25,7 @@ __all__ = [
     "Quiet",
     "Rho",
     "TextFormat",
+    "delimiter_of",
 ]
 
 
@@ -119,5 +120,18 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="CSV: whether the first line holds names.", show_default=False),
 ]
 Delimiter = Annotated[
-    str, typer.Option("--delimiter", metavar="CHAR", help="CSV: what stands between cells; \\t is a tab.")
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="CHAR",
+        help="CSV: what stands between cells; \\t is a tab. Without it: a tab in a .tsv file, else a comma.",
+        show_default=False,
+    ),
 ]
+
+
+def delimiter_of(given: str | None, source: str) -> str:
+    """Return the delimiter that --delimiter names, or that the ending of a file's name implies."""
+    if given is None:
+        return "\t" if source.lower().endswith(".tsv") else ","
+    return "\t" if given == "\\t" else given

@@ -102,7 +102,14 @@ def compared_openly(wanted: Wanted, path: Path, *, csv: Csv) -> Found:
 
     model = wanted.model
     names = None if csv.header else csv.names
-    table = load_rows(path, model.parts.domain, names=names, delimiter=csv.delimiter, null_values=csv.null_values)
+    table = load_rows(
+        path,
+        model.parts.domain,
+        names=names,
+        delimiter=csv.between,
+        null_values=csv.null_values,
+        quote=csv.quote,
+    )
     keys = keys_of_table(table, model.parts.columns, model.parts.domain)
     answers = Open(model, keys)
     card, hits, reference = wanted.card, None, None

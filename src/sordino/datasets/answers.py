@@ -39,10 +39,11 @@ def load_answers(name: str, path: Path, *, labels: Sequence[str]) -> list[str | 
             names = parquet.read_schema(path).names
             table = parquet.read_table(path, columns=[name]) if name in names else None
         cells = None if table is None else _text(table[name])
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
+    except (pa.ArrowException, OSError):
         raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
     if cells is None:
-        raise SourceError(f"{path} has no column {name!r}; {nearest(name, names)}")
+        known = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"  # that line may be a row
+        raise SourceError(f"{path} has no column {name!r}{known}")
     trimmed = pc.utf8_trim_whitespace(cells)
     kept = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
     strange = pc.sum(pc.invert(pc.is_in(kept.drop_null(), value_set=pa.array(labels, pa.string())))).as_py() or 0

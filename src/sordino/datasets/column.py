@@ -30,10 +30,11 @@ def load_column(name: str, path: Path) -> tuple[tuple[float, ...], int]:
         else:
             names = parquet.read_schema(path).names
             table = parquet.read_table(path, columns=[name]) if name in names else None
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError):
         raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
     if name not in names or table is None:
-        raise SourceError(f"{path} has no column {name!r}; {nearest(name, names)}")
+        known = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"  # that line may be a row
+        raise SourceError(f"{path} has no column {name!r}{known}")
     cells = table[name]
     if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
         raise SourceError(f"column {name!r} of {path} holds {cells.type}; a universe is of numbers")

@@ -24,11 +24,12 @@ def load_rows(
     names: Sequence[str] | None = None,
     delimiter: str = ",",
     null_values: Sequence[str] = (),
+    quote: str = '"',
 ) -> pa.Table:
     """Return the declared columns of a Parquet or CSV file, cells read as declared; what cannot be read is missing.
 
-    NOT PRIVATE: raw rows, and the table's schema metadata says so. `names`, `delimiter` and `null_values` say how a CSV file
-    is written; without `names` its first line holds them. Raises SourceError where the file or a column is missing; no
+    NOT PRIVATE: raw rows, and the table's schema metadata says so. `names`, `delimiter`, `null_values` and `quote` say how a
+    CSV file is written; without `names` its first line holds them. Raises SourceError where the file or a column is missing; no
     cell is ever in an error.
 
     >>> load_rows("no.csv", Domain({"sex": Boolean()}))
@@ -43,8 +44,8 @@ def load_rows(
         raise SourceError(f"{where}: no such file")
     parquet = where.suffix.lower() in (".parquet", ".pq")
     try:
-        table = _parquet(where) if parquet else _csv(where, names, delimiter, null_values)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError):
+        table = _parquet(where) if parquet else _csv(where, names, delimiter, null_values, quote)
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         table = None
     if table is None:
         kind = "Parquet" if parquet else "CSV with as many cells a line as it has names"
@@ -52,10 +53,10 @@ def load_rows(
     made: dict[str, Any] = {}
     for name in domain:
         if name not in table.column_names:
-            raise SourceError(f"{where} has no column {name!r}; {nearest(name, table.column_names)}")
+            raise SourceError(f"{where} has no column {name!r}{_known(name, table.column_names, parquet=parquet)}")
         try:
             made[name] = _cells(table.column(name), domain[name])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except pa.ArrowException:
             made[name] = None
         if made[name] is None:
             kind = type(domain[name]).__name__.lower()
@@ -64,13 +65,18 @@ def load_rows(
     return pa.table(made).replace_schema_metadata(marker)
 
 
+def _known(name: str, names: Sequence[str], *, parquet: bool) -> str:
+    """Return the nearest name; none of a CSV file, whose first line may be a row."""
+    return f"; {nearest(name, names)}" if parquet else ": check its header line, and the delimiter"
+
+
 def _parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     return pq.read_table(path)
 
 
-def _csv(path: Path, names: Sequence[str] | None, delimiter: str, null_values: Sequence[str]) -> Any:
+def _csv(path: Path, names: Sequence[str] | None, delimiter: str, null_values: Sequence[str], quote: str) -> Any:
     """Return every column as text, trimmed, null where it is empty or one of the null values."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -80,7 +86,7 @@ def _csv(path: Path, names: Sequence[str] | None, delimiter: str, null_values: S
     raw = csv.read_csv(
         path,
         read_options=csv.ReadOptions(column_names=found, skip_rows=1 if names is None else 0),
-        parse_options=csv.ParseOptions(delimiter=delimiter),
+        parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=quote or False),
         convert_options=csv.ConvertOptions(column_types=dict.fromkeys(found, pa.string()), strings_can_be_null=False),
     )
     nothing = pa.array(["", *null_values])

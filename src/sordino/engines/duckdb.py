@@ -11,18 +11,19 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
+from sordino.engines.csv_lines import WILD, literal_path, read_csv
 from sordino.engines.duckdb_words import DuckDBWords, Held, public_name
 from sordino.engines.engine import EngineFailed
 from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
-from sordino.source import Csv, Source
+from sordino.source import Source
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,12 +36,10 @@ _SETTINGS = (
     "SET disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
-    "SET enable_progress_bar = false",
     "SET enable_object_cache = false",
     "SET preserve_insertion_order = false",
     "SET errors_as_json = false",
 )
-_WILD = "*?["
 _READABLE = frozenset(
     [
         "BOOLEAN",
@@ -89,15 +88,19 @@ class DuckDBEngine:
         self._csv = source.csv if isinstance(source, Source) else None
         self._connection = self._connected(source, public or {})
         physical = self._schema("source")
+        headed = (
+            self._csv is not None and self._csv.names is None
+        )  # then names are a line of the file: never in an error
         for name in physical:
             if name.lower().startswith("sordino_"):
-                raise DeclarationError(
-                    f"column {name!r}: names that start with sordino_ are kept for ourselves; rename it"
-                )
+                which = "a column" if headed else f"column {name!r}"
+                raise DeclarationError(f"{which}: names that start with sordino_ are kept for ourselves; rename it")
         for name in domain:
             if name not in physical:
-                hint = nearest(name, physical)
-                raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
+                where = "the source has no such column; " + nearest(name, physical)
+                if headed:
+                    where = "the header line has no such name: check csv.header, csv.delimiter, csv.quote and the name"
+                raise DeclarationError(f"column {name!r} is declared but {where}")
             if physical[name] not in _READABLE:
                 raise DeclarationError(
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
@@ -171,6 +174,7 @@ class DuckDBEngine:
         connection = duckdb.connect(":memory:")
         for setting in _SETTINGS:
             connection.execute(setting)
+        _hide_progress(connection)
         connection.execute(f"SET temp_directory = {_text(self._directory)}")
         if isinstance(source, Source):
             self._open(connection, source)
@@ -185,7 +189,7 @@ class DuckDBEngine:
     def _open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         """Make the view `source`; DuckDB's own words about a file never get through, since they may quote it."""
         path = Path(source.path).absolute()
-        pattern = source.format == "parquet" and any(c in source.path for c in _WILD) and not path.is_file()
+        pattern = source.format == "parquet" and any(c in source.path for c in WILD) and not path.is_file()
         if not pattern and not path.is_file():
             raise SourceError(f"source {source.path!r} is missing: there is no such file")
         failed = False
@@ -196,12 +200,12 @@ class DuckDBEngine:
                 relation = ".".join(_name(p) for p in (source.relation or "").split("."))
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM store.{relation}")
             elif source.format == "parquet":
-                files = str(path) if pattern else _literal(str(path))
+                files = str(path) if pattern else literal_path(str(path))
                 listed = f"read_parquet({_text(files)}, hive_partitioning = false, union_by_name = true)"
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM {listed}")
             else:
                 assert source.csv is not None
-                connection.execute(f"CREATE VIEW source AS SELECT * FROM {_read_csv(path, source.csv)}")
+                connection.execute(f"CREATE VIEW source AS SELECT * FROM {read_csv(path, source.csv)}")
         except duckdb_error():
             failed = True
         if failed:
@@ -210,7 +214,7 @@ class DuckDBEngine:
 
     def _allow(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         """Let the connection read the source and its directory for spilled rows; all else is shut once that is open."""
-        parts = list(itertools.takewhile(lambda part: not any(c in part for c in _WILD), path.parts))
+        parts = list(itertools.takewhile(lambda part: not any(c in part for c in WILD), path.parts))
         folders = [self._directory] if len(parts) == len(path.parts) else [self._directory, str(Path(*parts))]
         connection.execute(f"SET allowed_paths = [{_text(str(path))}]")
         connection.execute(f"SET allowed_directories = [{', '.join(map(_text, folders))}]")
@@ -240,33 +244,11 @@ def duckdb_error() -> type[Exception]:
     return base
 
 
-def csv_columns(path: Path, rules: Csv) -> Sequence[str]:
-    """Return the declared names of a CSV file's columns, or those of its header line where that is declared.
-
-    Raises SourceError where the header cannot be read.
-    """
-    if rules.names is not None:
-        return rules.names
-    try:
-        with path.open("r", encoding="utf-8-sig", errors="replace") as file:
-            line = file.readline(1_000_000)
-    except OSError:
-        line = ""
-    names = [n.strip(" \t\r\n").strip('"') for n in line.split(rules.delimiter)]
-    if not all(names) or len({n.lower() for n in names}) != len(names):
-        raise SourceError(f"source {str(path)!r}: its header line does not name every column once; declare csv.names")
-    return names
-
-
-def _read_csv(path: Path, rules: Csv) -> str:
-    """Return the call that reads every cell as text, with nothing detected; a line that cannot be parsed is lost."""
-    columns = ", ".join(f"{_text(n)}: 'VARCHAR'" for n in csv_columns(path, rules))
-    return (
-        f"read_csv({_text(_literal(str(path)))}, auto_detect = false, header = {str(rules.header).lower()}, "
-        f"columns = {{{columns}}}, delim = {_text(rules.delimiter)}, quote = '', escape = '', comment = '', "
-        "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, "
-        "max_line_size = 16777216, encoding = 'utf-8', hive_partitioning = false, union_by_name = false)"
-    )
+def _hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
+    """Switch off the progress bar where it is on: in a notebook without ipywidgets it is off, and cannot be set at all."""
+    shown = connection.execute("SELECT value FROM duckdb_settings() WHERE name = 'enable_progress_bar'").fetchall()
+    if shown != [("false",)]:
+        connection.execute("SET enable_progress_bar = false")
 
 
 def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
@@ -286,11 +268,6 @@ def _copied(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -
     connection.register("sordino_incoming", table)
     connection.execute(f'CREATE TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')
     connection.unregister("sordino_incoming")
-
-
-def _literal(path: str) -> str:
-    """Return the pattern that one file alone meets: a name with * ? [ in it would otherwise read others."""
-    return "".join(f"[{c}]" if c in _WILD else c for c in path)
 
 
 def _kind(physical: str) -> str:

@@ -1,0 +1,104 @@
+"""CSV as people write it, through `init`, `check` and `ask`: quotes, delimiters, files that are something else."""
+
+from __future__ import annotations
+
+import gzip
+import tomllib
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def declared() -> dict[str, object]:
+    document = tomllib.loads(Path("sordino.toml").read_text())
+    (table,) = document["tables"].values()
+    return dict(table["csv"])
+
+
+def test_init_proposes_quotes_where_the_header_line_has_them(run) -> None:
+    Path("q.csv").write_text('"id","full, name"\n1,"Doe, Jane"\n')
+    done = run("init", "q.csv", "--header")
+    assert done.code == 0
+    assert "is quoted" in done.out + done.err
+    assert declared()["quote"] == '"'
+    assert '"full, name"' in Path("sordino.toml").read_text()
+
+
+def test_init_takes_the_quote_that_is_named(run) -> None:
+    Path("q.csv").write_text("id,name\n1,'Doe, Jane'\n")
+    assert run("init", "q.csv", "--header", "--quote", "'").code == 0
+    assert declared()["quote"] == "'"
+    assert run("init", "q.csv", "--header", "--force").code == 0
+    assert declared()["quote"] == ""
+    assert run("init", "q.csv", "--header", "--force", "--quote", "|").code == 2
+
+
+@pytest.mark.parametrize(("line", "sign"), [("id;city", "';'"), ("id\tcity", r"'\\t'"), ("id|city", "'|'")])
+def test_init_asks_for_the_delimiter_that_it_sees(run, line: str, sign: str) -> None:
+    Path("semi.csv").write_text(f"{line}\n")
+    done = run("init", "semi.csv", "--header")
+    assert done.code == 2
+    assert f"--delimiter {sign}".replace(r"\\t", r"\t") in done.err.replace(r"\\t", r"\t")
+    assert not Path("sordino.toml").exists()
+    assert run("init", "semi.csv", "--header", "--delimiter", ",").code == 0
+
+
+def test_a_tsv_file_is_read_by_tabs(run) -> None:
+    Path("t.tsv").write_text("a\tb\n1\t2\n")
+    assert run("init", "t.tsv", "--header").code == 0
+    assert declared()["delimiter"] == "\t"
+
+
+@pytest.mark.parametrize("options", [["--header"], ["--no-header", "--columns", "2"]])
+def test_init_refuses_a_gzip_file_under_another_name(run, options: list[str]) -> None:
+    Path("z.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    done = run("init", "z.csv", *options)
+    assert done.code == 2
+    assert "not text" in done.err
+    assert not Path("sordino.toml").exists()
+    Path("z.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert run("init", "z.csv.gz", *options).code == 2
+
+
+PROJECT = """\
+[budgets.people]
+cap = {{epsilon = 100}}
+ledger = "p.ledger"
+[tables.people]
+source = "{source}"
+budget = "people"
+neighbors = "add_remove"
+privacy_unit = "row"
+[tables.people.csv]
+header = true
+{more}
+[tables.people.columns]
+age = {{type = "integer", lower = 0, upper = 125}}
+"""
+
+
+def test_check_finds_quotes_that_are_not_declared(run) -> None:
+    Path("q.csv").write_text('"name","age"\n"Doe, Jane",30\n')
+    Path("sordino.toml").write_text(PROJECT.format(source="q.csv", more=""))
+    done = run("check")
+    assert done.code == 2
+    assert "tables.people.csv.quote" in done.out
+    assert "Doe" not in done.out + done.err
+    Path("sordino.toml").write_text(PROJECT.format(source="q.csv", more="quote = '\"'"))
+    assert run("check").code == 0
+    done = run("ask", "SELECT SUM(age) AS s FROM people", "--epsilon", "50", "--format", "json")
+    assert done.code == 0
+    assert '"s"' in done.out
+
+
+def test_a_project_with_a_compressed_source_is_refused(run) -> None:
+    Path("q.csv.gz").write_bytes(gzip.compress(b"age\n30\n"))
+    Path("sordino.toml").write_text(PROJECT.format(source="q.csv.gz", more=""))
+    done = run("check")
+    assert done.code == 2
+    assert "compressed: unpack it first" in done.out
