@@ -21,12 +21,14 @@ def _told(budget: object, **loss: object) -> str:
 
 
 def test_posterior_and_power_of_the_reference() -> None:
-    """Reference epsilon.md, section 2: epsilon 1 from even odds .7311, power at 5% .13591409."""
+    """Reference epsilon.md, section 2: epsilon 1 from even odds .7311, power at 5% .13591409; rounded up, as bounds are."""
     told = _told(sd.PureDP(2), epsilon=1)
     assert "at most 73.11% sure" in told
-    assert "detects it more than 13.59% of the time" in told
-    assert "2.718 times as likely" in told
+    assert "detects it more than 13.6% of the time" in told
+    assert "2.719 times as likely" in told
 
 
-def test_a_delta_is_said() -> None:
-    assert "but for a chance of 1e-06" in _told(sd.ZCDP(1, 1e-6), rho=0.1)
+def test_a_probability_of_passing_it_is_said() -> None:
+    told = _told(sd.ZCDP(1, 1e-6), rho=0.1)
+    assert "each bound is passed with probability at most 1e-6" in told
+    assert "apart from a probability of 1e-6" in told

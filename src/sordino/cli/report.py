@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 _PICTURES = 12  # the last so many answers of a budget are drawn
-_TOLD_AT = 1e-6  # the delta at which a rho without a target of its own is told as an epsilon, as in `explain`
 
 
 def report(
@@ -160,30 +158,24 @@ def _picture(release: Release) -> str:
 
 def _together(found: Report, ledger: Ledger) -> str:
     """Return what all charges together reveal at most, from even odds before (as `explain` says of one)."""
-    epsilon, delta = _odds(found.spent)
-    most = 1.0 / (1.0 + math.exp(-epsilon))
-    but = f", but for a chance of {delta:g}" if delta else ""
+    from sordino.accounting.events import LaplaceEvent, event_from_dict
+    from sordino.curator.explain import epsilon_and_delta
+    from sordino.loss import PureDP
+    from sordino.risk.belief import belief_after
+
+    spent = found.spent
+    events = [event_from_dict(charge.event) for charge in ledger.charges()]
+    pure = [LaplaceEvent(spent.epsilon)] if isinstance(spent, PureDP) else None
+    belief = belief_after(pure or events, delta=epsilon_and_delta(spent)[1])
     charges = found.committed + found.failed + found.in_doubt
     relations = {declared["neighbors"] for declared in ledger.declarations().values()}
     state = "is this or that" if relations == {"replace"} else "is in the table"
+    supposed = " (counted as a list of questions that was fixed beforehand)" if belief.chance else ""
     return (
-        f"All {charges} charge{'s' * (charges != 1)} together spent {found.spent.describe()}. Whoever knew everything else, "
-        f"and thought it as likely as not that a given one of those protected {state}, can be at most "
-        f"{100 * most:.4g}% sure of it after all of them (at least {100 * (1 - most):.4g}%){but}."
+        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. Whoever knew everything else, "
+        f"and thought it as likely as not that a given one of those protected {state}, can be "
+        f"{belief.describe(of='it after all of them')}{supposed}."
     )
-
-
-def _odds(loss: Loss) -> tuple[float, float]:
-    """Return an epsilon, and the delta it holds but for."""
-    from sordino.accounting.zcdp import epsilon_of
-    from sordino.loss import ApproxDP, PureDP
-
-    if isinstance(loss, PureDP):
-        return float(loss.epsilon), 0.0
-    if isinstance(loss, ApproxDP):
-        return float(loss.epsilon), float(loss.delta)
-    delta = _TOLD_AT if loss.delta is None else float(loss.delta)
-    return (epsilon_of(loss.rho, delta), delta) if loss.rho else (0.0, 0.0)
 
 
 def _amendment(entry: Entry) -> Amendment:

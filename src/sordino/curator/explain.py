@@ -5,45 +5,53 @@ from __future__ import annotations
 import math
 
 from sordino.accounting.zcdp import epsilon_of
-from sordino.loss import ApproxDP, PureDP
+from sordino.loss import ApproxDP, Loss, PureDP
 from sordino.release import Release
+from sordino.risk.belief import belief_after, round_up
 from sordino.risk.hypotheses import power_bound
 
-__all__ = ["explain"]
+__all__ = ["epsilon_and_delta", "explain"]
 
-_TOLD_AT = 1e-6  # the delta at which a rho without a target of its own is told as an epsilon
+_DELTA = 1e-6  # the delta of a rho whose budget states none
 
 
 def explain(release: Release) -> str:
     """Return what someone can learn at most about one unit from this release, from even odds before.
 
     Someone who knew everything else, and held a guess about one unit at prior odds o, holds it afterwards at odds
-    between o e^-epsilon and o e^epsilon (Dwork & McSherry; Kasiviswanathan & Smith 2014); with a delta, but for that chance.
-    Power: Wasserman & Zhou 2010; Kairouz, Oh, Viswanath 2015.
+    between o e^-epsilon and o e^epsilon (Dwork & McSherry; Kasiviswanathan & Smith 2014); where the loss has no pure bound,
+    but with a probability that follows from the event's own law (`belief_after`). Power: Wasserman & Zhou 2010;
+    Kairouz, Oh, Viswanath 2015.
     """
-    cost = release.cost
-    if isinstance(cost, PureDP):
-        epsilon, but = float(cost.epsilon), ""
-    elif isinstance(cost, ApproxDP):
-        epsilon, delta = float(cost.epsilon), float(cost.delta)
-        but = f", but for a chance of {delta:g}" if delta else ""
-    else:
-        delta = _TOLD_AT if cost.delta is None else float(cost.delta)
-        epsilon, but = epsilon_of(cost.rho, delta), f", but for a chance of {delta:g}"
-    most = 1.0 / (1.0 + math.exp(-epsilon))
+    epsilon, delta = epsilon_and_delta(release.cost)
     one = release.privacy_unit == "one row"
     unit = "a given row" if one else release.privacy_unit.replace("of one", "of a given")
     state = "in the table" if release.neighbors == "add_remove" else "this or that"
-    question = f"Charge {release.charge} told {release.question}, at {cost.describe()}."
+    question = f"Charge {release.charge} told {release.question}, at {release.cost.describe()}."
     claim = (
         f"Whoever knew everything else, and thought it as likely as not that {unit} {'is' if one else 'are'} {state}, "
-        f"can be at most {100 * most:.4g}% sure afterwards (at least {100 * (1 - most):.4g}%){but}."
+        f"can be {belief_after([release.event], delta=delta).describe(of='it afterwards')}."
     )
-    delta = float(cost.delta) if isinstance(cost, ApproxDP) else 0.0 if isinstance(cost, PureDP) else delta
-    power = power_bound(epsilon, level=0.05, delta=delta)
+    power = round_up(100 * power_bound(epsilon, level=0.05, delta=delta), digits=4)
+    times = round_up(math.exp(min(epsilon, 700)), digits=4)
+    slack = f", apart from a probability of {round_up(delta, digits=2)}" if delta else ""
     juror = (
-        f"No test of that with 5% false alarms detects it more than {100 * power:.4g}% of the time, and no event becomes more "
-        f"than {math.exp(min(epsilon, 700)):.4g} times as likely{but}."
+        f"No test of that with 5% false alarms detects it more than {power}% of the time, and no event becomes more than "
+        f"{times} times as likely{slack}."
     )
     seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
     return f"{question} {claim} {juror}{seal}"
+
+
+def epsilon_and_delta(loss: Loss) -> tuple[float, float]:
+    """Return a loss as (epsilon, delta): a rho at its own delta, or at 1e-6 where it states none.
+
+    >>> epsilon_and_delta(PureDP("1/2"))
+    (0.5, 0.0)
+    """
+    if isinstance(loss, PureDP):
+        return float(loss.epsilon), 0.0
+    if isinstance(loss, ApproxDP):
+        return float(loss.epsilon), float(loss.delta)
+    delta = float(loss.delta or _DELTA)
+    return (epsilon_of(loss.rho, delta), delta) if loss.rho else (0.0, 0.0)
