@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 
+from sordino.domain import Domain, Integer
 from sordino.errors import DeclarationError
+from sordino.mechanisms.laplace import Laplace
+from sordino.queries.build import count
 from sordino.risk.hypotheses import (
     advantage_bound,
     epsilon_for_advantage,
@@ -26,10 +31,12 @@ from sordino.risk.participation import (
     epsilon_for_cost,
     epsilon_for_relative,
     epsilon_for_study,
+    people_for_accuracy,
     people_for_study,
     relative_bound,
     study_failure,
 )
+from sordino.risk.requirements import accuracy
 from sordino.risk.tradeoff import (
     gaussian_delta,
     gaussian_epsilon,
@@ -120,8 +127,34 @@ def test_identification_is_the_posterior_of_prior_one_in_m() -> None:
 def test_economic_hsu_2014() -> None:
     assert close(cost_bound(1, cost=10), (math.e - 1) * 10)
     assert close(epsilon_for_cost(1000, people=100, cost=20), math.log(1.5))
-    assert close(epsilon_for_study(0.01, people=300, failure=0.05), math.log(20) / 3)
-    assert study_failure(epsilon_for_study(0.01, people=300, failure=0.05), error=0.01, people=300) <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("people", "error", "failure", "continuous", "true"),
+    [(299, "0.01", 0.05, 1.00192, 0.072), (99, "0.0302", 0.2, 0.5383, 0.251), (300, "0.01", 0.05, 0.998577, None)],
+)
+def test_d3_a_study_fails_by_the_discrete_law_of_its_count(
+    people: int, error: str, failure: float, continuous: float, true: float | None
+) -> None:
+    """Finding D3: e^(-T n eps) is of continuous noise; of the count's own, n = 299, T = 1% failed 7.2% for 5%."""
+    if true is not None:
+        assert study_failure(continuous, error=error, people=people) == pytest.approx(true, abs=1e-3)
+    found = epsilon_for_study(error, people=people, failure=failure)
+    assert study_failure(found, error=error, people=people) <= failure
+    assert study_failure(found * (1 - 1e-12), error=error, people=people) > failure
+    law = Laplace(l1=Fraction(1), epsilon=Fraction(found)).law
+    within = math.floor(Fraction(error) * people)
+    assert law.tail(within) == pytest.approx(failure, rel=1e-9)  # P(|Z| > T n)
+    domain = Domain({"x": Integer(0, 1)})
+    asked = accuracy(
+        error=Fraction(error) * people,
+        confidence=str(1 - failure),
+        query=count(),
+        domain=domain,
+        neighbors="add_remove",
+        privacy_unit="row",
+    )
+    assert found == pytest.approx(asked.lower, rel=1e-8)  # the two readings agree
 
 
 def test_the_fewest_people_of_a_study() -> None:
@@ -132,9 +165,30 @@ def test_the_fewest_people_of_a_study() -> None:
         least = epsilon_for_study(0.01, people=people, failure=0.05)
         return least <= epsilon_for_cost(10_000, people=people, cost=20)
 
-    assert feasible(n)
+    assert all(feasible(people) for people in range(n, n + 500))
     assert not feasible(n - 1)
     assert people_for_study(0.01, failure=0.05, budget=5_000, cost=20) is None  # 299.6 > 250
+
+
+def test_the_fewest_people_of_random_studies() -> None:
+    """From that number on every size is enough, and the size before is not: looked for one by one."""
+    draw = random.Random(3)
+    for _ in range(40):
+        error, failure = Fraction(draw.randint(5, 400), 1000), draw.choice([0.01, 0.05, 0.3])
+        budget = draw.uniform(1.05, 5) * -math.log(failure) / error
+        n = people_for_study(error, failure=failure, budget=budget, cost=1)
+        assert n is not None
+        wrong = [
+            people
+            for people in range(max(1, n - 3), n + 200)
+            if epsilon_for_study(error, people=people, failure=failure)
+            > epsilon_for_cost(budget, people=people, cost=1)
+        ]
+        assert max(wrong, default=0) == n - 1
+        epsilon = draw.uniform(0.05, 3)
+        n = people_for_accuracy(error, failure=failure, epsilon=epsilon)
+        assert all(study_failure(epsilon, error=error, people=p) <= failure for p in range(n, n + 200))
+        assert n == 1 or study_failure(epsilon, error=error, people=n - 1) > failure
 
 
 def test_gaussian_dong_roth_su_2022() -> None:

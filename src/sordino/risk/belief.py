@@ -69,9 +69,9 @@ class Belief:
 def belief_after(events: Sequence[Event], *, delta: Number = 0) -> Belief:
     """Return the most that odds move through all events together, but with probability `delta` for each direction.
 
-    Epsilon is infinite, and so the belief from 0 to 1, where nothing bounds the events at that delta. Where some event fails outright with a probability of its own (a
-    threshold on private keys, or all that is known is (epsilon, delta)), the chance is twice `delta`: no bound on L holds at
-    the delta of such an event itself.
+    Where some event fails outright with a probability of its own (a threshold on private keys, or all that is known is
+    (epsilon, delta)), the chance is twice `delta`: no bound on L holds at the delta of such an event itself. Epsilon is
+    infinite, and so the belief anything from 0 to 1, where nothing bounds the events at that delta.
 
     Raises DeclarationError unless 0 <= delta < 1.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number
+from sordino.loss import Number, exact
 from sordino.risk.figures import amount, chance, largest, least, whole
 
 __all__ = [
@@ -17,12 +17,14 @@ __all__ = [
     "epsilon_for_cost",
     "epsilon_for_relative",
     "epsilon_for_study",
+    "people_for_accuracy",
     "people_for_study",
     "relative_bound",
     "study_failure",
 ]
 
 _EXP_MOST = 700.0
+_BLOCKS = 10_000  # steps of a study's error that are looked at one by one
 
 
 def relative_bound(epsilon: Number, *, prior: Number, participation: Number) -> float:
@@ -91,54 +93,94 @@ def epsilon_for_cost(budget: Number, *, people: int, cost: Number) -> float:
 
 
 def study_failure(epsilon: Number, *, error: Number, people: int) -> float:
-    """Return the chance that a count of `people`, with Laplace noise, is wrong by more than the share `error` of them.
+    """Return the chance that a count of `people` is wrong by more than the share `error` of them.
 
-    e^(-T n eps). Reads epsilon under add_remove, in which one person moves a count by 1. Raises DeclarationError
-    unless epsilon >= 0, 0 < error < 1 and people >= 1. Hsu et al. 2014, section 5.
+    The law of the noise that counts get: P(|Z| > T n) = 2 q^m / (1 + q) with q = e^-eps, m the first whole number above
+    T n. (Hsu et al. 2014 have e^(-T n eps), of continuous noise: less, by up to half.) Reads epsilon under add_remove, in
+    which one person moves a count by 1. Raises DeclarationError unless epsilon >= 0, 0 < error < 1 and people >= 1.
 
-    >>> round(study_failure(1, error=0.01, people=300), 6)
-    0.049787
+    >>> round(study_failure(1, error=0.01, people=299), 6)
+    0.072795
     """
-    t, n = chance(error, name="error"), whole(people, name="people", least=1)
-    return math.exp(-t * n * amount(epsilon, name="epsilon", zero=True))
+    first = _first_failure(error, people)
+    return _missed(amount(epsilon, name="epsilon", zero=True), first)
 
 
 def epsilon_for_study(error: Number, *, people: int, failure: Number) -> float:
-    """Return the least epsilon at which `study_failure` is at most `failure`: ln(1 / a) / (T n).
+    """Return the least epsilon at which `study_failure` is at most `failure`.
 
     `error` is the share T of the people, under add_remove. Raises DeclarationError unless 0 < error, failure < 1 and
-    people >= 1. Hsu et al. 2014, section 5.
+    people >= 1. After Hsu et al. 2014, section 5.
 
-    >>> round(epsilon_for_study(0.01, people=300, failure=0.05), 6)
-    0.998577
+    >>> round(epsilon_for_study(0.01, people=299, failure=0.05), 6)
+    1.136876
     """
-    t, n = chance(error, name="error"), whole(people, name="people", least=1)
-    a = chance(failure, name="failure")
-    return least(-math.log(a) / (t * n), lambda eps: math.exp(-t * n * eps) <= a)
+    return _needed(_first_failure(error, people), chance(failure, name="failure"))
 
 
 def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Number) -> int | None:
-    """Return the fewest people for which some epsilon is both accurate and paid for; None where no number is enough.
+    """Return the number of people from which on some epsilon is both accurate and paid for; None where there is none.
 
-    The least n with ln(1 / a) / (T n) <= ln(1 + B / (n E)); n ln(1 + B / (n E)) rises to B / E, so that none exists
-    unless ln(1 / a) / T < B / E. Units, relation and errors as `epsilon_for_study` and `epsilon_for_cost`.
+    All n whose T n has the same whole part need the same epsilon, e(m), m that part + 1; the last of them is paid for
+    least. It is below m / T, where ln(1 + B / (n E)) m rises in m, and e(m) m falls to ln(1 / a): so beyond some m all
+    are feasible, unless ln(1 / a) / T >= B / E. Units, relation and errors as `epsilon_for_study` and `epsilon_for_cost`.
 
     >>> people_for_study(0.01, failure=0.05, budget=10_000, cost=20)
-    316
+    400
     """
-    t, a = chance(error, name="error"), chance(failure, name="failure")
-    need, most = -math.log(a) / t, amount(budget, name="budget") / amount(cost, name="cost")
-    if need >= most:
+    share, a = exact(error, name="error"), chance(failure, name="failure")
+    chance(error, name="error")
+    most = amount(budget, name="budget") / amount(cost, name="cost")
+    if -math.log(a) / share >= most:
         return None
+
+    def short(first: int, people: float) -> bool:
+        return _needed(first, a) > math.log1p(most / people)
+
     low, high = 0, 1
-    while high * math.log1p(most / high) < need:
+    while short(high, high / share):
         if high > 2**60:
             return None
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if middle * math.log1p(most / middle) >= need else (middle, high)
-    return high
+        low, high = (middle, high) if short(middle, middle / share) else (low, middle)
+    first = high
+    while first > max(1, high - _BLOCKS) and not short(first - 1, math.ceil((first - 1) / share) - 1):
+        first -= 1
+    return max(1, math.ceil((first - 1) / share))
+
+
+def people_for_accuracy(error: Number, *, failure: Number, epsilon: Number) -> int:
+    """Return the number of people from which on `study_failure` is at most `failure` at `epsilon`.
+
+    >>> people_for_accuracy(0.01, failure=0.05, epsilon=1)
+    300
+    """
+    share, a, eps = exact(error, name="error"), chance(failure, name="failure"), amount(epsilon, name="epsilon")
+    first = max(1, math.ceil(math.log(2 / (a * (1 + math.exp(-eps)))) / eps) - 1)
+    while _missed(eps, first) > a:
+        first += 1
+    return max(1, math.ceil((first - 1) / share))
+
+
+def _first_failure(error: Number, people: int) -> int:
+    """Return the first whole number above the share `error` of the people."""
+    chance(error, name="error")
+    return math.floor(exact(error, name="error") * whole(people, name="people", least=1)) + 1
+
+
+def _missed(epsilon: float, first: int) -> float:
+    """Return P(|Z| >= first) of discrete Laplace noise of scale 1 / epsilon."""
+    return 2 * math.exp(-first * epsilon) / (1 + math.exp(-epsilon))
+
+
+def _needed(first: int, failure: float) -> float:
+    """Return the least epsilon at which `_missed` is at most `failure`."""
+    low, high = 0.0, math.log(2 / failure) / first
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (low, middle) if _missed(middle, first) <= failure else (middle, high)
+    return least(high, lambda eps: _missed(eps, first) <= failure)
 
 
 def _relative(epsilon: float, prior: float, participation: float) -> float:

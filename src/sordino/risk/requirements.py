@@ -6,7 +6,6 @@ one; left out, it is about whichever relation the loss is stated for.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,6 +26,7 @@ from sordino.risk.participation import (
     epsilon_for_cost,
     epsilon_for_relative,
     epsilon_for_study,
+    people_for_accuracy,
     people_for_study,
 )
 from sordino.risk.precision import Currency, precision_of
@@ -249,12 +249,12 @@ def economic(
     """Require that `budget` pays `people` for taking part, each of whom expects to lose `cost` without it.
 
     An upper bound under add_remove, `epsilon_for_cost`; with `error` (a share of the people) and `failure` also a lower
-    bound, for a count that is wrong by more with that probability at most, `epsilon_for_study`. `budget` and `cost` in
+    bound, for a count whose noise passes that with that probability at most, `epsilon_for_study`. `budget` and `cost` in
     one unit. Raises DeclarationError for figures out of range and for one of error and failure alone. Hsu et al. 2014.
 
     >>> made = economic(people=1000, budget=10_000, cost=20, error=0.01, failure=0.05)
     >>> round(made.lower, 6), round(made.upper, 6)
-    (0.299573, 0.405465)
+    (0.284349, 0.405465)
     """
     if (error is None) != (failure is None):
         raise DeclarationError("error, a share of the people, and failure, its probability, are stated together")
@@ -266,7 +266,7 @@ def economic(
     paid = people_for_study(error, failure=failure, budget=budget, cost=cost)
 
     def rows_for(epsilon: float) -> int | None:
-        return None if paid is None else max(paid, math.ceil(-math.log(miss) / (share * epsilon)))
+        return None if paid is None else max(paid, people_for_accuracy(error, failure=failure, epsilon=epsilon))
 
     return Requirement(
         "economic",
