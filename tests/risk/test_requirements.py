@@ -194,7 +194,7 @@ def test_an_economic_study_bounds_both_ends_and_names_the_people() -> None:
     check(made)
     assert made.epsilon == pytest.approx(0.284349, abs=1e-6)  # 2 q^11 / (1 + q) = .05
     for others in ([], [risk.posterior(prior=0.5, most=0.55)]):
-        small = choose_epsilon(requirements=[study(100), *others])
+        small = choose_epsilon(requirements=[study(60), *others])
         assert small.conflict is not None
         n = small.conflict.smallest_n
         assert n is not None

@@ -7,6 +7,7 @@ person who is in under another value is two steps away. A loss that is stated un
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, exact
@@ -134,7 +135,7 @@ def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Nu
     if -math.log(a) / share >= most:
         return None
 
-    def short(first: int, people: float) -> bool:
+    def short(first: int, people: float | Fraction) -> bool:
         return _needed(first, a) > math.log1p(most / people)
 
     low, high = 0, 1
