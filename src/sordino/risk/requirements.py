@@ -6,6 +6,7 @@ one; left out, it is about whichever relation the loss is stated for.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -266,7 +267,9 @@ def economic(
     paid = people_for_study(error, failure=failure, budget=budget, cost=cost)
 
     def rows_for(epsilon: float) -> int | None:
-        return None if paid is None else max(paid, people_for_accuracy(error, failure=failure, epsilon=epsilon))
+        if paid is None or math.isinf(epsilon):
+            return paid
+        return max(paid, people_for_accuracy(error, failure=failure, epsilon=epsilon))
 
     return Requirement(
         "economic",
