@@ -72,13 +72,21 @@ class Release:
     request: str | None = None
     notes: tuple[str, ...] = field(default=())
     chosen: tuple[tuple[str, Fraction], ...] = field(default=())
+    layout: tuple[str, ...] = field(default=())  # the columns as SELECT orders them; empty for keys first
 
     # ---- values
 
     @property
+    def parts(self) -> tuple[Key | Output, ...]:
+        """The keys and outputs, in the order of the columns: as SELECT has them, else keys first."""
+        named: dict[str, Key | Output] = {k.name: k for k in self.keys}
+        named |= {o.name: o for o in self.outputs}
+        return tuple(named[n] for n in self.layout) if self.layout else tuple(named.values())
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, keys first."""
-        return (*(k.name for k in self.keys), *(o.name for o in self.outputs))
+        """The names of the columns, in their order."""
+        return tuple(p.name for p in self.parts)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -106,7 +114,7 @@ class Release:
 
     @property
     def table(self) -> pa.Table:
-        """The values as an Arrow table: key columns, then one column an output."""
+        """The values as an Arrow table: a column a key or output."""
         made = _arrow(self.columns, self.rows)
         return made if made.num_rows else _without_rows(made, self)
 
@@ -127,9 +135,12 @@ class Release:
         pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs]
         if not self.keys:
             return self._shaped(pairs)
-        names = [f"{o.name}_{side}" for o in self.outputs for side in ("lower", "upper")]
-        ends: list[Sequence[Any]] = [[p[i] for p in column] for column in pairs for i in (0, 1)]
-        return _arrow((*(k.name for k in self.keys), *names), self._rows(ends, names))
+        ends: dict[str, list[tuple[str, Sequence[Any]]]] = {k.name: [(k.name, k.labels)] for k in self.keys}
+        for o, column in zip(self.outputs, pairs, strict=True):
+            ends[o.name] = [(f"{o.name}_{side}", [p[i] for p in column]) for i, side in enumerate(("lower", "upper"))]
+        flat = [pair for name in self.columns for pair in ends[name]]
+        rows = [{name: cells[i] for name, cells in flat} for i in range(self._height())]
+        return _arrow([name for name, _ in flat], rows)
 
     # ---- other shapes
 
@@ -185,10 +196,11 @@ class Release:
             raise DeclarationError(
                 f"this release has schema {data.get('schema')!r}, this program reads {SCHEMA_VERSION}"
             )
-        mechanisms = data["mechanism"]
+        mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
         return cls(
             question=data["question"],
             keys=tuple(Key(k["name"], tuple(k["labels"])) for k in data["keys"]),
+            layout=() if data["columns"] == usual else tuple(data["columns"]),
             outputs=tuple(Output(e["name"], estimate_from_dict(e), mechanisms[e["name"]]) for e in data["estimates"]),
             cost=loss_from_dict(data["cost"]),
             spent=loss_from_dict(data["spent"]),
@@ -241,16 +253,15 @@ class Release:
 
     def display_rows(self, confidence: float) -> list[list[str]]:
         """Return each row as text cells: keys, then value and interval of each output."""
-        pairs = [o.estimate.intervals(confidence) for o in self.outputs]
-        values = [o.estimate.values() for o in self.outputs]
-        lines: list[list[str]] = []
-        for i in range(self._height()):
-            line = [_label(k.labels[i]) for k in self.keys]
-            for column, pair in zip(values, pairs, strict=True):
-                ends = "" if pair[i][0] is None else f"{show_number(pair[i][0])} - {show_number(pair[i][1])}"
-                line += [_label(column[i]) if isinstance(column[i], str) else show_number(column[i]), ends]
-            lines.append(line)
-        return lines
+        columns: list[list[str]] = []
+        for part in self.parts:
+            if isinstance(part, Key):
+                columns.append([_label(label) for label in part.labels])
+                continue
+            columns.append([_label(v) if isinstance(v, str) else show_number(v) for v in part.estimate.values()])
+            pairs = part.estimate.intervals(confidence)
+            columns.append(["" if a is None else f"{show_number(a)} - {show_number(b)}" for a, b in pairs])
+        return [list(line) for line in zip(*columns, strict=True)]
 
     def _chosen(self, name: str) -> int | float:
         for known, value in self.chosen:
@@ -263,15 +274,15 @@ class Release:
         return loss_from({n: a + left[n] for n, a in self.spent.amounts().items()})
 
     def _display_columns(self) -> list[str]:
-        return [*(k.name for k in self.keys), *(t for o in self.outputs for t in (o.name, "95% interval"))]
+        return [t for p in self.parts for t in ([p.name] if isinstance(p, Key) else [p.name, "95% interval"])]
 
     def _height(self) -> int:
         return len(self.keys[0].labels) if self.keys else 1
 
-    def _rows(self, columns: Sequence[Sequence[Any]], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        named = list(zip(names or [o.name for o in self.outputs], columns, strict=True))
-        keys = [(k.name, k.labels) for k in self.keys]
-        return [{n: c[i] for n, c in (*keys, *named)} for i in range(self._height())]
+    def _rows(self, columns: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+        cells: dict[str, Sequence[Any]] = {k.name: k.labels for k in self.keys}
+        cells |= {o.name: column for o, column in zip(self.outputs, columns, strict=True)}
+        return [{n: cells[n][i] for n in self.columns} for i in range(self._height())]
 
     def _shaped(self, columns: Sequence[Sequence[Any]]) -> Any:
         if self.keys:
@@ -353,9 +364,12 @@ def _without_rows(made: pa.Table, release: Release) -> pa.Table:
     """Return a table of no rows with the types that rows would have: private keys may all be kept back."""
     import pyarrow as pa
 
-    whole = [getattr(o.estimate, "unit", Fraction(1, 2)).denominator == 1 for o in release.outputs]
-    kinds = [*(pa.string() for _ in release.keys), *(pa.int64() if w else pa.float64() for w in whole)]
-    return made.cast(pa.schema(list(zip(made.column_names, kinds, strict=True))))
+    def kind(part: Key | Output) -> pa.DataType:
+        if isinstance(part, Key):
+            return pa.string()
+        return pa.int64() if getattr(part.estimate, "unit", Fraction(1, 2)).denominator == 1 else pa.float64()
+
+    return made.cast(pa.schema([(p.name, kind(p)) for p in release.parts]))
 
 
 def _arrow(names: Sequence[str], rows: list[dict[str, Any]]) -> pa.Table:

@@ -81,7 +81,7 @@ def parsed(text: str) -> Aggregation:
             [correlation("age", "gain"), covariance("age", "gain")],
         ),
         ("SELECT COVAR_SAMP(age, gain) FROM adult", covariance("age", "gain", ddof=1)),
-        ("SELECT MEDIAN(age) FROM adult", quantile("age", 0.5)),
+        ("SELECT MEDIAN(age) FROM adult", sd.median("age")),
         ("SELECT QUANTILE_CONT(age, 0.9) FROM adult", quantile("age", 0.9)),
         ("SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY age) FROM adult", quantile("age", 0.9)),
         ("SELECT SUM(YEAR(born)) FROM adult", sd.sum(col("born").year())),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.cli.options import AnswerFormat
 from sordino.cli.terminal import columns_of, paint, plain
 from sordino.errors import DeclarationError
+from sordino.release import Key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +70,9 @@ def arrow_table(release: Release, *, confidence: float) -> pa.Table:
         columns += [_numbers([pair[side] for pair in ends]) for side in (0, 1)]
     names = distinct_names([k.name for k in release.keys], [o.name for o in release.outputs])
     told = {"sordino": json.dumps({k: v for k, v in release.to_dict().items() if k in _TOLD})}
-    return pa.table(columns, names=names).replace_schema_metadata(told)
+    made = pa.table(columns, names=names).replace_schema_metadata(told)
+    beside = {o.name: [f"{o.name}{end}" for end in ("", "_lower", "_upper")] for o in release.outputs}
+    return made.select([n for name in release.columns for n in beside.get(name, [name])])
 
 
 _TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privacy_unit", "declaration", "time")
@@ -78,21 +81,22 @@ _TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privac
 def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
     """Return a release as lines: a table where it has keys, else one line an output; at most `most` rows."""
     interval = f"{100 * confidence:g}% interval"
-    shown = [_told(o.estimate, confidence) for o in release.outputs]
+    shown = {o.name: _told(o.estimate, confidence) for o in release.outputs}
     if not release.keys:
-        rows = [[o.name, *cells[0]] for o, cells in zip(release.outputs, shown, strict=True)]
+        rows = [[name, *shown[name][0]] for name in release.columns]
         lines = columns_of(
             ["", "", ""], [[n, v, f" {_ends(ends, interval)}"] for n, v, ends in rows], right=[False, True, False]
         )
         return lines[1:]
     height = len(release.keys[0].labels)
     kept = height if most is None or height <= most else most
-    head = [*(k.name for k in release.keys), *(t for o in release.outputs for t in (o.name, interval))]
+    head = [t for p in release.parts for t in ([p.name] if p.name not in shown else [p.name, interval])]
     body = [
-        [*(_label(k.labels[i]) for k in release.keys), *(cell for cells in shown for cell in cells[i])]
+        [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else shown[p.name][i])]
         for i in range(kept)
     ]
-    lines = columns_of(head, body, right=[False] * len(release.keys) + [True] * (2 * len(shown)))
+    right = [r for p in release.parts for r in ([False] if isinstance(p, Key) else [True, True])]
+    lines = columns_of(head, body, right=right)
     lines[0] = paint(lines[0], "bold")
     if not height:
         lines.append("no key reached the threshold below which keys are kept back; `sordino plan` says what it is")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge
@@ -91,9 +91,9 @@ class Curator:
         """Return the selection of the rows that meet `condition`; end it with `.agg(...)`."""
         return Selection().where(condition)
 
-    def group_by(self, *columns: str | Expr) -> Selection:
-        """Return the table grouped by columns or bins; end it with `.agg(...)`."""
-        return Selection().group_by(*columns)
+    def group_by(self, *columns: str | Expr, **named: str | Expr) -> Selection:
+        """Return the table grouped by columns or bins, a keyword naming the key; end it with `.agg(...)`."""
+        return Selection().group_by(*columns, **named)
 
     def sample(self, rate: Number) -> Selection:
         """Return a sample of the units, each in it with chance `rate` by a secret coin; end it with `.agg(...)`."""
@@ -103,9 +103,25 @@ class Curator:
         """Return the rows joined with a declared public table where its key equals column `on`; end it with `.agg(...)`."""
         return Selection().join(table, on=on, how=how)
 
-    def agg(self, *aggregates: Asked | Sequence[Asked]) -> Aggregation:
-        """Return the question for aggregates over all rows."""
-        return Selection().agg(*aggregates)
+    def agg(self, *aggregates: Asked | Sequence[Asked], **named: Asked) -> Aggregation:
+        """Return the question for aggregates over all rows, a keyword naming the aggregate's column."""
+        return Selection().agg(*aggregates, **named)
+
+    def __getitem__(self, name: object) -> NoReturn:
+        """Refuse: a column never leaves."""
+        raise QuestionRefused(
+            'rows and columns never leave: ask for an aggregate, such as sd.mean("age"); in an expression write col("age")'
+        )
+
+    def filter(self, *conditions: object) -> NoReturn:
+        """Refuse: rows are chosen with `where`."""
+        del conditions
+        raise QuestionRefused('rows are chosen with .where(col("age") > 30), and end in .agg(sd.count())')
+
+    def head(self, rows: int = 5) -> NoReturn:
+        """Refuse: rows never leave."""
+        del rows
+        raise QuestionRefused("rows never leave: ask for an aggregate, such as sd.count() or sd.histogram('age')")
 
     # ---- plan and ask
 
@@ -453,7 +469,7 @@ class Curator:
         try:
             release = self._till.dressed(plan, charge, plan.released(Rows(self._engine), self._rng))
             if isinstance(plan, Plan):
-                release = replace(release, notes=plan.notes)
+                release = replace(release, notes=plan.notes, layout=plan.question.layout)
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None

@@ -46,6 +46,7 @@ class Aggregation:
 
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
     noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `joins` are public tables.
+    `layout` orders the columns that are shown; it is no part of what is asked.
     """
 
     where: Node | None
@@ -54,6 +55,7 @@ class Aggregation:
     after: After | None = None
     sample: Fraction | None = None
     joins: tuple[Join, ...] = ()
+    layout: tuple[str, ...] = ()  # the answer's columns in the order of SELECT; empty for groups first
 
     def having(self, condition: Expr) -> Aggregation:
         """Return the question whose answer shows only rows that meet `condition` on its own noisy columns, at no cost."""
@@ -229,7 +231,7 @@ def _distinct(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name.lower() in (n.lower() for n in names[:i]):
             raise QuestionRefused(
-                f"two columns of the answer are named {name!r}: give one another name with .alias(...)"
+                f"two columns of the answer are named {name!r}: give one another name (.alias(...); in SQL, AS)"
             )
 
 

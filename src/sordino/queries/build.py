@@ -27,6 +27,7 @@ __all__ = [
     "count",
     "count_distinct",
     "covariance",
+    "groupings",
     "histogram",
     "label",
     "mean",
@@ -92,15 +93,15 @@ class Selection:
         both = condition.node if self.condition is None else Connective("and", self.condition, condition.node)
         return replace(self, condition=both)
 
-    def group_by(self, *columns: Column) -> Selection:
-        """Return the selection grouped by columns or by bins of numbers."""
-        if not columns:
+    def group_by(self, *columns: Column, **named: Column) -> Selection:
+        """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column."""
+        if not columns and not named:
             raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
-        made = tuple(Grouping(label(_node(c)), _node(c)) for c in columns)
-        return replace(self, groups=(*self.groups, *made))
+        made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
+        return replace(self, groups=(*self.groups, *groupings(made)))
 
-    def agg(self, *aggregates: Asked | Sequence[Asked]) -> Aggregation:
-        """Return the question for these aggregates."""
+    def agg(self, *aggregates: Asked | Sequence[Asked], **named: Asked) -> Aggregation:
+        """Return the question for these aggregates; a keyword names the aggregate's column."""
         flat: list[Asked] = []
         for item in aggregates:
             if not isinstance(item, (Asked, list, tuple)):
@@ -108,6 +109,10 @@ class Selection:
                     f"agg takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
                 )
             flat.extend([item] if isinstance(item, Asked) else item)
+        for name, item in named.items():
+            if not isinstance(item, Asked):
+                raise QuestionRefused(f"agg({name}=...) takes an aggregate, such as agg({name}=sd.mean('age'))")
+            flat.append(item.alias(name))
         if not all(isinstance(a, Asked) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
         made = tuple(a.made for a in flat)
@@ -226,13 +231,36 @@ def _ddof(ddof: int) -> int:
     return int(ddof)
 
 
+def _key(of: Column) -> Node:
+    if not isinstance(of, Expr):
+        return _node(of)
+    if isinstance(of.node, Constant):
+        raise QuestionRefused("a constant needs no question: name a column")
+    return of.node
+
+
+def groupings(keys: Sequence[tuple[str | None, Node]]) -> tuple[Grouping, ...]:
+    """Return group-by columns by the names given, None for one of their own: the column's, or words if that is taken.
+
+    >>> [g.alias for g in groupings([(None, col("d").year().node), (None, col("d").month().node)])]
+    ['year(d)', 'month(d)']
+    """
+    own = [label(node) for _, node in keys]
+    return tuple(
+        Grouping(name or (describe(node) if own.count(own[i]) > 1 else own[i]), node)
+        for i, (name, node) in enumerate(keys)
+    )
+
+
 def _node(of: Column) -> Node:
     if isinstance(of, str):
         return col(of).node
     if isinstance(of, Expr):
-        if isinstance(of.node, Constant):
-            raise QuestionRefused("a constant needs no question: name a column")
-        return of.node
+        if of.name is not None:
+            raise QuestionRefused(
+                f"alias({of.name!r}) names a key of group_by: name the aggregate, sd.sum(...).alias(...)"
+            )
+        return _key(of)
     raise QuestionRefused(f"a column is named by text or by col(...), not by a {type(of).__name__}")
 
 

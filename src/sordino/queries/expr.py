@@ -74,6 +74,13 @@ class Expr:
     """
 
     node: Node
+    name: str | None = None  # what group_by calls the key; whatever is made of the expression has none
+
+    def alias(self, name: str) -> Expr:
+        """Return the expression under a name, for group_by: `group_by(col("born").year().alias("year"))`."""
+        if not isinstance(name, str) or not name.strip():
+            raise QuestionRefused("alias takes a name that is not empty")
+        return Expr(self.node, name)
 
     def clip(self, lower: Number | None, upper: Number | None) -> Expr:
         """Return the expression clipped to [lower, upper]; None leaves a side open."""

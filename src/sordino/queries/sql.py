@@ -8,16 +8,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, TypeVar
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.after import After
-from sordino.queries.aggregation import Aggregation, Grouping
-from sordino.queries.build import Asked, correlation, count, count_distinct, covariance, label, mean, std, sum, variance
+from sordino.queries.aggregation import Aggregation, Grouping, columns_of
+from sordino.queries.build import (
+    Asked,
+    correlation,
+    count,
+    count_distinct,
+    covariance,
+    groupings,
+    mean,
+    std,
+    sum,
+    variance,
+)
 from sordino.queries.choice import MostCommon, most_common
-from sordino.queries.expr import Constant, Expr, col
-from sordino.queries.quantile import quantile, quantiles
+from sordino.queries.expr import Constant, Expr, Node, col
+from sordino.queries.quantile import median, quantile, quantiles
 from sordino.queries.sql_from import Scope, base_table, scope_of
 from sordino.queries.sql_text import Place, only_known, parsed, trees
 from sordino.queries.sql_values import AGGREGATES, Values
@@ -29,7 +39,7 @@ Read = TypeVar("Read")
 _KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "joins"}
 _ONE: dict[str, Callable[[Expr], Asked]] = {
     "Avg": mean,
-    "Median": lambda of: quantile(of, Fraction(1, 2)),
+    "Median": median,
     "Stddev": lambda of: std(of, ddof=1),
     "StddevPop": lambda of: std(of, ddof=0),
     "StddevSamp": lambda of: std(of, ddof=1),
@@ -166,7 +176,16 @@ class _Reader:
         where = select.args.get("where")
         condition = self._scope.filtered(None if where is None else self._values.value(where.this).node)
         aggregates = tuple(a.made for a in self._asked)
-        return Aggregation(condition, self._groups, aggregates, self._after(), self._scope.sample, self._scope.joins)
+        after, scope = self._after(), self._scope
+        return Aggregation(condition, self._groups, aggregates, after, scope.sample, scope.joins, self._layout())
+
+    def _layout(self) -> tuple[str, ...]:
+        """Return the answer's columns as SELECT orders them; groups that it leaves out come first."""
+        several = {a.made.alias: columns_of(a.made) for a in self._asked}
+        groups = [g.alias for g in self._groups]
+        names = [n for o in self._outputs for n in several.get(o, (o,))]
+        made = tuple(dict.fromkeys([*(g for g in groups if g not in self._outputs), *names]))
+        return () if made[: len(groups)] == tuple(groups) else made
 
     # ---- groups
 
@@ -178,10 +197,10 @@ class _Reader:
             if value and name != "expressions":
                 word = name.strip("_").upper().replace("_", " ")
                 raise QuestionRefused(f"{self._place.word(word)}GROUP BY {word} is not supported: list the columns")
-        return tuple(self._grouping(item) for item in clause.expressions)
+        return groupings([self._grouping(item) for item in clause.expressions])
 
-    def _grouping(self, item: Any) -> Grouping:
-        """Return one group: a column, an expression, an alias of SELECT, or the place of an item of it."""
+    def _grouping(self, item: Any) -> tuple[str | None, Node]:
+        """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item."""
         selected = self._select.expressions
         aliases = {e.alias.lower(): e.this for e in selected if isinstance(e, trees().Alias)}
         target, name = item, None
@@ -198,7 +217,7 @@ class _Reader:
             )
         if name is None and isinstance(target, trees().Column):
             name = self._named(target)
-        return Grouping(name or label(node), node)
+        return name, node
 
     def _named(self, target: Any) -> str | None:
         """Return the name that a sub-query gave to a column; None where it is the declared one."""
@@ -285,7 +304,7 @@ class _Reader:
         having, order, limit = args.get("having"), args.get("order"), args.get("limit")
         if having is None and order is None and limit is None:
             return None
-        values = Values(self._place, self._output_name, self._output)
+        values = Values(self._place, self._output_name, self._output)  # a grouped column before an alias of its name
         condition = None if having is None else values.value(having.this).node
         ordered = [] if order is None else [self._ordered(item, values) for item in order.expressions]
         return After(condition, tuple(ordered), None if limit is None else self._limit(limit))
@@ -295,7 +314,10 @@ class _Reader:
             raise QuestionRefused(f"{self._place.word('NULLS')}NULLS FIRST is not supported: missing keys come last")
         if isinstance(item.this, trees().Literal) and not item.this.is_string:
             return col(self._outputs[self._at(item.this, "ORDER BY")]).node, bool(item.args.get("desc"))
-        return values.value(item.this).node, bool(item.args.get("desc"))
+        alone = item.this
+        if isinstance(alone, trees().Column) and not alone.table and (found := self._alias(alone.name)):
+            return col(found).node, bool(item.args.get("desc"))  # a name alone is a column of the answer, as in SQL
+        return values.value(alone).node, bool(item.args.get("desc"))
 
     def _limit(self, item: Any) -> int:
         count_ = item.expression
@@ -323,20 +345,24 @@ class _Reader:
         return None
 
     def _output_name(self, item: Any) -> Expr:
-        """Return the answer's column that a name stands for: an alias or a grouped column."""
-        names = {name.lower(): name for name in self._outputs}
-        if item.name.lower() in names:
-            return col(names[item.name.lower()])
+        """Return the answer's column that a name stands for: a grouped column first, then an alias, as in SQL."""
         node: Any = None
         with contextlib.suppress(UnknownName):
             node = self._scope.column(self._place, item).node
+        group = None if node is None else next((g for g in self._groups if g.of == node), None)
+        if group is not None:
+            return col(group.alias)
+        alias = None if item.table else self._alias(item.name)
+        if alias is not None:
+            return col(alias)
         if node is None:
             known = nearest(item.name, self._outputs)
             raise UnknownName(f"{self._place.of(item)}the answer has no column {item.name!r}; {known}")
-        group = next((g for g in self._groups if g.of == node), None)
-        if group is None:
-            raise QuestionRefused(
-                f"{self._place.of(item)}{item.name} is no column of the answer: HAVING and ORDER BY read the released "
-                "answer; filter rows with WHERE"
-            )
-        return col(group.alias)
+        raise QuestionRefused(
+            f"{self._place.of(item)}{item.name} is no column of the answer: HAVING and ORDER BY read the released "
+            "answer; filter rows with WHERE"
+        )
+
+    def _alias(self, name: str) -> str | None:
+        """Return the answer's column of that name, whatever its case."""
+        return next((o for o in self._outputs if o.lower() == name.lower()), None)
