@@ -38,6 +38,7 @@ from sordino.queries.build import Asked, Column, Selection, as_aggregation
 from sordino.queries.choice import MostCommon
 from sordino.queries.expr import Expr
 from sordino.queries.joined_names import bound
+from sordino.queries.own import refuse_foreign
 from sordino.queries.queryable import Queryable, Told
 from sordino.queries.robust import Robust
 from sordino.queries.sql import SqlText, parse_choice, parse_sql
@@ -161,29 +162,9 @@ class Curator:
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
         if isinstance(question, SqlText):
             question = parse_choice(question.text, table=self._name, columns=tuple(self._domain)) or question
-        if isinstance(question, (Robust, MostCommon)):
-            planner: Any = make_robust_plan if isinstance(question, Robust) else make_choice_plan
-            special = planner(
-                question,
-                table_name=self._name,
-                domain=self._domain,
-                neighbors=self._neighbors,
-                asked=asked,
-                cap=self._ledger.cap,
-                declaration=self._till.declaration,
-            )
-            return special.seen_before(self._till.earlier(special))
-        made = make_plan(
-            self._understood(question),
-            table_name=self._name,
-            domain=self._domain,
-            neighbors=self._neighbors,
-            asked=asked,
-            cap=self._ledger.cap,
-            declaration=self._till.declaration,
-            assume_rows=assume_rows,
-            assume_mean=assume_mean,
-        )
+        if not isinstance(question, (Robust, MostCommon)):
+            question = self._understood(question)
+        made = self._priced(question, asked, assume_rows=assume_rows, assume_mean=assume_mean)
         return made.seen_before(self._till.earlier(made))
 
     @overload
@@ -251,9 +232,10 @@ class Curator:
     ) -> tuple[T, Release]:
         """Charge the whole loss, run an algorithm that can only query, return its result and the release on record.
 
-        The algorithm sees no data but through its Queryable, so what it returns is post-processing (McSherry 2009). With
-        epsilon and delta the Queryable counts rho, the largest that amounts to them. `tell` says what of the result the
-        ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where anything fails after it.
+        The algorithm sees no data but through its Queryable, which answers questions of Sordino's own classes alone, so
+        what it returns is post-processing (McSherry 2009). With epsilon and delta the Queryable counts rho, the largest
+        that amounts to them. `tell` says what of the result the ledger keeps. Raises BudgetExhausted before data is
+        touched, ChargedError where anything fails after it.
         """
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
         plan = adaptive_plan(
@@ -434,7 +416,41 @@ class Curator:
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
         if question.declaration != self._till.declaration or question.table_name != self._name:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
-        return question
+        guesses = {name: getattr(question, name, None) for name in ("assume_rows", "assume_mean")}
+        asked = question.question
+        if isinstance(asked, Aggregation):
+            asked = self._bound(asked, "resolved")  # no second parse: the public tables alone are found again
+        priced = self._priced(asked, question.asked, **guesses)
+        if (priced.event, priced.cost) != (question.event, question.cost) or _noise(priced) != _noise(question):
+            raise DeclarationError(
+                "this plan is not what its question costs here: its mechanisms, event or cost were altered, or the budget "
+                "counts otherwise now; plan again"
+            )
+        return priced  # what was planned here is run, never what was handed in
+
+    def _priced(
+        self,
+        question: Aggregation | Robust | MostCommon,
+        asked: Loss,
+        *,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> AnyPlan:
+        """Return the plan of a question that is understood, from this curator's own declaration."""
+        refuse_foreign(question)
+        words: Any = {
+            "table_name": self._name,
+            "domain": self._domain,
+            "neighbors": self._neighbors,
+            "asked": asked,
+            "cap": self._ledger.cap,
+            "declaration": self._till.declaration,
+        }
+        if isinstance(question, Robust):
+            return make_robust_plan(question, **words)
+        if isinstance(question, MostCommon):
+            return make_choice_plan(question, **words)
+        return make_plan(question, assume_rows=assume_rows, assume_mean=assume_mean, **words)
 
     def _ran(
         self, plan: AdaptivePlan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
@@ -473,6 +489,14 @@ class Curator:
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
+
+
+def _noise(plan: AnyPlan) -> object:
+    """Return what a plan would draw."""
+    if not isinstance(plan, Plan):
+        return plan.mechanism
+    vectors = [[(p.sensitivity, p.mechanism) for p in several] for several in plan.parts]
+    return vectors, plan.answered.threshold, [s and s.event for s in plan.answered.selections]
 
 
 def _several(question: object) -> bool:

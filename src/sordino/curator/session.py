@@ -6,8 +6,6 @@ rho, which hold for fully adaptive questions; Rogers, Roth, Ullman, Vadhan 2016;
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,8 +22,10 @@ from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.selection_choice import best_selection, root_below
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
+from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
+from sordino.queries.own import refuse_foreign
 from sordino.queries.queryable import Inquiry, Scan, Scanned, Tabulated, VectorQuery
 from sordino.release import Output, Release
 
@@ -41,7 +41,8 @@ class Session:
     """Answer an adaptive algorithm's questions until its loss is used up or it ends.
 
     `made` dresses an answer as a Release: question, answer, event, cost, spent so far, left. One session may serve the
-    threads of its algorithm; a forked process or a copy would count by itself, so neither is answered.
+    threads of its algorithm; a forked process or a copy would count by itself, so neither is answered. Questions are of
+    Sordino's own classes (`queries.own`): what an algorithm makes of their answers is post-processing.
     """
 
     def __init__(
@@ -57,9 +58,7 @@ class Session:
         self._spent = {name: Fraction(0) for name in loss.amounts()}
         self._tables: dict[str, pa.Table] = {}
         self._tallies = Tallies(rows, domain)
-        self._open = True
-        self._counting = threading.Lock()
-        self._process = os.getpid()
+        self._guard = SessionGuard("this session")
 
     @property
     def domain(self) -> Domain:
@@ -78,6 +77,7 @@ class Session:
 
     def release(self, query: Inquiry, loss: Loss) -> Release:
         """Return noisy vectors: Laplace noise for epsilon, Gaussian for rho."""
+        refuse_foreign(query)
         if isinstance(query, Aggregation):
             plan = make_plan(
                 query,
@@ -91,7 +91,9 @@ class Session:
                 assume_mean=None,
             )
             cost = self._charge(plan.event)
-            return self._told(plan.sentence(), plan.released(self._rows, self._rng), plan.event, cost)
+            with self._guard.hold():
+                answer = plan.released(self._rows, self._rng)
+            return self._told(plan.sentence(), answer, plan.event, cost)
         mechanisms, event = cheapest(query.parts(self._domain, self._neighbors), loss)
         cost = self._charge(event)
         outputs = [
@@ -102,6 +104,7 @@ class Session:
 
     def select(self, candidates: Sequence[Inquiry], loss: Loss) -> Release:
         """Return the place of about the largest answer, by the cheapest selection for this loss."""
+        candidates = list(candidates)
         sensitivity, _ = self._scored(candidates)
         mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss)
         cost = self._charge(mechanism.event)
@@ -127,8 +130,7 @@ class Session:
 
     def close(self) -> None:
         """End the session: a Queryable kept for later answers nothing."""
-        with self._counting:
-            self._open = False
+        self._guard.end()
         self._tables.clear()
         self._tallies.clear()
 
@@ -142,13 +144,9 @@ class Session:
 
     def _charge(self, event: Event) -> Loss:
         """Count an event, or refuse it where it would pass the loss of the session."""
-        if os.getpid() != self._process:
-            raise QuestionRefused("a forked process cannot ask this session: it would spend the whole loss once more")
         amounts = charge_amounts(event, self._loss)
         caps = self._loss.amounts()
-        with self._counting:  # the check and the spend are one step, whatever threads ask
-            if not self._open:
-                raise QuestionRefused("this session has ended: its loss was for one algorithm's run")
+        with self._guard.hold():  # the check and the spend are one step, whatever threads ask
             for name, amount in amounts.items():
                 if self._spent[name] + amount > caps[name]:
                     left = caps[name] - self._spent[name]
@@ -162,10 +160,11 @@ class Session:
         return self._made(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
 
     def _exact(self, query: VectorQuery) -> Sequence[Any]:
-        if isinstance(query, Tabulated):
-            return query.from_counts(self._tallies.counted(query.tables), self._domain)
-        assert isinstance(query, Scanned)
-        return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
+        with self._guard.hold():  # one scan at a time, and none after the end
+            if isinstance(query, Tabulated):
+                return query.from_counts(self._tallies.counted(query.tables), self._domain)
+            assert isinstance(query, Scanned)
+            return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
     def _scan(self, scan: Scan) -> pa.Table:
         if scan.key not in self._tables:
@@ -178,6 +177,7 @@ class Session:
             raise QuestionRefused("a selection needs at least one candidate")
         found = []
         for candidate in candidates:
+            refuse_foreign(candidate)
             parts = () if isinstance(candidate, Aggregation) else candidate.parts(self._domain, self._neighbors)
             if len(parts) != 1 or isinstance(candidate, Aggregation):
                 raise QuestionRefused("a candidate is a vector query of one number")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from sordino.curator.answer import exact_vectors
 from sordino.curator.rows import Answer, Rows
@@ -18,8 +18,10 @@ from sordino.estimate import Bare
 from sordino.loss import Number, exact, shown
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
+from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.own import refuse_foreign
 from sordino.release import Key, Output, Release
 
 __all__ = ["Crossings"]
@@ -32,7 +34,8 @@ class Crossings:
 
     Each question's distance from its threshold is measured in its own sensitivity, rounded down to 1/1024 of it, so all
     move by 1025 parts at most and one noise serves counts and sums alike. Use it in a `with` block: at its end the
-    answers are put on record.
+    answers are put on record. One session may serve many threads, one question at a time; a forked process or a copy would
+    use the same noisy threshold again, so neither is answered.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Crossings:
         neighbors: Neighbors,
         rng: Rng,
         commit: Callable[[Answer], Release],
-        fail: Callable[[], None],
+        fail: Callable[[], NoReturn],
     ) -> None:
         self._mechanism = mechanism
         self._session = mechanism.session(0, rng)
@@ -52,12 +55,12 @@ class Crossings:
         self._commit, self._fail = commit, fail
         self._told: list[tuple[str, bool]] = []
         self._release: Release | None = None
-        self._ended = False
+        self._guard = SessionGuard("this session")
 
     @property
     def open(self) -> bool:
         """Whether another question may be asked: a function of the answers given."""
-        return not self._ended and self._session.open
+        return not self._guard.ended and self._session.open
 
     @property
     def release(self) -> Release:
@@ -72,35 +75,27 @@ class Crossings:
         The question has one number for an answer: a count or a sum, with a condition or without. Raises QuestionRefused
         for others, and after the last crossing; ChargedError where the engine fails.
         """
-        if self._ended:
-            raise QuestionRefused("the session is closed; a new session is a new charge")
         asked, unit, scale = self._scaled(question)
         level = exact(threshold, name="threshold")
-        if not self._session.open:
-            count = self._mechanism.crossings
-            raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
-        found: bool | None = None
-        try:
-            resolved = resolve(asked, self._domain)
-            table = self._rows.run(resolved.select(self._rows.words()))
-            exact_gap = exact_vectors(table, resolved)[0][0] * unit - level
-            found = self._session.above((exact_gap * PARTS / scale).__floor__())
-        except Exception:  # the words of any failure may quote data
-            found = None
-        if found is None:
-            self._ended = True
-            self._fail()
-        assert found is not None  # fail raises
-        self._told.append((f"{asked.describe()}, above {shown(level)}", found))
-        return found
+        with self._guard.hold():
+            if not self._session.open:
+                count = self._mechanism.crossings
+                raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
+            found = self._crossed(asked, unit, scale, level)
+            if found is None:
+                self._guard.end_held()
+                self._fail()
+            self._told.append((f"{asked.describe()}, above {shown(level)}", found))
+            return found
 
     def close(self) -> Release:
         """Put the answers on record and return them; the session answers no more."""
         if self._release is None:
-            self._ended = True
-            keys = (Key("question", tuple(words for words, _ in self._told)),)
-            answers = Bare(tuple(int(found) for _, found in self._told), Fraction(1))
-            self._release = self._commit((keys, (Output("above", answers, self._mechanism.describe()),)))
+            with self._guard.hold():
+                self._guard.end_held()
+                keys = (Key("question", tuple(words for words, _ in self._told)),)
+                answers = Bare(tuple(int(found) for _, found in self._told), Fraction(1))
+                self._release = self._commit((keys, (Output("above", answers, self._mechanism.describe()),)))
         return self._release
 
     def __enter__(self) -> Crossings:
@@ -108,18 +103,32 @@ class Crossings:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         del error, at
-        if not self._ended and kind is None:
+        if not self._guard.ended and kind is None:
             self.close()
-        self._ended = True
+        self._guard.end()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Crossings session cannot be copied or pickled: both copies would use one noisy threshold")
 
     def __repr__(self) -> str:
         return f"<Crossings: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
+
+    def _crossed(self, asked: Aggregation, unit: Fraction, scale: Fraction, level: Fraction) -> bool | None:
+        """Return whether the answer crosses, None where anything failed: the words of any failure may quote data."""
+        try:
+            resolved = resolve(asked, self._domain)
+            table = self._rows.run(resolved.select(self._rows.words()))
+            exact_gap = exact_vectors(table, resolved)[0][0] * unit - level
+            return self._session.above((exact_gap * PARTS / scale).__floor__())
+        except Exception:
+            return None
 
     def _scaled(self, question: Any) -> tuple[Aggregation, Fraction, Fraction]:
         """Return the question, its unit and its sensitivity; refuse what is not one count or sum."""
         from sordino.queries.build import as_aggregation
 
         asked = as_aggregation(question)
+        refuse_foreign(asked)
         resolved = resolve(asked, self._domain)
         if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
             raise QuestionRefused("a session is asked for one count or sum at a time, without group_by")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -11,6 +10,7 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import shown
 from sordino.mechanisms.selection import checked_miss, positive, pure_event
+from sordino.noise.guard import SessionGuard
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
@@ -90,32 +90,34 @@ class SparseVector:
 class SparseSession:
     """Answer a stream of questions for one `SparseVector`, made by its `session`; closed after the last crossing.
 
-    It holds the noisy threshold, so it cannot be copied, pickled or shown. One session may serve many threads.
+    It holds the noisy threshold, so it cannot be copied, pickled or shown, nor used by a forked process. One session may
+    serve many threads.
     """
 
-    __slots__ = ("_left", "_lock", "_made", "_noisy_threshold", "_rng", "_threshold")
+    __slots__ = ("_guard", "_left", "_made", "_noisy_threshold", "_rng", "_threshold")
 
     def __init__(self, made: SparseVector, threshold: int, rng: Rng) -> None:
         self._made, self._threshold, self._rng = made, _whole(threshold, "threshold"), rng
         self._left = made.crossings
-        self._lock = threading.Lock()
+        self._guard = SessionGuard("this sparse-vector session")
         self._noisy_threshold = self._threshold + made.threshold_law.sample(rng)
 
     @property
     def open(self) -> bool:
         """Say whether another question may be asked: a function of the answers given."""
-        return self._left > 0
+        return self._left > 0 and not self._guard.ended
 
     def above(self, exact: int) -> bool:
         """Return whether the noisy answer is at or above the noisy threshold.
 
-        Raises QuestionRefused once the crossings are used up, whatever the answer would have been.
+        Raises QuestionRefused once the crossings are used up, whatever the answer would have been, and in a forked process.
         """
-        with self._lock:
+        exact = _whole(exact, "exact")
+        with self._guard.hold():
             if self._left == 0:
                 count = self._made.crossings
                 raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
-            crossed = _whole(exact, "exact") + self._made.question_law.sample(self._rng) >= self._noisy_threshold
+            crossed = exact + self._made.question_law.sample(self._rng) >= self._noisy_threshold
             if crossed:
                 self._left -= 1
                 self._noisy_threshold = self._threshold + self._made.threshold_law.sample(self._rng)
