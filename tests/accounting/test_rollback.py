@@ -1,6 +1,7 @@
 """The ledger's file: tampering, damage, rollback, copies, and the high-water mark outside it."""
 
 import contextlib
+import json
 import os
 import shutil
 import sqlite3
@@ -10,8 +11,9 @@ import pytest
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.accounting.ledger import Charge, Ledger
-from sordino.errors import LedgerError
-from sordino.loss import PureDP
+from sordino.accounting.records import canonical, entry_hash
+from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.loss import ZCDP, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}
 
@@ -54,7 +56,7 @@ def altered(path: Path, *statements: str) -> None:
         ("UPDATE budget SET spent = '1', spent_units = 1", "the sums"),
         ("UPDATE charges SET state = 'failed' WHERE number = 2", "charge c-0002"),
         ("DELETE FROM charges WHERE number = 5", "charge c-0005"),
-        ("UPDATE declarations SET declaration = '{}'", "the sums"),
+        ("UPDATE declarations SET declaration = '{}'", "the declarations"),
         ("DROP TRIGGER entries_stay", "triggers"),
     ],
 )
@@ -204,21 +206,121 @@ def test_state_directory_that_cannot_be_written_is_named(path: Path, state: Path
     assert not path.exists()
 
 
-def test_ledger_deleted_and_begun_anew_names_its_predecessor(path: Path) -> None:
+def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
     filled(path)
     first = Ledger.existing(path).id
     path.unlink()
-    with Ledger.open(path, cap=PureDP(1)) as ledger:
-        assert ledger.verify().predecessor == (first, 12)
-        assert "12 entries" in ledger.verify().describe()
+    for attempt in (lambda: Ledger.open(path, cap=PureDP(100)), lambda: Ledger.existing_or_none(path)):
+        with pytest.raises(LedgerError, match=r"12 entries, epsilon 5 spent.*ledger new --reason"):
+            attempt()
+    assert not path.exists()
+    with pytest.raises(DeclarationError, match="above this cap"):
+        Ledger.new(path, cap=PureDP(4), reason="lost")
+    with pytest.raises(DeclarationError, match="counts otherwise"):
+        Ledger.new(path, cap=ZCDP(4), reason="lost")
+    with pytest.raises(DeclarationError, match="reason"):
+        Ledger.new(path, cap=PureDP(100), reason=" ")
+    with Ledger.new(path, cap=PureDP(6), reason="the disk broke") as ledger:
+        assert ledger.spent() == PureDP(5)
+        ask(ledger, 1)
+        with pytest.raises(BudgetExhausted):
+            ask(ledger, "1e-9")
+        report = ledger.verify()
+        assert report.predecessor == (first, 12)
+        assert report.uncounted == {}
+        assert "epsilon 5 carried over" in report.describe()
+        assert ledger.entries()[0].payload["reason"] == "the disk broke"
+    path.unlink()
+    assert Ledger.new(path, cap=PureDP(7), reason="again").spent() == PureDP(6)
+    with pytest.raises(DeclarationError, match="is there"):
+        Ledger.new(path, cap=PureDP(7), reason="again")
+
+
+def test_a_file_put_back_shows_what_was_charged_in_between(path: Path, tmp_path: Path) -> None:
+    filled(path)
+    os.rename(path, tmp_path / "aside")
+    with Ledger.new(path, cap=PureDP(100), reason="a try") as between:
+        ask(between, 2)
+    os.replace(tmp_path / "aside", path)
+    with Ledger.open(path, cap=PureDP(100)) as ledger:
+        report = ledger.verify()
+        assert report.uncounted == {"epsilon": 2}
+        assert "epsilon 2 was spent in another file that lay at this path" in report.describe()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE budget SET spent = '0', spent_units = 0",
+        "DELETE FROM budget",
+        'UPDATE state SET cap = \'{"epsilon":"1000","kind":"pure"}\'',
+        "UPDATE state SET charges = 0",
+        "UPDATE state SET ledger = 'another'",
+        "UPDATE declarations SET declaration = '{}'",
+        "DELETE FROM declarations",
+    ],
+)
+def test_an_edited_sum_cap_or_declaration_is_refused_at_the_next_charge(path: Path, statement: str) -> None:
+    filled(path)
+    ledger = Ledger.existing(path)
+    db = sqlite3.connect(path)
+    db.execute(statement)
+    db.commit()
+    db.close()
+    for attempt in (lambda: ask(ledger, 1), ledger.spent, lambda: Ledger.open(path, cap=PureDP(100))):
+        with pytest.raises(LedgerError, match="put back a sound copy"):
+            attempt()
+
+
+def test_an_entry_forged_beyond_the_mark_is_refused(path: Path) -> None:
+    """Whoever computes hashes can append a sound link, but the mark is behind it: all entries are seen anew."""
+    filled(path)
+    db = sqlite3.connect(path)
+    seq, digest = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    after = json.loads(db.execute("SELECT payload FROM entries WHERE seq = ?", (seq,)).fetchone()[0])["after"]
+    after["spent"] = {"epsilon": "0"}
+    text = canonical({"mark": "missing", "after": after})
+    forged = entry_hash(seq + 1, "open", "now", text, digest)
+    db.execute("INSERT INTO entries VALUES (?, 'open', 'now', ?, ?, ?)", (seq + 1, text, digest, forged))
+    db.execute("UPDATE state SET head = ?, hash = ?", (seq + 1, forged))
+    db.execute("UPDATE budget SET spent = '0', spent_units = 0")
+    db.commit()
+    db.close()
+    ledger = Ledger.existing(path)
+    with pytest.raises(LedgerError, match="the sums that it holds do not follow"):
+        ask(ledger, 1)
+    assert ledger.entries()[-1].seq == seq + 1
+
+
+def test_a_mark_that_lags_after_a_crash_is_made_good(path: Path, state: Path) -> None:
+    filled(path)
+    (mark,) = (state / "marks").iterdir()
+    before = mark.read_bytes()
+    with Ledger.existing(path) as ledger:
+        ask(ledger, 1)
+        mark.write_bytes(before)
+        ask(ledger, 1)
+        assert ledger.verify().spent == PureDP(7)
+        assert mark.read_bytes() != before
+
+
+def test_a_ledger_of_the_former_format_is_refused_in_words(path: Path) -> None:
+    filled(path)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 1")
+    db.close()
+    with pytest.raises(LedgerError, match="of format 1, and this Sordino reads format 2: keep it as a record"):
+        Ledger.open(path, cap=PureDP(100))
 
 
 def test_leftover_log_without_its_ledger_is_refused(path: Path) -> None:
     ledger = Ledger.open(path, cap=PureDP(1))
     ask(ledger, 0.5)
     path.unlink()
-    with pytest.raises(LedgerError, match="write-ahead log"):
+    with pytest.raises(LedgerError, match="is gone"):
         Ledger.open(path, cap=PureDP(1))
+    with pytest.raises(LedgerError, match="write-ahead log"):
+        Ledger.new(path, cap=PureDP(1), reason="lost")
 
 
 def test_moved_ledger_keeps_its_mark(path: Path, tmp_path: Path) -> None:

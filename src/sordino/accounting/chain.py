@@ -13,11 +13,14 @@ from typing import Any
 
 from sordino.accounting.records import (
     GENESIS,
+    Sums,
     amounts_from,
+    canonical,
     charge_number,
     entry_hash,
     grown,
     loss_from_dict,
+    tables_digest,
 )
 from sordino.errors import LedgerError, SordinoError
 from sordino.loss import Loss
@@ -36,6 +39,7 @@ class Books:
     hash: str = GENESIS
     caps: list[Loss] = field(default_factory=list)
     spent: dict[str, Fraction] = field(default_factory=dict)
+    carried: dict[str, Fraction] = field(default_factory=dict)
     charges: list[tuple[int, str | None, str, str, int, int | None]] = field(default_factory=list)
     declarations: dict[str, Any] = field(default_factory=dict)
     amendments: int = 0
@@ -51,13 +55,24 @@ def replay(rows: Iterable[Row]) -> Books:
             raise LedgerError(f"entry {books.head + 1} is missing; {_ADVICE}")
         if prev != books.hash or entry_hash(seq, kind, time, payload, prev) != digest:
             raise LedgerError(f"entry {seq} is not what was written: its hash does not fit; {_ADVICE}")
-        wrong = _apply(books, seq, kind, payload)
+        wrong = _apply(books, seq, kind, payload) or _unlike(books, payload)
         if wrong is not None:
             raise LedgerError(f"entry {seq} cannot follow those before it: {wrong}; {_ADVICE}")
         books.head, books.hash = seq, digest
     if not books.caps:
         raise LedgerError(f"entry 1 is missing; {_ADVICE}")
     return books
+
+
+def _unlike(books: Books, text: str) -> str | None:
+    """Return what is wrong with the sums that an entry holds, if anything."""
+    try:
+        told = Sums.from_dict(json.loads(text)["after"])
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SordinoError):
+        return "it does not say what the ledger adds up to"
+    tables = tables_digest({name: canonical(words) for name, words in books.declarations.items()})
+    own = Sums(books.ledger, books.caps[-1], books.spent, books.carried, len(books.charges), tables)
+    return None if told == own else "the sums that it holds do not follow"
 
 
 _ADVICE = "put back a sound copy of the ledger, the newest there is"
@@ -80,7 +95,11 @@ def _open(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
         return None
     books.ledger = payload["ledger"]
     books.caps.append(loss_from_dict(payload["cap"]))
-    books.spent = dict.fromkeys(books.caps[0].amounts(), Fraction(0))
+    nothing = dict.fromkeys(books.caps[0].amounts(), Fraction(0))
+    books.carried = amounts_from(payload["carried"]) if "carried" in payload else nothing
+    if set(books.carried) != set(nothing) or min(books.carried.values()) < 0:
+        return "it carries over what the cap does not count"
+    books.spent = dict(books.carried)
     before = payload["predecessor"]
     books.predecessor = None if before is None else (before["ledger"], before["seq"])
     return None

@@ -10,6 +10,7 @@ import datetime
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,6 @@ from sordino.accounting.events import event_to_dict
 from sordino.accounting.lookup import (
     ENTRIES,
     answer_of,
-    cap_of,
     charge_of,
     charges_where,
     check_cap,
@@ -30,15 +30,15 @@ from sordino.accounting.lookup import (
     entries_of,
     left_of,
     recalled,
-    spent_of,
     told,
     told_of,
     within_cap,
 )
-from sordino.accounting.mark import marks_directory, read
+from sordino.accounting.mark import marks_directory, read, seen_at
 from sordino.accounting.records import (
     Charge,
     Entry,
+    Former,
     Recalled,
     Report,
     amounts_to_dict,
@@ -47,9 +47,17 @@ from sordino.accounting.records import (
     charge_number,
     hash_of,
     loss_to_dict,
+    tables_digest,
 )
-from sordino.accounting.store import Transaction, check_mark, guarded, in_memory, quick_check
-from sordino.accounting.writer import Writer, begin, fresh_identity
+from sordino.accounting.store import (
+    Transaction,
+    check_mark,
+    checked_sums,
+    guarded,
+    in_memory,
+    quick_check,
+)
+from sordino.accounting.writer import Writer, begin, fresh_identity, refuse_gone
 from sordino.errors import DeclarationChanged, DeclarationError, LedgerError
 from sordino.loss import Event, Loss
 
@@ -93,7 +101,8 @@ class Ledger:
 
         `mark` names the high-water mark's file; without it, it lies in the state directory ($SORDINO_STATE, else
         $XDG_STATE_HOME/sordino, else ~/.local/state/sordino). Raises DeclarationChanged where the ledger holds another
-        cap, LedgerError where it is damaged or rolled back or a directory cannot be written.
+        cap, LedgerError where it is damaged, rolled back, or gone though this machine remembers it (`Ledger.new`), or a
+        directory cannot be written.
         """
         if path is None:
             identity, plain = fresh_identity(""), loss_to_dict(cap)
@@ -113,11 +122,36 @@ class Ledger:
         return ledger
 
     @classmethod
+    def new(
+        cls, path: Path | str, *, cap: Loss, reason: str, mark: Path | None = None, clock: Callable[[], str] = _now
+    ) -> Ledger:
+        """Begin a ledger where another one is gone for good; what was spent there carries over, the reason stays on record.
+
+        Raises DeclarationError where the cap counts otherwise or is below what was spent, or a ledger is there.
+        """
+        _check_text(reason.strip(), name="reason", empty=False)
+        loss_to_dict(cap)
+        place = Path(path).expanduser().resolve()
+        if place.exists():
+            raise DeclarationError(f"the ledger {place} is there: ask of it, or amend it; nothing is begun anew")
+        guarded(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
+        return cls.existing(place, mark=mark, clock=clock)
+
+    @classmethod
+    def existing_or_none(cls, path: Path | str) -> Ledger | None:
+        """Open a ledger as it is, None where none ever lay; raise LedgerError where one is gone or not sound."""
+        place = Path(path).expanduser()
+        if place.exists():
+            return cls.existing(place)
+        refuse_gone(place)
+        return None
+
+    @classmethod
     def existing(cls, path: Path | str, *, mark: Path | None = None, clock: Callable[[], str] = _now) -> Ledger:
         """Open a ledger that is there, whatever its cap; raise LedgerError where there is none or it is not sound."""
         place = Path(path).expanduser().resolve()
         writer = Writer(place, mark=None, clock=clock)
-        identity = writer.read(lambda db: str(db.execute("SELECT ledger FROM state").fetchone()[0]))
+        identity = writer.read(checked_sums).ledger
         writer.close()
         name = marks_directory() / identity if mark is None else Path(mark)
         writer = Writer(place, mark=name, clock=clock)
@@ -148,13 +182,13 @@ class Ledger:
                 before = recalled(step.db, request, digest)
                 if before is not None:
                     return before
-            amounts = charge_amounts(event, step.cap)
-            after = within_cap(step.spent, amounts, step.cap)
-            name = charge_id(step.charges + 1)
+            sums = step.sums
+            amounts = charge_amounts(event, sums.cap)
+            after = replace(sums, spent=within_cap(sums.spent, amounts, sums.cap), charges=sums.charges + 1)
+            name = charge_id(after.charges)
             payload = {"charge": name, "amounts": amounts_to_dict(amounts), "event": plain, "note": note}
-            seq, time = step.append("reserve", payload | {"question": digest, "request": request})
-            step.spent, step.charges = after, step.charges + 1
-            row = (step.charges, request, digest, seq)
+            seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
+            row = (after.charges, request, digest, seq)
             step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
             return Charge(name, amounts, plain, note, digest, request, time, "reserved")
 
@@ -202,15 +236,17 @@ class Ledger:
     @property
     def cap(self) -> Loss:
         """The cap as it now is."""
-        return self._writer.read(cap_of)
+        return self._writer.read(checked_sums).cap
 
     def spent(self) -> Loss:
         """Return all that was charged, answered or not."""
-        return self._writer.read(lambda db: told(spent_of(db), cap_of(db)))
+        sums = self._writer.read(checked_sums)
+        return told(sums.spent, sums.cap)
 
     def remaining(self) -> Loss:
         """Return what can still be charged."""
-        return self._writer.read(lambda db: left_of(spent_of(db), cap_of(db)))
+        sums = self._writer.read(checked_sums)
+        return left_of(sums.spent, sums.cap)
 
     def declare(self, table: str, declaration: Mapping[str, Any]) -> None:
         """Record a table's declaration the first time, and hold later ones to it.
@@ -228,8 +264,10 @@ class Ledger:
 
         def job(step: Transaction) -> None:
             if not known(step.db):
-                declared.accept_new(table, plain, declarations_of(step.db))
-                step.append("declare", {"table": table, "declaration": plain})
+                tables = declarations_of(step.db)
+                declared.accept_new(table, plain, tables)
+                after = replace(step.sums, tables=_digest(tables | {table: plain}))
+                step.append("declare", {"table": table, "declaration": plain}, sums=after)
                 step.db.execute("INSERT INTO declarations VALUES (?, ?)", (table, canonical(plain)))
 
         _check_text(table, name="table", empty=False)
@@ -260,9 +298,11 @@ class Ledger:
 
         def job(step: Transaction) -> None:
             payload: dict[str, Any] = {"reason": reason.strip()}
-            if cap is not None and cap != step.cap:
-                check_cap(cap, step.spent, held=step.cap)
+            after = step.sums
+            if cap is not None and cap != after.cap:
+                check_cap(cap, after.spent, held=after.cap)
                 payload["cap"] = loss_to_dict(cap)
+                after = replace(after, cap=cap)
             tables = declarations_of(step.db)
             for old, new in (renamed or {}).items():
                 declared.table_among(old, tables)
@@ -285,8 +325,7 @@ class Ledger:
                 tables |= payload["declarations"]
             if len(payload) == 1:
                 raise DeclarationError("nothing would change; amend a cap, a declaration or a table's name")
-            step.append("amend", payload)
-            step.cap = cap if "cap" in payload and cap is not None else step.cap
+            step.append("amend", payload, sums=replace(after, tables=_digest(tables)))
             step.db.execute("DELETE FROM declarations")
             rows = [(table, canonical(words)) for table, words in tables.items()]
             step.db.executemany("INSERT INTO declarations VALUES (?, ?)", rows)
@@ -315,7 +354,8 @@ class Ledger:
     def __repr__(self) -> str:
         place = "in memory, forgotten at exit" if self.path is None else str(self.path)
         try:
-            words = self._writer.read(lambda db: f"spent {told_of(spent_of(db), cap_of(db))}")
+            sums = self._writer.read(checked_sums)
+            words = f"spent {told_of(sums.spent, sums.cap)}"
         except LedgerError:
             words = "closed or damaged"
         return f"Ledger({place}; {words})"
@@ -334,14 +374,11 @@ class Ledger:
     def _verified(self, db: sqlite3.Connection) -> Report:
         seen = self._writer.seen()  # before the first read, which fixes the state that is read: never ahead of it
         books = replay(db.execute(ENTRIES))
-        quick_check(db, None, whole_schema=True)
+        quick_check(db, None, whole_schema=True)  # the sums that are kept are those of the last entry, replayed above
         kept = db.execute("SELECT number, request, question, state, reserved, closed FROM charges ORDER BY number")
         for number, (row, own) in enumerate(zip_longest(kept, books.charges), start=1):
             if row != own:
                 raise LedgerError(f"charge {charge_id(number)} is not as its entries say; put back a sound copy")
-        sums = spent_of(db), cap_of(db), declarations_of(db), db.execute("SELECT ledger, charges FROM state").fetchone()
-        if sums != (books.spent, books.caps[-1], books.declarations, (books.ledger, len(books.charges))):
-            raise LedgerError(f"the sums at entry {books.head} are not what the entries say; put back a sound copy")
         check_mark(db, seen, ledger=books.ledger, head=books.head)
         states = [row[3] for row in books.charges]
         return Report(
@@ -358,12 +395,25 @@ class Ledger:
             head=books.hash,
             mark="none" if self.mark is None else "missing" if seen is None else "agrees",
             predecessor=books.predecessor,
+            carried=books.carried,
+            others=self._others(),
         )
+
+    def _others(self) -> tuple[Former, ...]:
+        """Return what the marks of this machine tell of other ledgers at this path."""
+        if self.path is None:
+            return ()
+        seen = [one for one in seen_at(str(self.path)) if one.ledger != self.id]
+        return tuple(Former(one.ledger, one.seq, one.spent) for one in seen)
 
 
 def _check_text(text: object, *, name: str, empty: bool) -> None:
     if not isinstance(text, str) or len(text) > _LONGEST or not (empty or text):
         raise DeclarationError(f"{name} must be text of {0 if empty else 1} to {_LONGEST} characters")
+
+
+def _digest(tables: Mapping[str, Any]) -> str:
+    return tables_digest({name: canonical(words) for name, words in tables.items()})
 
 
 def _is_json(text: str) -> bool:

@@ -19,7 +19,6 @@ from sordino.accounting.records import (
     charge_id,
     charge_number,
     grown,
-    loss_from_dict,
 )
 from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, InDoubt, QuestionRefused, UnknownName
 from sordino.loss import ZCDP, Loss, loss_from, shown
@@ -27,7 +26,6 @@ from sordino.loss import ZCDP, Loss, loss_from, shown
 __all__ = [
     "ENTRIES",
     "answer_of",
-    "cap_of",
     "charge_of",
     "charges_where",
     "check_cap",
@@ -35,7 +33,6 @@ __all__ = [
     "entries_of",
     "left_of",
     "recalled",
-    "spent_of",
     "told",
     "told_of",
     "within_cap",
@@ -96,16 +93,6 @@ def recalled(db: sqlite3.Connection, request: str, question: str) -> Recalled | 
         rule = f"this request id was used for another question (charge {charge.id})"
         raise QuestionRefused(f"{rule}; one id means one question: use a new id for a new question")
     return Recalled(charge, answer_of(db, charge))
-
-
-def cap_of(db: sqlite3.Connection) -> Loss:
-    """Return the cap as it now is."""
-    return loss_from_dict(json.loads(db.execute("SELECT cap FROM state").fetchone()[0]))
-
-
-def spent_of(db: sqlite3.Connection) -> dict[str, Fraction]:
-    """Return the amounts that were charged."""
-    return {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget")}
 
 
 def declarations_of(db: sqlite3.Connection) -> dict[str, Any]:

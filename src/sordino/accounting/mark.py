@@ -1,36 +1,40 @@
-"""The high-water mark of a ledger, kept outside its file: how far it had come when this machine last saw it.
+"""The high-water mark of a ledger, kept outside its file: how far it had come, and what was charged in it, when last seen.
 
-A ledger that has fewer entries than its mark, or another entry in that place, was rolled back or copied. The mark knows
-nothing of what entries say. It is written after each transaction is durable, so it is never ahead; after a power loss it
-may be a few entries behind, which the next write makes good.
+A ledger that has fewer entries than its mark, or another entry in that place, was rolled back or copied. The marks of a
+machine also tell which ledgers lay at a path, so one that is gone is not forgotten. A mark knows no entries. It is written
+after each transaction is durable, so it is never ahead; after a power loss it may be a few entries behind, which the next
+write makes good.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from sordino.errors import LedgerError
 
-__all__ = ["Mark", "Seen", "held", "marks_directory", "predecessor", "read"]
+__all__ = ["Mark", "Seen", "held", "marks_directory", "read", "seen_at"]
 
-_HEAD = 32 + 1 + 20 + 1 + 64 + 1  # ledger id, sequence, hash, each with a separator: one disk sector, written at once
-_SIZE = 4608
+_HEAD = 512  # ledger id, sequence, hash and sums: one disk sector, written at once
+_SIZE = _HEAD + 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """State what was seen of a ledger: its id, the number of its last entry, that entry's hash, and where it lay."""
+    """State what was seen of a ledger: its id, its last entry's number and hash, where it lay, what was charged in it."""
 
     ledger: str
     seq: int
     hash: str
     path: str
+    spent: Mapping[str, Fraction]
 
 
 class Mark:
@@ -45,7 +49,11 @@ class Mark:
         old = self.seen
         if old is not None and old.ledger == seen.ledger and old.seq >= seen.seq and old.path == seen.path:
             return
-        record = f"{seen.ledger} {seen.seq:020d} {seen.hash}\n".encode()
+        head = f"{seen.ledger} {seen.seq:020d} {seen.hash} "
+        spent = {name: str(amount) for name, amount in seen.spent.items()}
+        if len(head) + len(json.dumps(spent)) >= _HEAD:  # up to a few digits more, so that the text is short
+            spent = {name: str(Fraction(math.ceil(amount * 10**30), 10**30)) for name, amount in seen.spent.items()}
+        record = (head + json.dumps(spent)).encode().ljust(_HEAD - 1) + b"\n"
         if old is None or old.path != seen.path:
             record = (record + json.dumps(seen.path, ensure_ascii=False).encode()).ljust(_SIZE - 1) + b"\n"
         os.pwrite(self._file, record, 0)
@@ -88,18 +96,16 @@ def read(path: Path) -> Seen | None:
         os.close(file)
 
 
-def predecessor(directory: Path, lay: str) -> Seen | None:
-    """Return the mark last written, in `directory`, of a ledger that lay at the path `lay`."""
-    try:
-        files = sorted(directory.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-    except OSError:
-        return None
-    for file in files:
-        with suppress(LedgerError):  # another ledger's damaged mark is that ledger's affair
-            seen = read(file)
-            if seen is not None and seen.path == lay:
-                return seen
-    return None
+def seen_at(lay: str, directory: Path | None = None) -> list[Seen]:
+    """Return the marks of all ledgers that were last seen at the path `lay`, the one last written first."""
+    found: list[tuple[int, Seen]] = []
+    with suppress(OSError):
+        for file in (marks_directory() if directory is None else directory).iterdir():
+            with suppress(LedgerError, OSError):  # another ledger's damaged mark is that ledger's affair
+                seen = read(file)
+                if seen is not None and seen.path == lay:
+                    found.append((file.stat().st_mtime_ns, seen))
+    return [seen for _, seen in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
 
 def _opened(path: Path) -> int | None:
@@ -118,10 +124,11 @@ def _parsed(record: bytes, path: Path) -> Seen | None:
     if not record:
         return None
     try:
-        ledger, seq, digest = record[:_HEAD].decode("ascii").split()
+        ledger, seq, digest, spent = record[:_HEAD].decode("ascii").split(" ", 3)
+        amounts = {str(name): Fraction(text) for name, text in json.loads(spent).items()}
         lay = json.loads(record[_HEAD:].decode())
         if len(record) == _SIZE and len(ledger) == 32 and len(digest) == 64:
-            return Seen(ledger, int(seq), digest, str(lay))
-    except ValueError:
+            return Seen(ledger, int(seq), digest, str(lay), amounts)
+    except (ValueError, AttributeError, TypeError, ZeroDivisionError):
         pass
     raise LedgerError(f"the ledger's mark {path} is damaged; restore it, or remove it if you can vouch for the ledger")

@@ -14,27 +14,33 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError, UnknownName
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, loss_from
+from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, loss_from, shown
 
 __all__ = [
     "GENESIS",
+    "SOUND",
     "Charge",
     "Entry",
+    "Former",
     "Recalled",
     "Report",
+    "Sums",
     "amounts_from",
     "amounts_to_dict",
     "canonical",
     "charge_id",
     "charge_number",
     "entry_hash",
+    "formers_to_dict",
     "grown",
     "hash_of",
     "loss_from_dict",
     "loss_to_dict",
+    "tables_digest",
     "units",
 ]
 
+SOUND = "the ledger was edited or is damaged: put back a sound copy, the newest there is"
 GENESIS = "0" * 64  # what the first entry names as the hash before it
 _FINEST = 10**60  # a sum whose denominator passes this is rounded up to a multiple of 1 / _FINEST
 _LARGEST_UNITS = 2**63 - 1
@@ -83,6 +89,58 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """State what a ledger adds up to after an entry, which holds it: so the sums are chained as the entries are.
+
+    `carried` is the part of `spent` that ledgers before this one spent at the same path; `tables` is the hash of the
+    declarations.
+    """
+
+    ledger: str
+    cap: Loss
+    spent: Mapping[str, Fraction]
+    carried: Mapping[str, Fraction]
+    charges: int
+    tables: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as plain data."""
+        return {
+            "ledger": self.ledger,
+            "cap": loss_to_dict(self.cap),
+            "spent": amounts_to_dict(self.spent),
+            "carried": amounts_to_dict(self.carried),
+            "charges": self.charges,
+            "tables": self.tables,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Sums:
+        """Return the sums that `to_dict` wrote."""
+        spent, carried = amounts_from(plain["spent"]), amounts_from(plain["carried"])
+        cap = loss_from_dict(plain["cap"])
+        return cls(plain["ledger"], cap, spent, carried, plain["charges"], plain["tables"])
+
+    def own(self) -> dict[str, Fraction]:
+        """Return what was charged in this ledger itself."""
+        return {name: self.spent[name] - self.carried[name] for name in self.spent}
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """State what this machine remembers of another ledger that lay at the same path: its entries, and its own charges."""
+
+    ledger: str
+    entries: int
+    spent: Mapping[str, Fraction]
+
+    def describe(self) -> str:
+        """Return it in words."""
+        amounts = ", ".join(f"{name} {shown(amount)}" for name, amount in self.spent.items())
+        return f"{self.entries} entries, {amounts or 'nothing'} spent (ledger {self.ledger[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """State what verifying a ledger found; `mark` is "agrees", "missing" (a new machine) or "none" (in memory)."""
 
@@ -99,6 +157,32 @@ class Report:
     head: str
     mark: Literal["agrees", "missing", "none"]
     predecessor: tuple[str, int] | None
+    carried: Mapping[str, Fraction]
+    others: tuple[Former, ...]
+
+    @property
+    def uncounted(self) -> dict[str, Fraction]:
+        """What other ledgers at this path spent that this one does not count, by the marks of this machine."""
+        known: dict[str, Fraction] = {}
+        for other in self.others:
+            for name, amount in other.spent.items():
+                known[name] = known.get(name, Fraction(0)) + amount
+        left = {name: amount - self.carried.get(name, Fraction(0)) for name, amount in known.items()}
+        return {name: amount for name, amount in left.items() if amount > 0}
+
+    def describe_before(self) -> list[str]:
+        """Return what is known of other ledgers at this path, in words: what was carried over from them, and what was not."""
+        said = []
+        if self.predecessor is not None:
+            carried = ", ".join(f"{name} {shown(amount)}" for name, amount in self.carried.items())
+            said.append(
+                f"begun after another ledger at this path, of {self.predecessor[1]} entries, was gone: {carried} carried over"
+            )
+        if self.uncounted:
+            amounts = ", ".join(f"{name} {shown(amount)}" for name, amount in self.uncounted.items())
+            told = "; ".join(other.describe() for other in self.others)
+            said.append(f"{amounts} was spent in another file that lay at this path, and is not counted here: {told}")
+        return said
 
     def describe(self) -> str:
         """Return the findings in words."""
@@ -115,9 +199,20 @@ class Report:
             said.append(f"written to {self.unmarked} times on a machine without its mark")
         if self.amendments:
             said.append(f"amended {self.amendments} times; caps in turn: {', '.join(c.describe() for c in self.caps)}")
-        if self.predecessor is not None:
-            said.append(f"another ledger lay at this path before, with {self.predecessor[1]} entries")
+        said += self.describe_before()
         return "; ".join(said)
+
+
+def formers_to_dict(report: Report) -> dict[str, Any]:
+    """Return what a report says of other ledgers at its path, as plain data."""
+    return {
+        "predecessor": None if report.predecessor is None else list(report.predecessor),
+        "carried": amounts_to_dict(report.carried),
+        "uncounted": amounts_to_dict(report.uncounted),
+        "others": [
+            {"ledger": o.ledger, "entries": o.entries, "spent": amounts_to_dict(o.spent)} for o in report.others
+        ],
+    }
 
 
 def canonical(value: object) -> str:
@@ -133,6 +228,11 @@ def canonical(value: object) -> str:
 def hash_of(text: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def tables_digest(declarations: Mapping[str, str]) -> str:
+    """Return the hash of all tables' declarations, each as its canonical text, by name."""
+    return hash_of(canonical(sorted([name, text] for name, text in declarations.items())))
 
 
 def entry_hash(seq: int, kind: str, time: str, payload: str, prev: str) -> str:

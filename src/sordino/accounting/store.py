@@ -17,21 +17,35 @@ from typing import Any, TypeVar
 from sordino.accounting.mark import Seen
 from sordino.accounting.records import (
     GENESIS,
+    SOUND,
+    Sums,
+    amounts_from,
+    amounts_to_dict,
     canonical,
     entry_hash,
-    loss_from_dict,
     loss_to_dict,
+    tables_digest,
     units,
 )
 from sordino.errors import LedgerError, SordinoError
 from sordino.loss import Loss
 
-__all__ = ["Transaction", "check_mark", "connected", "created", "guarded", "in_memory", "in_words", "quick_check"]
+__all__ = [
+    "Transaction",
+    "check_mark",
+    "checked_sums",
+    "connected",
+    "created",
+    "guarded",
+    "in_memory",
+    "in_words",
+    "quick_check",
+]
 
 T = TypeVar("T")
 
 _APPLICATION = 0x536F7264  # "Sord"
-_VERSION = 1
+_VERSION = 2  # 1 kept sums that no entry of its chain held
 _PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
 
 _SCHEMA = (
@@ -62,37 +76,33 @@ _SCHEMA = (
 class Transaction:
     """Write to a ledger within one SQLite transaction, which its owner begins and ends.
 
-    Jobs check first and append last, so a job that raises has written nothing. `finish` writes the sums and the head.
+    It begins with `checked_sums`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
+    so a job that raises has written nothing. `finish` writes the sums and the head.
     """
 
     def __init__(self, db: sqlite3.Connection, clock: Callable[[], str]) -> None:
         self.db = db
         self._clock = clock
-        self.ledger, cap, self.head, self.hash, self.charges = db.execute(
-            "SELECT ledger, cap, head, hash, charges FROM state"
-        ).fetchone()
-        self.cap: Loss = loss_from_dict(json.loads(cap))
-        self.spent: dict[str, Fraction] = {n: Fraction(s) for n, s in db.execute("SELECT name, spent FROM budget")}
+        self.sums = checked_sums(db)
+        self.head, self.hash = db.execute("SELECT head, hash FROM state").fetchone()
         self.changed = False
 
-    def append(self, kind: str, payload: Mapping[str, Any]) -> tuple[int, str]:
-        """Append an entry to the chain and return its number and time."""
-        seq, time, text = self.head + 1, self._clock(), canonical(payload)
+    def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
+        """Append an entry to the chain, with the sums after it if it changes them, and return its number and time."""
+        after = self.sums if sums is None else sums
+        seq, time, text = self.head + 1, self._clock(), canonical({**payload, "after": after.to_dict()})
         digest = entry_hash(seq, kind, time, text, self.hash)
         self.db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, time, text, self.hash, digest))
-        self.head, self.hash, self.changed = seq, digest, True
+        self.head, self.hash, self.sums, self.changed = seq, digest, after, True
         return seq, time
 
     def finish(self) -> None:
         """Write the head, the cap and the sums; the CHECK on units refuses sums above the cap once more."""
-        cap = canonical(loss_to_dict(self.cap))
-        self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", self._state(cap))
-        most = self.cap.amounts()
-        rows = [(str(self.spent[n]), units(self.spent[n]), units(most[n]), n) for n in self.spent]
+        cap, spent, most = canonical(loss_to_dict(self.sums.cap)), self.sums.spent, self.sums.cap.amounts()
+        state = (cap, self.head, self.hash, self.sums.charges)
+        self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", state)
+        rows = [(str(spent[n]), units(spent[n]), units(most[n]), n) for n in spent]
         self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
-
-    def _state(self, cap: str) -> tuple[str, int, str, int]:
-        return cap, self.head, self.hash, self.charges
 
 
 def created(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
@@ -161,7 +171,10 @@ def connected(path: Path) -> sqlite3.Connection:
         if application != _APPLICATION:
             wrong = "it is a database, but no ledger"
         elif version != _VERSION:
-            wrong = f"it is of version {version}, and this Sordino reads version {_VERSION}"
+            wrong = (
+                f"it is of format {version}, and this Sordino reads format {_VERSION}: keep it as a record, with what "
+            )
+            wrong += "it spent, and begin a new ledger at another path, its cap lower by that"
         elif db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             wrong = "its disk does not allow a write-ahead log; keep it on a local disk"
     except BaseException:
@@ -175,19 +188,37 @@ def connected(path: Path) -> sqlite3.Connection:
 
 def quick_check(db: sqlite3.Connection, seen: Seen | None, *, whole_schema: bool = False) -> None:
     """Raise LedgerError where the last entry, the head and the mark disagree (cheap: nothing is replayed)."""
-    head = db.execute("SELECT ledger, head, hash FROM state").fetchone()
-    last = db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    if head is None or last is None:
-        raise LedgerError("the ledger has no entries; put back a sound copy")
-    if (last[0], last[5]) != head[1:] or entry_hash(*last[:5]) != last[5]:
-        raise LedgerError(f"entry {max(head[1], last[0])} is not what was written; put back a sound copy of the ledger")
+    sums = checked_sums(db)
+    head = db.execute("SELECT head FROM state").fetchone()[0]
     if whole_schema:
         kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
         if kept != set(_SCHEMA):
             raise LedgerError("the ledger's tables or triggers were altered; put back a sound copy of the ledger")
         if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise LedgerError("the ledger's file is damaged; put back a sound copy of the ledger")
-    check_mark(db, seen, ledger=head[0], head=head[1])
+    check_mark(db, seen, ledger=sums.ledger, head=head)
+
+
+def checked_sums(db: sqlite3.Connection) -> Sums:
+    """Return the sums that the last entry holds; raise LedgerError where the tables hold others, or its hash does not fit.
+
+    One entry is read, whatever their number: each holds the sums after it, under its hash.
+    """
+    last = db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    kept = db.execute("SELECT ledger, cap, charges, head, hash FROM state").fetchall()
+    if last is None or len(kept) != 1:
+        raise LedgerError(f"the ledger has no entries; {SOUND}")
+    if (last[0], last[5]) != kept[0][3:] or entry_hash(*last[:5]) != last[5]:
+        raise LedgerError(f"entry {max(last[0], kept[0][3])} is not what was written; {SOUND}")
+    sums = Sums.from_dict(json.loads(last[3])["after"])
+    spent = dict(db.execute("SELECT name, spent FROM budget"))
+    if kept[0][:3] != (sums.ledger, canonical(loss_to_dict(sums.cap)), sums.charges) or spent != amounts_to_dict(
+        sums.spent
+    ):
+        raise LedgerError(f"the sums of what was spent, or the cap, are not what entry {last[0]} says; {SOUND}")
+    if tables_digest(dict(db.execute("SELECT name, declaration FROM declarations"))) != sums.tables:
+        raise LedgerError(f"the declarations of tables are not what entry {last[0]} says; {SOUND}")
+    return sums
 
 
 def check_mark(db: sqlite3.Connection, seen: Seen | None, *, ledger: str, head: int) -> None:
@@ -238,7 +269,9 @@ def in_words(error: sqlite3.Error) -> str:
 
 
 def _filled(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
-    text, plain = canonical(payload), canonical(loss_to_dict(cap))
+    carried = amounts_from(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
+    sums = Sums(payload["ledger"], cap, carried, carried, 0, tables_digest({}))
+    text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
     digest = entry_hash(1, "open", time, text, GENESIS)
     db.execute("BEGIN")
     for statement in _SCHEMA:
@@ -246,7 +279,9 @@ def _filled(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, ti
     db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
     db.execute("INSERT INTO state VALUES (1, ?, ?, 1, ?, 0)", (payload["ledger"], plain, digest))
     for name, most in cap.amounts().items():
-        db.execute("INSERT INTO budget VALUES (?, '0', 0, ?)", (name, units(most)))
+        db.execute(
+            "INSERT INTO budget VALUES (?, ?, ?, ?)", (name, str(carried[name]), units(carried[name]), units(most))
+        )
     db.execute(f"PRAGMA application_id = {_APPLICATION}")
     db.execute(f"PRAGMA user_version = {_VERSION}")
     db.execute("COMMIT")

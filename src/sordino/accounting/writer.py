@@ -14,18 +14,21 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from fractions import Fraction
 from pathlib import Path
 from time import perf_counter_ns, time_ns
 from typing import Any, Generic, TypeVar
 
+from sordino.accounting.chain import replay
 from sordino.accounting.lock import FairLock
-from sordino.accounting.mark import Mark, Seen, held, marks_directory, predecessor, read
-from sordino.accounting.records import hash_of, loss_to_dict
+from sordino.accounting.lookup import ENTRIES
+from sordino.accounting.mark import Mark, Seen, held, marks_directory, read, seen_at
+from sordino.accounting.records import amounts_to_dict, hash_of, loss_to_dict
 from sordino.accounting.store import Transaction, check_mark, connected, created, guarded, quick_check
-from sordino.errors import InDoubt, LedgerError, SordinoError
-from sordino.loss import Loss
+from sordino.errors import DeclarationError, InDoubt, LedgerError, SordinoError
+from sordino.loss import Loss, shown
 
-__all__ = ["Writer", "begin", "fresh_identity"]
+__all__ = ["Writer", "begin", "fresh_identity", "refuse_gone"]
 
 T = TypeVar("T")
 
@@ -155,12 +158,14 @@ class Writer:
                 ticket.done = True
             if mark is not None and step.changed:
                 with suppress(OSError):  # the charge stands; the next write advances the mark
-                    mark.advance(Seen(step.ledger, step.head, step.hash, self._where))
+                    mark.advance(Seen(step.sums.ledger, step.head, step.hash, self._where, step.sums.own()))
 
     def _compare(self, step: Transaction, mark: Mark | None) -> None:
         if mark is None:
             return
-        check_mark(step.db, mark.seen, ledger=step.ledger, head=step.head)
+        check_mark(step.db, mark.seen, ledger=step.sums.ledger, head=step.head)
+        if mark.seen is not None and mark.seen.seq < step.head:  # a crash came before the mark: entries are seen anew
+            replay(step.db.execute(ENTRIES))
         if mark.seen is None:
             step.append("open", {"mark": "missing"})
 
@@ -193,10 +198,12 @@ def fresh_identity(lay: str) -> str:
     return hash_of(f"{lay} {os.getpid()} {time_ns()} {perf_counter_ns()}")[:32]
 
 
-def begin(place: Path, *, cap: Loss, mark: Path | None, time: str) -> None:
-    """Make the ledger at `place` unless another process has, and its mark; a ledger that lay there before is named.
+def begin(place: Path, *, cap: Loss, mark: Path | None, time: str, reason: str | None = None) -> None:
+    """Make the ledger at `place` unless another process has, and its mark.
 
-    Raises LedgerError where the directories cannot be written or the mark given belongs to a ledger elsewhere.
+    Where another ledger lay there before and is gone, a `reason` is needed; then what it spent carries over. Raises
+    LedgerError without one, where the directories cannot be written, or where the mark given belongs to a ledger elsewhere;
+    DeclarationError where the cap does not count or cover what was spent.
     """
     if not place.parent.is_dir():
         raise LedgerError(f"the ledger {place} cannot be made: its directory is missing; make the directory first")
@@ -206,17 +213,51 @@ def begin(place: Path, *, cap: Loss, mark: Path | None, time: str) -> None:
                 return
             lay = str(place)
             identity = fresh_identity(lay)
-            older = predecessor(marks_directory(), lay) if mark is None else None  # reads marks: before one is held
+            older = seen_at(lay) if mark is None else []  # reads marks: before one is held
             with held(mark if mark is not None else marks_directory() / identity) as new:
-                before = older if mark is None else new.seen
-                if before is not None and before.path != lay:
-                    raise LedgerError(f"the mark {mark} belongs to the ledger {before.path}; give each ledger its own")
-                told = None if before is None else {"ledger": before.ledger, "seq": before.seq}
-                payload = {"ledger": identity, "cap": loss_to_dict(cap), "predecessor": told}
+                if mark is not None and new.seen is not None:
+                    if new.seen.path != lay:
+                        raise LedgerError(
+                            f"the mark {mark} belongs to the ledger {new.seen.path}; give each ledger its own"
+                        )
+                    older = [new.seen]
+                payload = {"ledger": identity, "cap": loss_to_dict(cap), **_succeeding(lay, older, cap, reason)}
                 digest = created(place, payload, cap=cap, time=time)
-                new.advance(Seen(identity, 1, digest, lay))
+                new.advance(Seen(identity, 1, digest, lay, dict.fromkeys(cap.amounts(), Fraction(0))))
         finally:
             lock.close()
+
+
+def refuse_gone(place: Path) -> None:
+    """Raise LedgerError where no ledger is at `place` but this machine knows of one that was."""
+    lay = str(place.expanduser().resolve())
+    older = [] if Path(lay).exists() else seen_at(lay)
+    if older:
+        _succeeding(lay, older, None, None)
+
+
+def _succeeding(lay: str, older: list[Seen], cap: Loss | None, reason: str | None) -> dict[str, Any]:
+    """Return what the first entry says of the ledgers that lay at its path before, and what carries over from them."""
+    if not older:
+        return {"predecessor": None}
+    gone: dict[str, Fraction] = {}
+    for seen in older:
+        for name, amount in seen.spent.items():
+            gone[name] = gone.get(name, Fraction(0)) + amount
+    words = ", ".join(f"{name} {shown(amount)}" for name, amount in gone.items())
+    if reason is None or cap is None:
+        raise LedgerError(
+            f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Put the file "
+            'back; or, where it is lost, begin another that carries this over: sordino ledger new --reason "..."'
+        )
+    if set(gone) != set(cap.amounts()):
+        rule = f"the ledger that lay at {lay} spent {words}, and this cap counts otherwise"
+        raise DeclarationError(f"{rule}; keep the kind of the cap, or start a new ledger at another path")
+    if any(gone[name] > most for name, most in cap.amounts().items()):
+        rule = f"the ledgers that lay at {lay} spent {words}, above this cap of {cap.describe()}"
+        raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+    before = {"ledger": older[0].ledger, "seq": older[0].seq}
+    return {"predecessor": before, "carried": amounts_to_dict(gone), "reason": reason}
 
 
 def _run(ticket: _Ticket[Any], step: Transaction) -> None:

@@ -96,6 +96,7 @@ class _State:
         return [(name, shown(cap[name]), shown(gone[name]), shown(left[name])) for name in cap]
 
     def to_dict(self) -> dict[str, Any]:
+        from sordino.accounting.records import formers_to_dict
         from sordino.loss import ZCDP, loss_from
         from sordino.release import loss_to_dict
 
@@ -111,7 +112,7 @@ class _State:
             "in_doubt": self.in_doubt,
             "ledger": str(self.budget.ledger),
             "mark": None if report is None else report.mark,
-            "predecessor": None if report is None or report.predecessor is None else list(report.predecessor),
+            **({"predecessor": None} if report is None else formers_to_dict(report)),
             "declared_cap": loss_to_dict(self.budget.cap),
             "reason": self.budget.reason,
             "tight": None if self.tight is None else _tight_to_dict(self.tight),
@@ -172,8 +173,8 @@ def _remarks(one: _State) -> list[str]:
     if one.cap != one.budget.cap:
         cap = one.budget.cap.describe()
         said.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")
-    if one.report is not None and one.report.predecessor is not None:
-        said.append(f"another ledger lay here before, with {one.report.predecessor[1]} entries: they are not counted")
+    if one.report is not None:
+        said += one.report.describe_before()
     if one.report is not None and one.report.mark == "missing":
         said.append("no high-water mark on this machine: a rollback before now cannot be told")
     return said

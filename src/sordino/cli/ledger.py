@@ -1,4 +1,4 @@
-"""`sordino ledger verify|export|amend`: the chain of charges itself. It reads and amends ledgers, never the data."""
+"""`sordino ledger verify|export|amend|new`: the chain of charges itself. It reads and amends ledgers, never the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sordino.accounting.ledger import Ledger, Report
     from sordino.project import Budget, Project
 
-__all__ = ["amend", "export", "verify"]
+__all__ = ["amend", "export", "new", "verify"]
 
 
 def verify(
@@ -101,21 +101,51 @@ def amend(
     note("amended; what was spent carries over", quiet=quiet, aside=False)
 
 
+def new(
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; it stays on record.", show_default=False)
+    ],
+    name: BudgetName = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Begin a ledger where the file of another one is lost for good. What was spent there carries over.
+
+    Put the lost file back if there is any copy of it: it holds the answers. For a table about other people, name another
+    ledger file in the project instead.
+    """
+    from sordino.accounting.ledger import Ledger
+    from sordino.cli.opening import project_at
+
+    budget = _the_budget(project_at(project), name)
+    with Ledger.new(budget.ledger, cap=budget.cap, reason=reason) as ledger:
+        said = ledger.verify().describe_before()
+    for line in [*said, f"began the ledger {budget.ledger}"]:
+        note(line, quiet=quiet, aside=False)
+
+
 @contextmanager
 def _the_ledger(path: Path | None, name: str | None) -> Iterator[tuple[Project, Budget, Ledger]]:
     """Hold the one ledger that is meant open: the project's only budget's, or that of the one named."""
-    from sordino.cli.opening import budgets_of, ledger_of, project_at
+    from sordino.cli.opening import ledger_of, project_at
 
     project = project_at(path)
-    chosen = budgets_of(project, name)
-    if len(chosen) > 1:
-        raise DeclarationError(f"say which ledger with --budget: {', '.join(b.name for b in chosen)}")
-    with ledger_of(chosen[0]) as ledger:
+    budget = _the_budget(project, name)
+    with ledger_of(budget) as ledger:
         if ledger is None:
             raise DeclarationError(
                 "nothing has been asked yet: there is no ledger, and the project file may still change"
             )
-        yield project, chosen[0], ledger
+        yield project, budget, ledger
+
+
+def _the_budget(project: Project, name: str | None) -> Budget:
+    from sordino.cli.opening import budgets_of
+
+    chosen = budgets_of(project, name)
+    if len(chosen) > 1:
+        raise DeclarationError(f"say which ledger with --budget: {', '.join(b.name for b in chosen)}")
+    return chosen[0]
 
 
 def _renaming(words: str) -> tuple[str, str]:
@@ -144,6 +174,7 @@ def _brief(value: object) -> str:
 
 
 def _told(report: Report | None) -> dict[str, Any]:
+    from sordino.accounting.records import formers_to_dict
     from sordino.release import loss_to_dict
 
     if report is None:
@@ -160,5 +191,5 @@ def _told(report: Report | None) -> dict[str, Any]:
         "unmarked": report.unmarked,
         "mark": report.mark,
         "head": report.head,
-        "predecessor": None if report.predecessor is None else list(report.predecessor),
+        **formers_to_dict(report),
     }

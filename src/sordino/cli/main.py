@@ -22,7 +22,7 @@ from sordino.cli.epsilon import choose, worlds
 from sordino.cli.explain import explain
 from sordino.cli.import_csv import import_csv
 from sordino.cli.init import init
-from sordino.cli.ledger import amend, export, verify
+from sordino.cli.ledger import amend, export, new, verify
 from sordino.cli.local import local_plan, local_simulate
 from sordino.cli.plan import plan
 from sordino.cli.releases import releases
@@ -49,7 +49,7 @@ app = typer.Typer(
     epilog="Exit codes: 2 usage or declaration, 3 the question is refused, 4 budget exhausted, 5 charged but failed.",
 )
 _ledger = typer.Typer(
-    name="ledger", no_args_is_help=True, rich_markup_mode="rich", help="Verify, export or amend the chain of charges."
+    name="ledger", no_args_is_help=True, rich_markup_mode="rich", help="Verify, export, amend or begin the chain of charges."
 )
 _epsilon = typer.Typer(
     name="epsilon", no_args_is_help=True, rich_markup_mode="rich", help="Choose epsilon from what people ask of it."
@@ -108,6 +108,7 @@ _LEDGER_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("verify", verify, "sordino ledger verify"),
     ("export", export, "sordino ledger export -o charges.jsonl"),
     ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
+    ("new", new, 'sordino ledger new --reason "the disk was lost, and no backup has it"'),
 )
 _EPSILON_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("worlds", worlds, f"sordino epsilon worlds {_WORLDS}"),

@@ -68,13 +68,14 @@ def table_at(given: Path | None, name: str | None) -> Curator:
 
 @contextmanager
 def ledger_of(budget: Budget) -> Iterator[Ledger | None]:
-    """Open the ledger of a budget as it is, None where nothing was ever asked of it."""
+    """Open the ledger of a budget as it is, None where nothing was ever asked of it; one that is gone is refused."""
     from sordino.accounting.ledger import Ledger
 
-    if not budget.ledger.exists():
+    ledger = Ledger.existing_or_none(budget.ledger)
+    if ledger is None:
         yield None
         return
-    with Ledger.existing(budget.ledger) as ledger:
+    with ledger:
         yield ledger
 
 

@@ -98,8 +98,7 @@ def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
     said = []
     if found.cap != budget.cap:
         said.append(f"The project file states another cap than the ledger holds: {budget.cap.describe()}.")
-    if found.predecessor is not None:
-        said.append(f"Another ledger lay here before, with {found.predecessor[1]} entries: they are not counted.")
+    said += [f"{words[0].upper()}{words[1:]}." for words in found.describe_before()]
     if drawn > _PICTURES:
         said.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")
     return tuple(said)
