@@ -17,10 +17,11 @@ from sordino.clipping.caps import find_caps
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
 from sordino.curator.batch import Batch, batched
-from sordino.curator.choice import ChoicePlan, make_choice_plan
+from sordino.curator.choice import ChoicePlan
 from sordino.curator.explain import explain
-from sordino.curator.plan import Plan, asked_loss, make_plan
-from sordino.curator.robust import RobustPlan, make_robust_plan
+from sordino.curator.plan import Plan, asked_loss
+from sordino.curator.pricing import AnyPlan, price, refuse_altered
+from sordino.curator.robust import RobustPlan
 from sordino.curator.rows import Answer, Planned, Rows
 from sordino.curator.session import Session
 from sordino.curator.sparse import PARTS, Crossings
@@ -38,7 +39,6 @@ from sordino.queries.build import Asked, Column, Selection, as_aggregation
 from sordino.queries.choice import MostCommon
 from sordino.queries.expr import Expr
 from sordino.queries.joined_names import bound
-from sordino.queries.own import refuse_foreign
 from sordino.queries.queryable import Queryable, Told
 from sordino.queries.robust import Robust
 from sordino.queries.sql import SqlText, parse_choice, parse_sql
@@ -49,7 +49,6 @@ __all__ = ["Curator"]
 
 T = TypeVar("T")
 Question: TypeAlias = Aggregation | Robust | MostCommon | Asked | Sequence[Asked] | SqlText | str
-AnyPlan: TypeAlias = Plan | RobustPlan | ChoicePlan
 
 
 class Curator:
@@ -421,11 +420,7 @@ class Curator:
         if isinstance(asked, Aggregation):
             asked = self._bound(asked, "resolved")  # no second parse: the public tables alone are found again
         priced = self._priced(asked, question.asked, **guesses)
-        if (priced.event, priced.cost) != (question.event, question.cost) or _noise(priced) != _noise(question):
-            raise DeclarationError(
-                "this plan is not what its question costs here: its mechanisms, event or cost were altered, or the budget "
-                "counts otherwise now; plan again"
-            )
+        refuse_altered(question, priced)
         return priced  # what was planned here is run, never what was handed in
 
     def _priced(
@@ -437,20 +432,17 @@ class Curator:
         assume_mean: float | None = None,
     ) -> AnyPlan:
         """Return the plan of a question that is understood, from this curator's own declaration."""
-        refuse_foreign(question)
-        words: Any = {
-            "table_name": self._name,
-            "domain": self._domain,
-            "neighbors": self._neighbors,
-            "asked": asked,
-            "cap": self._ledger.cap,
-            "declaration": self._till.declaration,
-        }
-        if isinstance(question, Robust):
-            return make_robust_plan(question, **words)
-        if isinstance(question, MostCommon):
-            return make_choice_plan(question, **words)
-        return make_plan(question, assume_rows=assume_rows, assume_mean=assume_mean, **words)
+        return price(
+            question,
+            assume_rows=assume_rows,
+            assume_mean=assume_mean,
+            table_name=self._name,
+            domain=self._domain,
+            neighbors=self._neighbors,
+            asked=asked,
+            cap=self._ledger.cap,
+            declaration=self._till.declaration,
+        )
 
     def _ran(
         self, plan: AdaptivePlan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
@@ -489,14 +481,6 @@ class Curator:
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
-
-
-def _noise(plan: AnyPlan) -> object:
-    """Return what a plan would draw."""
-    if not isinstance(plan, Plan):
-        return plan.mechanism
-    vectors = [[(p.sensitivity, p.mechanism) for p in several] for several in plan.parts]
-    return vectors, plan.answered.threshold, [s and s.event for s in plan.answered.selections]
 
 
 def _several(question: object) -> bool:
