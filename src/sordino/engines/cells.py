@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["reader"]
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_WHOLE = re.compile(r"([+-]?[0-9]{1,18})(\.0{0,400})?")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+_DAY = re.compile(
+    r"([0-9]{4}(?:-[0-9]{2}-[0-9]{2}|/[0-9]{2}/[0-9]{2}))"
+    r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
+)
+_TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1", "1.0"), ("false", "f", "no", "n", "off", "0", "0.0")
+_BLANKS = " \t\r\n"
 _EXACT = 2**53
 _VAST = Fraction(10**300)
 
@@ -61,7 +65,8 @@ def _total(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _integer(value: Any) -> int | None:
     if isinstance(value, str):
-        return int(value) if _WHOLE.fullmatch(value) else None
+        found = _WHOLE.fullmatch(value.strip(_BLANKS))
+        return int(found[1]) if found else None
     if isinstance(value, float) and math.isinf(value):
         return STORED if value > 0 else -STORED
     if isinstance(value, (int, float, Decimal)) and value == int(value):
@@ -71,7 +76,8 @@ def _integer(value: Any) -> int | None:
 
 def _real(value: Any) -> float | None:
     if isinstance(value, str):
-        return float(value) if _DECIMAL.fullmatch(value) else None
+        text = value.strip(_BLANKS)
+        return float(text) if _DECIMAL.fullmatch(text) else None
     if isinstance(value, (int, Decimal)):
         return float(max(-_VAST, min(_VAST, Fraction(value))))
     return value if isinstance(value, float) else None
@@ -87,12 +93,12 @@ def _text(value: Any) -> str | None:
         return "inf" if value > 0 else "-inf"
     if isinstance(value, float) and value == math.floor(value) and abs(value) < _EXACT:
         return str(int(value))
-    return str(value) if isinstance(value, (int, float, Decimal, datetime.date)) else None
+    return str(value) if isinstance(value, (int, float, Decimal, datetime.date)) or _is_period(value) else None
 
 
 def _truth(value: Any) -> bool | None:
     if isinstance(value, str):
-        word = value.lower()
+        word = value.strip(_BLANKS).lower()
         return True if word in _TRUE else False if word in _FALSE else None
     if isinstance(value, (bool, int, float, Decimal)) and value in (0, 1):
         return bool(value)
@@ -104,4 +110,12 @@ def _day(value: Any) -> datetime.date | None:
         return value.date()
     if isinstance(value, datetime.date):
         return value
-    return datetime.date.fromisoformat(value) if isinstance(value, str) and _DAY.fullmatch(value) else None
+    if _is_period(value):
+        return _day(value.start_time.to_pydatetime())
+    found = _DAY.fullmatch(value.strip(_BLANKS)) if isinstance(value, str) else None
+    return datetime.date.fromisoformat(found[1].replace("/", "-")) if found else None
+
+
+def _is_period(value: Any) -> bool:
+    """Return whether an object is a period of pandas, such as a month: a date is its first day, a text its name."""
+    return type(value).__name__ == "Period" and type(value).__module__.split(".")[0] == "pandas"

@@ -24,9 +24,13 @@ _WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USM
 _LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
-_DIGITS = "[+-]?[0-9]{1,18}"
+_DIGITS = r"[+-]?[0-9]{1,18}(\.0{0,400})?"
 _DECIMAL = r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DAY = (
+    "[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{2}/[0-9]{2})"
+    "([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
+)
+_BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
 _CHOICE = "sordino"  # public: keys the choice of a unit's rows
 
@@ -117,7 +121,7 @@ class DuckDBWords:
         return _parse(self._cell(column)[1])
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
-        """Return a whole number, clipped; text other than up to 18 digits, fractions and NaN are missing."""
+        """Return a whole number, clipped; text other than up to 18 digits (and .0), fractions and NaN are missing."""
         kind, cell = self._cell(column)
         if kind in _WHOLE or kind == "BOOLEAN":
             return self._clipped(cell if kind == "BIGINT" else f"CAST({cell} AS BIGINT)", lower, upper)
@@ -132,7 +136,7 @@ class DuckDBWords:
             real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
             return self._whole_of(real, f"isnan({real}) OR floor({real}) <> {real}", lower, upper)
         if kind in ("VARCHAR", "ENUM"):
-            text = cell if kind == "VARCHAR" else self._let(f"CAST({cell} AS VARCHAR)")
+            text = self._trimmed(column)
             return self._clipped(
                 f"CASE WHEN regexp_full_match({text}, '{_DIGITS}') THEN TRY_CAST({text} AS BIGINT) END", lower, upper
             )
@@ -142,7 +146,7 @@ class DuckDBWords:
         """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing. See `scale_of`."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = cell if kind == "VARCHAR" else self._let(f"CAST({cell} AS VARCHAR)")
+            text = self._trimmed(column)
             real = self._let(f"CASE WHEN regexp_full_match({text}, '{_DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END")
         elif kind in _WHOLE | _LARGE | _FLOATING | {"BOOLEAN"}:
             real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
@@ -167,21 +171,23 @@ class DuckDBWords:
             found = f"NULLIF(list_position([{listed}], {at}), 0) - 1"
         else:
             listed = ", ".join(_quoted(str(v)) for v in values)
+            if all(str(v) == str(v).strip(" \t\r\n") for v in values):  # then blanks around a cell mean nothing
+                at = f"trim({at}, {_BLANKS})"
             found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest
         if other is None:
             return _parse(found)
         return _parse(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
 
     def truth(self, column: str) -> exp.Expression:
-        """Return true or false: of text, t, true, y, yes, 1 and their opposites; of numbers, 1 and 0."""
+        """Return true or false: of text, t, true, y, yes, on, 1 and their opposites; of numbers, 1 and 0."""
         kind, cell = self._cell(column)
         if kind == "BOOLEAN":
             return _parse(cell)
         if kind in ("VARCHAR", "ENUM"):
-            word = self._let(f"lower(CAST({cell} AS VARCHAR))")
+            word = self._let(f"lower({self._trimmed(column)})")
             return self._column(
-                f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN true "
-                f"WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN false END"
+                f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', 'on', '1', '1.0') THEN true "
+                f"WHEN {word} IN ('false', 'f', 'no', 'n', 'off', '0', '0.0') THEN false END"
             )
         if kind in _WHOLE | _LARGE | _FLOATING:
             number = self._let(f"CAST({cell} AS DOUBLE)")  # not every DECIMAL can be compared with 1
@@ -189,11 +195,12 @@ class DuckDBWords:
         return self._column("CAST(NULL AS BOOLEAN)")
 
     def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
-        """Return days since 1970-01-01, clipped; a timestamp counts by its day, text is read as 2000-01-31."""
+        """Return days since 1970-01-01, clipped; a timestamp counts by the day that is written, text is read as 2000-01-31."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = cell if kind == "VARCHAR" else self._let(f"CAST({cell} AS VARCHAR)")
-            day = self._let(f"CASE WHEN regexp_full_match({text}, '{_DAY}') THEN TRY_CAST({text} AS DATE) END")
+            text = self._trimmed(column)
+            written = f"replace(left({text}, 10), '/', '-')"
+            day = self._let(f"CASE WHEN regexp_full_match({text}, '{_DAY}') THEN TRY_CAST({written} AS DATE) END")
         elif kind in ("DATE", "TIMESTAMP"):
             day = self._let(f"TRY_CAST({cell} AS DATE)")
         else:
@@ -313,6 +320,13 @@ class DuckDBWords:
             )
         return self._let(f"CAST({cell} AS VARCHAR)")
 
+    def _trimmed(self, column: str) -> str:
+        """Return a cell of text without the blanks around it; cells of CSV have none."""
+        kind, cell = self._cell(column)
+        if self._held.csv is not None and column not in self._public:
+            return cell
+        return self._let(f"trim({cell if kind == 'VARCHAR' else f'CAST({cell} AS VARCHAR)'}, {_BLANKS})")
+
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
         cell = _name(column)
@@ -320,7 +334,7 @@ class DuckDBWords:
             return self._public[column], cell
         if self._held.csv is None:
             return self._held.physical[column], cell
-        trimmed = self._let(f"trim({cell}, chr(32) || chr(9) || chr(10) || chr(13))")
+        trimmed = self._let(f"trim({cell}, {_BLANKS})")
         tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Column, Domain, Integer
+from sordino.domain import Category, Column, Domain, Identifier, Integer
 from sordino.engines.cells import reader
 from sordino.errors import DeclarationError, SourceError, nearest
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["arrow_of"]
 
 _EXACT_IN_FLOAT = 2**53
+_FLOATS = frozenset(["float16", "float32", "float64"])  # what pandas makes of whole numbers, one of them missing
 
 
 def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table:
@@ -66,13 +67,22 @@ def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
                 raise DeclarationError(
                     f"column {name!r} has bounds beyond 2^53, which pandas may hold as floats: use Arrow or Parquet"
                 )
-        if name == unit and str(frame[name].dtype).startswith("float"):
+        if str(frame[name].dtype) in _FLOATS and (name == unit or _is_exact(column)):
             raise DeclarationError(
-                f"column {name!r} names units but pandas holds it as floats, which merge ids beyond 2^53: "
-                'convert it to text or to "Int64"'
+                f"column {name!r} may hold whole numbers beyond 2^53, but pandas holds it as floats, as it does where one "
+                'of them is missing, and floats merge such numbers: read it as text or "Int64" (dtype=), or use Arrow or '
+                "Parquet" + ("; or declare lower and upper" if isinstance(column, Integer) else "")
             )
         arrays[name] = _array(frame[name], column)
     return pa.table(arrays)
+
+
+def _is_exact(column: Column) -> bool:
+    """Return whether a column tells whole numbers apart that a float does not; the declaration alone says so."""
+    if isinstance(column, Category):
+        return any(isinstance(v, int) and abs(v) > _EXACT_IN_FLOAT for v in column.values)
+    unbounded = isinstance(column, Integer) and (column.lower is None or column.upper is None)
+    return unbounded or isinstance(column, Identifier)
 
 
 def _from_polars(frame: Any, domain: Domain) -> Any:
@@ -101,6 +111,9 @@ def _array(series: Any, column: Column) -> Any:
     if kind == "object":
         read, arrow = reader(column)
         return pa.array([read(cell) for cell in series], type=arrow)
+    if kind.startswith("period"):
+        series = series.astype("category")
+        kind = "category"
     if kind == "category":
         read, arrow = reader(column)
         values = pa.array([read(cell) for cell in series.cat.categories], type=arrow)

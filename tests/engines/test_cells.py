@@ -1,0 +1,181 @@
+"""Cells as people write them: read where the meaning is certain, else missing, and alike from every kind of source."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlglot import exp
+
+import sordino as sd
+from engines.support import engine_of, exact
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.errors import DeclarationError
+from sordino.primitives import Primitives
+from sordino.queries.build import Selection
+from sordino.source import Csv
+
+S = Selection()
+DAY = datetime.date(2013, 1, 2)
+COLUMNS: dict[str, sd.domain.Column] = {
+    "integer": sd.Integer(-(10**15), 10**15),
+    "real": sd.Real(-1000, 1000, resolution="0.25"),
+    "date": sd.Date("0001-01-01", "9999-12-31"),
+    "boolean": sd.Boolean(),
+    "category": sd.Category(["Male", "Female"]),
+    "codes": sd.Category([1, 2, 21]),
+}
+READ: list[tuple[str, str, object]] = [
+    *[("integer", t, 21) for t in ("21", "21.0", "21.", "+21.00", " 21 ", "\t21\r")],
+    ("integer", "-5.0", -5),
+    ("integer", "123456789012345.0", 123456789012345),
+    *[
+        ("integer", t, None)
+        for t in ("1.5", "1,234", "1 234", "1e3", "$12", "0x1", "", "21.0.0", ".0", "--1", "1234567890123456789")
+    ],
+    *[("real", t, 12.5) for t in ("12.5", " 12.5", "+12.50", "1.25e1")],
+    *[("real", t, None) for t in ("12,5", "1,234.5", "$12", "12.5%", "", "1 2", "0x1", "inf", "nan")],
+    *[
+        ("date", t, DAY)
+        for t in ("2013-01-02", " 2013-01-02 ", "2013/01/02", "2013-01-02T06:00:00Z", "2013-01-02 06:00:00")
+    ],
+    *[("date", t, DAY) for t in ("2013-01-02T23:59", "2013-01-02 06:00:00.123456789+01:00", "2013/01/02 06:00 UTC")],
+    *[
+        ("date", t, None)
+        for t in ("20130102", "02.01.2013", "01/02/2013", "2013-1-2", "2013-01/02", "2013-02-30", "2013-01-02x")
+    ],
+    *[("boolean", t, True) for t in ("true", "T", "Yes", "y", "on", "ON", " 1 ", "1.0")],
+    *[("boolean", t, False) for t in ("false", "F", "No", "n", "off", "0", "0.0")],
+    *[("boolean", t, None) for t in ("2", "wahr", "", "-1")],
+    *[("category", t, "Male") for t in ("Male", " Male", "Male\t")],
+    *[("category", t, None) for t in ("male", "MALE", "M", "", "Ma le")],
+    *[("codes", t, 21) for t in ("21", "21.0", " 21")],
+    *[("codes", t, None) for t in ("21.5", "twenty", "3")],
+]
+
+
+def cell(kind: str, on: Primitives) -> exp.Expression:
+    """Return how a column of this kind is read."""
+    if kind == "integer":
+        return on.integer("x", -(10**15), 10**15)
+    if kind == "real":
+        return on.lattice("x", sd.domain.Fraction(1, 4), -4000, 4000)
+    if kind == "date":
+        return on.days("x", datetime.date.min, datetime.date.max)
+    if kind == "boolean":
+        return on.truth("x")
+    column = COLUMNS[kind]
+    assert isinstance(column, sd.Category)
+    return on.place(on.held("x", whole=kind == "codes"), column.values, None)
+
+
+def meaning(kind: str, found: Any) -> object:
+    if found is None or kind in ("integer", "boolean"):
+        return found
+    if kind == "real":
+        return found / 4
+    if kind == "date":
+        return datetime.date(1970, 1, 1) + datetime.timedelta(found)
+    column = COLUMNS[kind]
+    assert isinstance(column, sd.Category)
+    return column.values[found]
+
+
+def read(engine: DuckDBEngine, kind: str) -> dict[int, object]:
+    """Return each row's reading, by its number."""
+    on = engine.primitives
+    chosen = [exp.alias_(on.integer("i", 0, 10**6), "i"), exp.alias_(cell(kind, on), "x")]
+    found = engine.run(exp.Select(expressions=chosen).from_(on.source())).to_pydict()
+    engine.close()
+    return {i: meaning(kind, x) for i, x in zip(found["i"], found["x"], strict=True)}
+
+
+def domain(kind: str) -> sd.Domain:
+    return sd.Domain({"i": sd.Integer(0, 10**6), "x": COLUMNS[kind]})
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_each_cell_means_what_the_table_of_rules_says(tmp_path: Path, kind: str) -> None:
+    texts = [t for k, t, _ in READ if k == kind]
+    wanted = dict(enumerate(w for k, _, w in READ if k == kind))
+    numbers = list(range(len(texts)))
+    arrow = pa.table({"i": numbers, "x": texts})
+    frames: dict[str, Any] = {
+        "text": arrow,
+        "dictionary": arrow.set_column(1, "x", arrow["x"].dictionary_encode()),
+        "objects": pd.DataFrame({"i": numbers, "x": pd.Series(texts, dtype=object)}),
+        "categories": pd.DataFrame({"i": numbers, "x": pd.Series(texts, dtype="category")}),
+    }
+    for name, frame in frames.items():
+        assert read(engine_of(frame, domain(kind)), kind) == wanted, name
+    place = tmp_path / "d.csv"
+    place.write_text("".join(f'{i},"{t.strip()}"\n' for i, t in enumerate(texts)))
+    rules = Csv(header=False, names=("i", "x"), quote='"')
+    assert read(engine_of(place, domain(kind), csv=rules), kind) == wanted
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(list(COLUMNS)), st.lists(st.text(alphabet="0129.-+/:TZ eEtrufalsMy\t,", max_size=12), max_size=60)
+)
+def test_text_is_read_alike_by_both_readers(kind: str, texts: list[str]) -> None:
+    """The reading in SQL and the one of Python objects are one function of the cell."""
+    engine = engine_of(
+        pa.table({"i": pa.array(range(len(texts)), pa.int64()), "x": pa.array(texts, pa.string())}), domain(kind)
+    )
+    one = read(engine, kind)
+    other = read(
+        engine_of(pd.DataFrame({"i": range(len(texts)), "x": pd.Series(texts, dtype=object)}), domain(kind)), kind
+    )
+    assert one == other
+
+
+def test_blanks_count_where_a_declared_value_has_some() -> None:
+    table = pa.table({"x": ["a", " a", "a "]})
+    wanted = {("a",): [3], ("a", " a"): [1, 1], (" a ",): [0]}
+    for values, counts in wanted.items():
+        assert exact(table, sd.Domain({"x": sd.Category(list(values))}), S.group_by("x").agg(sd.count())) == [counts]
+
+
+def test_periods_of_pandas_are_read_by_name_and_first_day() -> None:
+    """Finding: a column of periods read as all missing, without a word."""
+    months = pd.PeriodIndex(["2013-01", "2013-02", None, "2013-02"], freq="M")
+    for frame in (pd.DataFrame({"x": months}), pd.DataFrame({"x": months.astype(object)})):
+        named = sd.Domain({"x": sd.Category(["2013-01", "2013-02"])})
+        assert exact(frame, named, S.group_by("x").agg(sd.count())) == [[1, 2]]
+        days = sd.Domain({"x": sd.Date("2013-01-01", "2013-12-31")})
+        since = S.where(sd.col("x") >= datetime.date(2013, 2, 1)).agg(sd.count())
+        assert exact(frame, days, since) == [[2]]
+
+
+LARGE = 2**60
+EXACT: dict[str, sd.domain.Column] = {
+    "identifier": sd.Identifier(),
+    "unbounded": sd.Integer(),
+    "half bounded": sd.Integer(0),
+    "large codes": sd.Category([LARGE, LARGE + 1]),
+}
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_whole_numbers_that_pandas_made_floats_are_refused(kind: str) -> None:
+    """One missing cell makes floats of all, and floats merge numbers beyond 2^53: 100 ids were one."""
+    numbers: list[int | None] = [LARGE + i for i in range(100)]
+    held = sd.Domain({"x": EXACT[kind]})
+    engine_of(pd.DataFrame({"x": numbers}), held).close()
+    frame = pd.DataFrame({"x": [*numbers, None]})
+    with pytest.raises(DeclarationError, match="Int64") as told:
+        engine_of(frame, held)
+    assert str(LARGE)[:6] not in str(told.value)
+    whole = pd.DataFrame({"x": pd.array([*numbers, None], dtype="Int64")})
+    if kind == "identifier":
+        assert exact(whole, held, S.agg(sd.count())) == [[101]]
+    engine_of(whole, held).close()
+    engine_of(frame, sd.Domain({"x": sd.Integer(0, 125)})).close()
+    engine_of(frame, sd.Domain({"x": sd.Category([1, 2])})).close()
