@@ -77,7 +77,7 @@ def test_a_risk_that_is_never_passed(run) -> None:
     made = told(run(*words, "--format", "json"))
     assert made["epsilon"] is None
     assert "any: the risk never passes 0.5" in run(*words).out
-    assert run(*words, "--write").code == 2
+    assert run(*words, "--write", "--one-question").code == 2  # no cap keeps less; for all questions there is one
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,11 @@ def test_several_columns_and_the_one_that_binds(run, census: Path) -> None:
         }
     assert made["epsilon"] == made["columns"][1]["epsilon"]
     assert made["binding"] == "days"
-    assert made["written"]["epsilon"] == "0.43172"
-    assert "Of 2 columns, days allows the least." in made["written"]["reason"]
+    assert made["written"]["epsilon"] == "0.202732"  # of all questions: the same for both columns
+    assert "columns" not in made["written"]["reason"]
+    one = told(run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", "--write", "--one-question", "--format", "json"))
+    assert one["written"]["epsilon"] == "0.43172"
+    assert "Of 2 columns, days allows the least." in one["written"]["reason"]
     drawn = json.loads((census / "columns.json").read_text())
     assert [panel["title"]["text"] for panel in drawn["hconcat"]] == ["school", "days"]
     assert all(len(panel["vconcat"]) == 3 for panel in drawn["hconcat"])

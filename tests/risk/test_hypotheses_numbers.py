@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -20,11 +21,13 @@ from sordino.risk.hypotheses import (
     epsilon_for_identification,
     epsilon_for_posterior,
     epsilon_for_power,
+    epsilon_for_tables,
     identification_bound,
     identification_scale,
     largest_gain,
     posterior_bounds,
     power_bound,
+    tables_bound,
 )
 from sordino.risk.participation import (
     cost_bound,
@@ -122,6 +125,27 @@ def test_differential_identifiability_lee_clifton_2012() -> None:
 def test_identification_is_the_posterior_of_prior_one_in_m() -> None:
     for m in (2, 8, 1000):
         assert identification_bound(0.7, candidates=m) == pytest.approx(posterior_bounds(0.7, prior=1 / m)[1])
+
+
+@pytest.mark.parametrize(("people", "size"), [(4, 3), (5, 2), (7, 4), (2, 1)])
+def test_d9_all_tables_after_any_releases_by_enumeration(people: int, size: int) -> None:
+    """Randomized response a person reaches the bound: its odds between two tables are e^epsilon for each step."""
+    tables = [set(t) for t in itertools.combinations(range(people), size)]
+    for epsilon in (0.01, 0.4, 2.0):
+        weights = [math.exp(-epsilon * len(tables[0] ^ t)) for t in tables]
+        exact = weights[0] / sum(weights)
+        assert tables_bound(epsilon, people=people, size=size) == pytest.approx(exact, rel=1e-12)
+        back = epsilon_for_tables(exact, people=people, size=size)
+        assert back == pytest.approx(epsilon, rel=1e-9)
+        prior = [i + 1 for i in range(len(tables))]
+        after = max(
+            prior[i] / sum(p * math.exp(-epsilon * len(tables[i] ^ t)) for p, t in zip(prior, tables, strict=True))
+            for i in range(len(tables))
+        )
+        heaviest = prior[-1] / sum(prior)
+        assert after <= tables_bound(epsilon, people=people, size=size, heaviest=heaviest) * (1 + 1e-12)
+    assert epsilon_for_tables("1/3", people=4, size=3) == pytest.approx(math.log(1.5) / 2)
+    assert tables_bound(0.5, people=10**6, size=500_000) <= 1
 
 
 def test_economic_hsu_2014() -> None:

@@ -55,6 +55,9 @@ def worlds(
     plot: Annotated[Path | None, option("--plot", "FILE", "Draw it: .svg, .png, .html or .json.")] = None,
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
     write: Annotated[bool, typer.Option("--write", help="Write the cap and its reason into the project file.")] = False,
+    one_question: Annotated[
+        bool, typer.Option("--one-question", help="With --write: the epsilon of that one answer, not of all questions.")
+    ] = False,
     budget: BudgetName = None,
     project: ProjectPath = None,
 ) -> None:
@@ -67,6 +70,8 @@ def worlds(
 
     if output is not None and epsilon is None:
         raise DeclarationError("--output X is seen at an epsilon: state --epsilon E too")
+    if one_question and not write:
+        raise DeclarationError("--one-question chooses what --write writes: state both")
     if plot is not None:
         check_picture(plot)
     given = None if prior is None else numbers_of(prior, "--prior")
@@ -75,9 +80,9 @@ def worlds(
     several: list[tuple[Worlds, Told]] = []
     for name, values in named_values_from(universe):
         made = Worlds(values, size=size, query=query, prior=given)
-        several.append((made, _worked(made, asked, people=len(values), column=name, at=at, seen=seen)))
+        several.append((made, _worked(made, asked, people=len(values), column=name, at=at, seen=seen, prior=given)))
     told = several[0][1] if len(several) == 1 else _together([one for _, one in several])
-    target = _target(told, budget, project) if write else None
+    target = _target(told, budget, project, one_question=one_question) if write else None
     end = end_of([one for _, one in several])
     pictures = [risks_of(made, one, end=end) for made, one in several] if plot is not None else []
     done = written(plot, pictures if len(pictures) > 1 else next(iter(pictures), None), target)
@@ -89,9 +94,12 @@ def worlds(
         _tell(told)
 
 
-def _worked(made: Worlds, risk: Any, *, people: int, column: str | None, at: Any, seen: Any) -> Told:
-    """Return what a risk comes to: both epsilons, the risk at each, and what is seen at another."""
+def _worked(
+    made: Worlds, risk: Any, *, people: int, column: str | None, at: Any, seen: Any, prior: list[float] | None
+) -> Told:
+    """Return what a risk comes to: the epsilon of one answer and of all, the risk there, and what is seen at another."""
     from sordino.risk.arguments import said
+    from sordino.risk.hypotheses import epsilon_for_tables
 
     found, bound = made.epsilon_for(risk=risk), made.epsilon_bound_for(risk=risk)
     told: Told = {"schema": 1} | ({} if column is None else {"column": column})
@@ -112,6 +120,10 @@ def _worked(made: Worlds, risk: Any, *, people: int, column: str | None, at: Any
         "risk_at_epsilon_bound": made.risk(epsilon=bound) if 0 < bound < math.inf else None,
     }
     told["sentence"] = _sentence(told)
+    if people > made.size:
+        heaviest = None if prior is None else max(prior) / math.fsum(prior)
+        told["epsilon_all_questions"] = epsilon_for_tables(risk, people=people, size=made.size, heaviest=heaviest)
+        told["sentence_all_questions"] = _sentence_all(told)
     if at is not None:
         told["at"] = _seen(made, at, seen)
     return told
@@ -131,8 +143,20 @@ def _together(each: list[Told]) -> Told:
     }
 
 
+def _who(told: Told) -> str:
+    return f"an attacker who knows all {told['people']:,} values and that {told['size']:,} of them are in the release"
+
+
+def _sentence_all(told: Told) -> str:
+    return (
+        f"At epsilon {_down(told['epsilon_all_questions'])} in all, {_who(told)}, but not which, gives none of the "
+        f"{told['worlds']} possible releases more than {percent(told['risk'])}, whatever is asked and however often (Lee & "
+        "Clifton 2012, for tables two steps apart for each person exchanged)."
+    )
+
+
 def _sentence(told: Told) -> str:
-    who = f"an attacker who knows all {told['people']:,} values and that {told['size']:,} of them are in the release"
+    who = _who(told)
     what = f"one answer to the {told['query']} (Laplace noise of scale {told['sensitivity']:.6g} / epsilon, add/remove)"
     limit = f"none of the {told['worlds']} possible releases more than {percent(told['risk'])}"
     source = f"Lee & Clifton 2011, {told['method']}"
@@ -158,17 +182,28 @@ def _seen(made: Worlds, epsilon: Any, output: Any) -> Told:
     return told
 
 
-def _target(told: Told, budget: str | None, project: Path | None) -> Writing:
-    """Find where the cap goes: several columns are told by the one that binds."""
-    if not told["epsilon"]:
+def _target(told: Told, budget: str | None, project: Path | None, *, one_question: bool) -> Writing:
+    """Find where the cap goes: the epsilon of all questions, or where it was asked for the one of a single answer.
+
+    A budget pays for any question, so only the first is a promise about all that it pays for. Of several columns the one
+    that allows the least is named.
+    """
+    key, words = ("epsilon", "sentence") if one_question else ("epsilon_all_questions", "sentence_all_questions")
+    each = told.get("columns", [told])
+    bounded = [one for one in each if one.get(key)]
+    if not bounded:
         raise DeclarationError("every epsilon keeps this risk, so that there is no cap to write: state a lower --risk")
-    reason = told["sentence"]
-    if "columns" in told:
-        reason = next(one["sentence"] for one in told["columns"] if one["column"] == told["binding"])
-        reason = f"Of {len(told['columns'])} columns, {told['binding']} allows the least. {reason}"
+    binding = min(bounded, key=lambda one: one[key])
+    reason = binding[words]
+    if len({one[key] for one in bounded}) > 1:
+        reason = f"Of {len(each)} columns, {binding['column']} allows the least. {reason}"
+    cap = _down(binding[key])
+    reason += f" The cap is that epsilon, rounded down to {cap}"
+    reason += (
+        "; it holds for that one answer only: another question, or a second one, may pass the risk." * one_question
+    )
     target = Writing(project, budget, relation="add_remove", kind=frozenset({"epsilon"}))
-    cap = _down(told["epsilon"])
-    target.cap({"epsilon": Decimal(cap)}, f"{reason} The cap is that epsilon, rounded down to {cap}.")
+    target.cap({"epsilon": Decimal(cap)}, reason if one_question else f"{reason}.")
     return target
 
 
@@ -198,9 +233,14 @@ def _tell_column(told: Told) -> None:
             least = told[f"risk_at_{key}"]
             known = "" if least is None else f"; {'' if told['exact'] else 'at most '}{least:.10g} is the risk there"
             line(label, f"{told[key]:.10g} {words}{known}", indent=_INDENT)
+    if "epsilon_all_questions" in told:
+        every = f"{told['epsilon_all_questions']:.10g} in all, whatever is asked: what --write writes"
+        line("all questions", every, indent=_INDENT)
     for text in _seen_lines(told.get("at")):
         say(text)
     line("report", told["sentence"], indent=_INDENT)
+    if "sentence_all_questions" in told:
+        line("for a cap", told["sentence_all_questions"], indent=_INDENT)
 
 
 def _seen_lines(at: Told | None) -> list[str]:

@@ -96,6 +96,8 @@ def _account(one: Account) -> str:
     parts += ["<h3>Whom it protects</h3>", _list(one.protects or ("No table draws on this budget.",))]
     parts.append("<h3>What all of it together reveals at most</h3>")
     parts.append(_paragraph(one.together or "Nothing has been asked yet, so nothing was revealed.", kind="together"))
+    if one.together is not None:
+        parts.append(_paragraph(_ATTACKER))
     parts += ["<h3>What was answered</h3>", _questions(one.questions)]
     parts += ["<h3>What was charged without an answer</h3>", _unanswered(one.unanswered)]
     parts += ["<h3>What was amended</h3>", _amendments(one.amendments)]
@@ -153,6 +155,11 @@ def _paragraph(words: str, *, kind: str | None = None) -> str:
     return f"<p>{html.escape(words)}</p>" if kind is None else f'<p class="{kind}">{html.escape(words)}</p>'
 
 
+_ATTACKER = (
+    "This figure is about the strongest attacker: one who knows every record but one, and wonders about that one person. The "
+    "reason for the cap may speak of another, who knows less and has more possibilities to choose among; then both figures "
+    "hold, each for its own attacker."
+)
 _LIMITS = (
     "Not protected: against a wrong declaration, what is learned about groups, releases made elsewhere about the same "
     "people, or someone who can read the table or rewrite the ledger; docs/limits.md says more."

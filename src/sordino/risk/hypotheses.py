@@ -21,13 +21,16 @@ __all__ = [
     "epsilon_for_identification",
     "epsilon_for_posterior",
     "epsilon_for_power",
+    "epsilon_for_tables",
     "identification_bound",
     "identification_scale",
     "largest_gain",
     "posterior_bounds",
     "power_bound",
+    "tables_bound",
 ]
 
+_TERMS = 20_000  # numbers of people that two tables may differ in, which are looked at
 _EXP_MOST = 700.0  # beyond it exp overflows, and every bound below has reached its limit
 
 
@@ -184,6 +187,62 @@ def identification_scale(risk: Number, *, candidates: int, sensitivity: Number) 
     if epsilon == 0:
         raise DeclarationError("risk is too close to 1 / candidates for any finite scale of noise: raise it")
     return amount(sensitivity, name="sensitivity", zero=True) / epsilon
+
+
+def tables_bound(epsilon: Number, *, people: int, size: int, heaviest: Number | None = None) -> float:
+    """Return the largest posterior of any table of `size` of the `people`, whatever is released and however often.
+
+    Two such tables that differ in j people are 2 j steps apart under add_remove, so that the odds between them move by
+    e^(2 j eps) at most: with every table equally likely before, 1 / (sum over j of C(m, j) C(N - m, j) e^(-2 j eps)). With
+    `heaviest`, the largest prior p of a table, p / (p + (1 - p) e^(-2 k eps)), k = min(m, N - m) the most people that
+    two tables differ in. `epsilon` is the total of all releases, under add_remove. Raises DeclarationError unless
+    epsilon >= 0, people > size >= 1 and 0 < heaviest < 1. After Lee & Clifton 2012 (one person left out: N = m + 1).
+
+    >>> round(tables_bound("0.2027325", people=4, size=3), 6)
+    0.333333
+    """
+    eps, logs = amount(epsilon, name="epsilon", zero=True), _ways(people, size, heaviest)
+    return _of_tables(eps, logs)
+
+
+def epsilon_for_tables(risk: Number, *, people: int, size: int, heaviest: Number | None = None) -> float:
+    """Return the largest total epsilon under add_remove at which `tables_bound` is at most `risk`.
+
+    Raises DeclarationError as that does, and unless the risk is above what it is at epsilon 0 and below 1.
+
+    >>> round(epsilon_for_tables("1/3", people=4, size=3), 6)  # ln(1.5) / 2
+    0.202733
+    """
+    limit, logs = chance(risk, name="risk"), _ways(people, size, heaviest)
+    between(limit, _of_tables(0.0, logs), name="risk", because="the largest prior of a table")
+    low, high = 0.0, 1.0
+    while _of_tables(high, logs) <= limit:
+        low, high = high, 2 * high
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if _of_tables(middle, logs) <= limit else (low, middle)
+    return low
+
+
+def _ways(people: int, size: int, heaviest: Number | None) -> list[tuple[int, float]]:
+    """Return (steps, log weight) of the other tables, over the weight of the one that is asked about."""
+    m = whole(size, name="size", least=1)
+    spare = whole(people, name="people", least=m + 1) - m
+    most = min(m, spare)
+    if heaviest is not None:
+        p = chance(heaviest, name="heaviest")
+        return [(2 * most, math.log1p(-p) - math.log(p))]
+    return [(2 * j, _log_choose(m, j) + _log_choose(spare, j)) for j in range(1, min(most, _TERMS) + 1)]
+
+
+def _of_tables(epsilon: float, logs: list[tuple[int, float]]) -> float:
+    """Return 1 over one and all that the other tables weigh: what is left out (beyond `_TERMS`) only raises it."""
+    exponents = [weight - steps * epsilon for steps, weight in logs]
+    top = max(0.0, *exponents)
+    return math.exp(-top) / (math.exp(-top) + math.fsum(math.exp(e - top) for e in exponents))
+
+
+def _log_choose(of: int, taken: int) -> float:
+    return math.lgamma(of + 1) - math.lgamma(taken + 1) - math.lgamma(of - taken + 1)
 
 
 def _posterior(epsilon: float, prior: float) -> float:
