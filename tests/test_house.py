@@ -39,7 +39,9 @@ BESIDE = dict.fromkeys(GROUND, GROUND) | {
 }
 ALIASES = dict.fromkeys(
     ("project_parts", "project_schema", "project_text", "project_write"), "project"
-) | dict.fromkeys(("estimate_choice", "estimate_curve", "estimate_ranks", "estimate_spread"), "estimate")
+) | dict.fromkeys(
+    ("estimate_choice", "estimate_curve", "estimate_ranks", "estimate_selected", "estimate_spread"), "estimate"
+)
 FACE = frozenset(
     {"__main__", "cli", "server", "collector", "workbench"}
 )  # who may use `import sordino as sd` like everyone

@@ -39,6 +39,7 @@ _ELSEWHERE = {  # the kinds of estimate that have a file of their own
     "choices": "sordino.estimate_choice",
     "curve": "sordino.estimate_curve",
     "ranks": "sordino.estimate_ranks",
+    "selected": "sordino.estimate_selected",
     "spread": "sordino.estimate_spread",
 }
 
@@ -71,8 +72,8 @@ class Estimate(Protocol):
 class Noisy:
     """Whole numbers plus noise of a known law, in steps of `unit`: x + Z each.
 
-    `least` and `most`, where given, bound every true value (a count is at least 0); intervals are cut to them, the
-    values stay unbiased.
+    `least` and `most`, where given, bound every true value (a count is at least 0). Values stay unbiased, so noise may
+    carry one past a bound; intervals are cut to the bounds, but never so far that they leave out the value itself.
     """
 
     steps: tuple[int, ...]
@@ -92,11 +93,14 @@ class Noisy:
         return [_scaled(self.law.error(confidence), self.unit)] * len(self.steps)
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
-        """Return value -+ error, cut to the bounds."""
+        """Return value -+ error, cut to the bounds or, where the value lies past one, to the value."""
         margin = self.law.error(confidence)
-        return [
-            (_scaled(self._cut(s - margin), self.unit), _scaled(self._cut(s + margin), self.unit)) for s in self.steps
-        ]
+        ends = [(min(s, self._cut(s - margin)), max(s, self._cut(s + margin))) for s in self.steps]
+        return [(_scaled(low, self.unit), _scaled(high, self.unit)) for low, high in ends]
+
+    def beyond(self) -> int:
+        """Return how many values noise has carried past what is possible."""
+        return sum(1 for s in self.steps if self._cut(s) != s)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data; steps as text where they leave 53 bits."""
@@ -120,7 +124,8 @@ class Ratio:
     """A mean: center + (noisy centred sum) / (noisy count), clamped to [lower, upper], in steps of the sum's unit.
 
     The interval inverts the test that the mean is m: under it, sum - m * count is noise alone, Z_s - m Z_n, whose law is
-    known (Fieller 1954). It holds whatever the count, so an empty group gets the whole range.
+    known (Fieller 1954). It holds whatever the count, so an empty group gets the whole range. Where noise carried the ratio
+    so far past a bound that every mean is rejected, it is the interval of the bound itself, not a point.
     """
 
     numerator: Noisy
@@ -153,11 +158,14 @@ class Ratio:
         count = np.array([float(s) for s in self.denominator.steps])
         low, high = float(self.lower - self.center), float(self.upper - self.center)
         start = np.array([float(self._ratio(i)) for i in range(len(self.numerator.steps))])
+        beyond = self._tail(start, total - start * count) < 1.0 - confidence
+        total = np.where(beyond, start * count, total)
         ends = [self._edge(total, count, start, end, 1.0 - confidence) for end in (low, high)]
         vague = count < 1.0
         lower = np.where(vague, low, ends[0]) + self.center
         upper = np.where(vague, high, ends[1]) + self.center
-        return [(float(a * unit), float(b * unit)) for a, b in zip(lower, upper, strict=True)]
+        rows = zip(lower * unit, upper * unit, self.values(), strict=True)
+        return [(min(float(a), v), max(float(b), v)) for a, b, v in rows]  # by an ulp, where they meet
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data."""
@@ -253,7 +261,8 @@ def _mixture(numerator: Law, denominator: Law, mean: Any, size: Any) -> Any:
     both = _at_least(numerator, np.ceil(size[..., None] + shift)) + _at_least(
         numerator, np.ceil(size[..., None] - shift)
     )
-    return np.minimum(np.where(size > 0, np.minimum(both, 1.0) @ mass, 1.0), 1.0)
+    beyond = denominator.tail(reach)  # of the values of Z_n left out: counted as reaching any distance
+    return np.minimum(np.where(size > 0, np.minimum(both, 1.0) @ mass + beyond, 1.0), 1.0)
 
 
 def _at_least(law: Law, steps: Any) -> Any:

@@ -24,7 +24,7 @@ class RankStage:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Values chosen for their rank, in steps of `unit`: the error is stated in ranks, as rows between them and the aim.
+    """Values chosen for their rank, in steps of `unit`: the error is how many rows lie between them and the exact ones.
 
     How far that is in the values' own units is private, so there is no interval. The rank error is at most the sum of
     the stages' errors, each by its weight; each is given an equal share of the chance to be wrong.
@@ -34,7 +34,7 @@ class Ranks:
     unit: Fraction
     stages: tuple[RankStage, ...]
 
-    error_unit: ClassVar[str] = "ranks"
+    error_unit: ClassVar[str] = "rows from the exact one"
 
     per_row: ClassVar[tuple[str, ...]] = ("steps",)
 

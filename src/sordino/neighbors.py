@@ -67,8 +67,20 @@ class Neighbors:
 
     def describe(self) -> str:
         """Return the relation and the unit in words."""
-        unit = "one row" if self.unit is None else f"all rows of one {self.unit.column} (at most {self.unit.max_rows})"
+        unit = (
+            "one row"
+            if self.unit is None
+            else f"all rows of one {self.unit.column} (at most {self.unit.max_rows} count)"
+        )
         return f"{unit}, {self.relation.replace('_', '/')}"
+
+    def describe_caps(self) -> str | None:
+        """Return which rows take no part in an answer, in words; None where every row does."""
+        if self.unit is None:
+            return None
+        most = self.unit.max_rows
+        rows = "row" if most == 1 else "rows"
+        return f"at most {most:,} {rows} of one {self.unit.column} count; rows beyond are not counted"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
-__all__ = ["SCHEMA_VERSION", "Key", "Output", "Release"]
+__all__ = ["SCHEMA_VERSION", "Key", "Output", "Release", "show_number", "show_rows"]
 
 SCHEMA_VERSION = 1
 
@@ -169,6 +169,7 @@ class Release:
             "rows": self.rows,
             "confidence": confidence,
             "errors": self._rows([o.estimate.errors(confidence) for o in self.outputs]),
+            "error_units": {o.name: u for o in self.outputs if (u := getattr(o.estimate, "error_unit", ""))},
             "intervals": self._rows(pairs),
             "mechanism": {o.name: o.mechanism for o in self.outputs},
             "cost": loss_to_dict(self.cost),
@@ -245,10 +246,11 @@ class Release:
             "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
             for cells in self.display_rows(0.95)[:200]
         )
+        notes = "".join(f"<li>{escape(n)}</li>" for n in self.notes)
         more = f"<p>{len(rows['rows']) - 200} more rows</p>" if len(rows["rows"]) > 200 else ""
         return (
             f"<p><b>{escape(self.question)}</b></p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}<p><small>{escape(self.summary())}</small></p>"
+            f"<tbody>{body}</tbody></table>{more}{notes and f'<ul>{notes}</ul>'}<p><small>{escape(self.summary())}</small></p>"
         )
 
     def display_rows(self, confidence: float) -> list[list[str]]:
@@ -260,7 +262,9 @@ class Release:
                 continue
             columns.append([_label(v) if isinstance(v, str) else show_number(v) for v in part.estimate.values()])
             pairs = part.estimate.intervals(confidence)
-            columns.append(["" if a is None else f"{show_number(a)} - {show_number(b)}" for a, b in pairs])
+            off = _in_rows(part.estimate, confidence)
+            ends = [e if a is None else f"{show_number(a)} - {show_number(b)}" for (a, b), e in zip(pairs, off, strict=True)]
+            columns.append(ends)
         return [list(line) for line in zip(*columns, strict=True)]
 
     def _chosen(self, name: str) -> int | float:
@@ -336,9 +340,20 @@ def show_number(value: float | None) -> str:
         return "-"
     if isinstance(value, int) or value == int(value):
         return f"{int(value):,}"
+    if abs(value) < 1e-4:
+        return f"{value:.6g}"
     places = max(0, 5 - max(0, math.floor(math.log10(abs(value)))))
     text = f"{value:,.{min(places, 12)}f}"
     return text.rstrip("0").rstrip(".") if places and "." in text else f"{value:,.1f}"
+
+
+def show_rows(error: float, unit: str) -> str:
+    """Return an error that is counted in rows, for reading: whole rows, rounded up.
+
+    >>> show_rows(47.3982, "rows from the exact one")
+    'at most 48 rows from the exact one'
+    """
+    return f"at most {math.ceil(error):,} {unit}"
 
 
 def _plain_number(value: Fraction) -> int | float:
@@ -352,6 +367,12 @@ def _number(amount: Fraction) -> float | str:
 
 def _label(label: Label) -> str:
     return "(missing)" if label is None else str(label)
+
+
+def _in_rows(estimate: Estimate, confidence: float) -> list[str]:
+    """Return each error that is counted in rows, in words; empty for one that is not."""
+    unit = getattr(estimate, "error_unit", "")
+    return [show_rows(e, unit) if unit and e is not None else "" for e in estimate.errors(confidence)]
 
 
 def _probability(confidence: float) -> float:

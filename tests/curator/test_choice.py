@@ -72,7 +72,7 @@ def test_what_has_no_declared_values_or_is_no_choice_is_refused(text: str, messa
 def test_the_error_is_in_rows_and_holds() -> None:
     plan = held().plan(sd.most_common("x"), epsilon=1)
     assert plan.error(0.95) == plan.mechanism.error(0.95, candidates=3) < math.log(2 * 20)
-    assert "rows of the most common" in plan.describe()
+    assert "rows below the most common" in plan.describe()
     release = held(budget=sd.ZCDP(1)).ask(sd.most_common("x"), rho=0.5)
     assert release.cost.rho <= 0.5
     assert release.interval(0.95) == (None, None)

@@ -87,11 +87,12 @@ def _lines(made: Plan, confidence: float) -> list[str]:
 
 
 def _expected(made: Plan, column: dict[str, Any], confidence: float) -> str:
-    from sordino.release import show_number
+    from sordino.estimate_ranks import Ranks
+    from sordino.release import show_number, show_rows
 
     error, at = column["expected_error"], f"at {100 * confidence:g}%"
-    if column["error_unit"] == "ranks":
-        return f"error within {show_number(error)} ranks {at}"
+    if column["error_unit"] == Ranks.error_unit and error is not None:
+        return f"error {show_rows(error, column['error_unit'])} {at}"
     mean = len(column["parts"]) > 1
     if error is None:
         scaled = made.error_times_rows(confidence).get(column["name"])

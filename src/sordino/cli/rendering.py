@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import TYPE_CHECKING, Any
 
 from sordino.cli.options import AnswerFormat
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen_format", "cost_lines", "distinct_names", "encoded", "left_of", "table_lines"]
 
+_FIGURES = 9  # of the largest number of a column, and one more
+_PLACES = 9  # beyond so many decimal places a number is told by its figures
 _ENDINGS = {".json": AnswerFormat.json, ".csv": AnswerFormat.csv, ".parquet": AnswerFormat.parquet}
 
 
@@ -75,7 +78,7 @@ def arrow_table(release: Release, *, confidence: float) -> pa.Table:
     return made.select([n for name in release.columns for n in beside.get(name, [name])])
 
 
-_TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privacy_unit", "declaration", "time")
+_TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privacy_unit", "declaration", "notes", "time")
 
 
 def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
@@ -99,7 +102,7 @@ def table_lines(release: Release, *, confidence: float, most: int | None = None)
     lines = columns_of(head, body, right=right)
     lines[0] = paint(lines[0], "bold")
     if not height:
-        lines.append("no key reached the threshold below which keys are kept back; `sordino plan` says what it is")
+        lines.append("no row is shown: the notes say which rows are")
     if kept < height:
         lines.append(f"... {height - kept} more declared {'value' if len(release.keys) == 1 else 'combination'}s")
     return lines
@@ -128,27 +131,33 @@ def left_of(left: Loss, spent: Loss) -> str:
 
 
 def _ends(ends: str, interval: str) -> str:
-    """Return an interval, or an error in ranks or rows, with the confidence at which it holds."""
-    return f"{ends} at {interval.split()[0]}" if ends.startswith("within ") else f"{interval} {ends}"
+    """Return an interval, or an error in rows, with the confidence at which it holds."""
+    return f"{ends} at {interval.split()[0]}" if ends.startswith("at most ") else f"{interval} {ends}"
 
 
 def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     """Return each value and its interval as text, to two figures of the smallest error; interval ends go outward."""
-    from sordino.release import show_number
+    from sordino.release import show_number, show_rows
 
     values, errors = estimate.values(), estimate.errors(confidence)
     ends = estimate.intervals(confidence)
     if any(e is None for e in errors):  # the width of the noise is private
         return [(_cell(v), "not stated") for v in values]
-    if any(a is None for a, _ in ends):  # an error in ranks or rows says nothing about values
+    if any(a is None for a, _ in ends):  # an error in rows says nothing about values
         unit = getattr(estimate, "error_unit", "")
-        return [(_cell(v), f"within {show_number(e)} {unit}") for v, e in zip(values, errors, strict=True)]
+        return [(_cell(v), show_rows(e, unit)) for v, e in zip(values, errors, strict=True)]
     least = min((e for e in errors if e > 0), default=0)
     if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values), default=0) > 1e15:
         return [
             (show_number(v), f"{show_number(a)} - {show_number(b)}") for v, (a, b) in zip(values, ends, strict=True)
         ]
-    places = max(0, min(12, 1 - math.floor(math.log10(least))))
+    largest = max(max(abs(v), abs(a), abs(b)) for v, (a, b) in zip(values, ends, strict=True))
+    places = max(0, min(1 - math.floor(math.log10(least)), _FIGURES - math.floor(math.log10(largest or 1.0))))
+    if places > _PLACES:  # such as 2.9e-11, which no fixed number of places tells well
+        return [
+            (_short(v, ROUND_HALF_EVEN), f"{_short(a, ROUND_FLOOR)} - {_short(b, ROUND_CEILING)}")
+            for v, (a, b) in zip(values, ends, strict=True)
+        ]
 
     def outward(value: float, to: Any) -> str:
         scaled = value * 10**places
@@ -159,6 +168,11 @@ def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
         (f"{round(v, places) + 0.0:,.{places}f}", f"{outward(a, math.floor)} - {outward(b, math.ceil)}")
         for v, (a, b) in zip(values, ends, strict=True)
     ]
+
+
+def _short(value: float, rounding: str) -> str:
+    """Return three figures of a number, rounded as told."""
+    return f"{Context(prec=3, rounding=rounding).create_decimal_from_float(value).normalize():g}"
 
 
 def _cell(value: Any) -> str:

@@ -11,6 +11,7 @@ from sordino.curator.parts import Parts, PlannedPart
 from sordino.curator.rows import Answer
 from sordino.domain import Domain
 from sordino.estimate import Noisy, taken
+from sordino.estimate_selected import Selected
 from sordino.loss import shown
 from sordino.noise.rng import Rng
 from sordino.queries.after import After, kept_rows
@@ -53,14 +54,21 @@ def noisy_columns(question: Aggregation, parts: Parts, domain: Domain, *, table:
 
 
 def after_release(after: After | None, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Answer:
-    """Return what HAVING, ORDER BY and LIMIT leave of a noisy answer, in their order: post-processing, free."""
+    """Return what HAVING, ORDER BY and LIMIT leave of a noisy answer, in their order: post-processing, free.
+
+    Where noisy values decide which rows are left, the intervals of those hold all together: see `Selected`.
+    """
     if after is None:
         return keys, outputs
     columns: dict[str, Sequence[Any]] = {k.name: k.labels for k in keys}
     columns |= {o.name: o.estimate.values() for o in outputs}
     places = kept_rows(after, columns)
     shown_keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
-    return shown_keys, tuple(Output(o.name, taken(o.estimate, places), o.mechanism) for o in outputs)
+    rows = len(keys[0].labels) if keys else 1
+    left = [Output(o.name, taken(o.estimate, places), o.mechanism) for o in outputs]
+    if after.selects([k.name for k in keys], rows):
+        left = [Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in left]
+    return shown_keys, tuple(left)
 
 
 def exact_vectors(table: pa.Table, resolved: Resolved) -> list[list[int]]:

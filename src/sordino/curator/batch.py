@@ -15,7 +15,7 @@ from sordino.curator.choice import ChoicePlan
 from sordino.curator.plan import Plan, asked_loss
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, exact, loss_from, shown
-from sordino.release import loss_to_dict, show_number
+from sordino.release import loss_to_dict, show_number, show_rows
 
 __all__ = ["Batch", "batched"]
 
@@ -50,7 +50,7 @@ class Batch:
         told = [f"cost       {self.cost.describe()} in all"]
         for plan, error in zip(self.plans, self.errors(), strict=True):
             unit = plan.to_dict()["columns"][0]["error_unit"]
-            off = f"+-{show_number(error)}" if unit == "value" else f"within {show_number(error)} {unit}"
+            off = f"+-{show_number(error)}" if unit == "value" else show_rows(error, unit)
             each = f"{plan.cost.describe()}: {off} at {100 * self.confidence:g}%"
             told.append(f"           {each}, {plan.question.describe()}")
         return "\n".join(told)

@@ -22,7 +22,7 @@ from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Resolved
 from sordino.queries.choice import MostCommon
-from sordino.release import Output, loss_to_dict, show_number
+from sordino.release import Output, loss_to_dict, show_rows
 
 __all__ = ["ChoicePlan", "make_choice_plan"]
 
@@ -85,7 +85,7 @@ class ChoicePlan:
             f"question   {self.question.describe()}",
             f"cost       {self.cost.describe()}",
             f"protects   {self.neighbors.describe()}",
-            f"error      within {show_number(self.error(confidence))} rows of the most common at {100 * confidence:g}%",
+            f"error      {show_rows(self.error(confidence), Choices.error_unit)} at {100 * confidence:g}%",
             f"mechanism  {self.mechanism.describe()}, among {self.resolved.cells} values",
         ]
         if self.earlier:
@@ -108,7 +108,7 @@ class ChoicePlan:
                     "name": self.question.alias,
                     "question": self.question.describe(),
                     "expected_error": self.error(confidence),
-                    "error_unit": "rows below the most common",
+                    "error_unit": Choices.error_unit,
                     "mechanism": self.mechanism.describe(),
                 }
             ],

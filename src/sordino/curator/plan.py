@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,10 +11,13 @@ from typing import Any
 from sordino.accounting.amplify import poisson_sampled
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.answer import after_release, noisy_columns
+from sordino.curator.notes import contribution_notes, key_note, selection_note, units_to_show
 from sordino.curator.parts import Parts, PlannedPart, plan_parts
 from sordino.curator.rows import Answer, Rows
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.estimate_ranks import Ranks
+from sordino.estimate_selected import simultaneous_confidence
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, exact, loss_from, shown
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
@@ -23,7 +25,7 @@ from sordino.primitives import Primitives
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
 from sordino.queries.joins import joined, joined_domain, joined_neighbors
 from sordino.queries.sums import Mean
-from sordino.release import Output, currencies_to_dict, loss_to_dict, other_currencies, show_number
+from sordino.release import Output, currencies_to_dict, loss_to_dict, other_currencies, show_number, show_rows
 
 __all__ = ["Plan", "asked_loss", "make_plan"]
 
@@ -76,13 +78,15 @@ class Plan:
 
         A number for a single column, a dict by column name for several. A mean's, and that of any statistic made of
         several sums, is None unless `assume_rows` was given; it is an upper bound (the mean at its worst) unless
-        `assume_mean` was given too. A quantile's is in ranks.
+        `assume_mean` was given too. A quantile's is in rows. Where HAVING or LIMIT select rows by noisy values it is not
+        exceeded in any group, all together, as in the release; with private keys their number is not known beforehand.
         """
         found = {n: e for c in self._columns(confidence) for n, e in zip(c.names, c.errors, strict=True)}
         return next(iter(found.values())) if len(found) == 1 else found
 
     def error_times_rows(self, confidence: float) -> dict[str, float]:
         """Return, for each mean, its expected error times the number of rows in its group, a public figure."""
+        confidence = self._for_each(confidence)
         return {
             a.alias: a.expected(self.domain, self._laws(i), confidence, None, self.assume_mean)
             for i, a in enumerate(self.question.aggregates)
@@ -156,16 +160,20 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a release must say beside its numbers."""
-        told = self.sample_told()
-        return () if told is None else (told,)
+        """What a release must say beside its numbers, from public facts: which rows it is about, and how they were chosen."""
+        threshold, groups = self.answered.threshold, self._groups()
+        notes = contribution_notes(self.neighbors, private_keys=threshold is not None)
+        notes += () if threshold is None else (key_note(threshold),)
+        notes += (selection_note(groups),) if self._selects() else ()
+        sample = self.sample_told()
+        return notes if sample is None else (*notes, sample)
 
     def rows_told(self) -> str:
         """Return which rows the answer will have, in words."""
         threshold = self.answered.threshold
         if threshold is None:
             return f"{self.resolved.cells:,}: every declared key"
-        half, sure = (1 + bisect_left(range(1, 2**62), p, key=threshold.appears) for p in (0.5, 0.95))  # it rises
+        half, sure = units_to_show(threshold, 0.5), units_to_show(threshold, 0.95)
         alone = threshold.appears(1)
         return (
             f"keys that {half} units or more have (half of such keys show; {sure} units: 95%; 1 unit: {alone:.2g}); "
@@ -200,6 +208,7 @@ class Plan:
                 for name, error in zip(column.names, column.errors, strict=True)
             ],
             "error_times_rows": self.error_times_rows(confidence),
+            "notes": list(self.notes),
             "earlier": list(self.earlier),
             "declaration": self.declaration,
         }
@@ -218,9 +227,23 @@ class Plan:
     def _laws(self, i: int) -> Sequence[Any]:
         return [p.mechanism.law for p in self.parts[i]]
 
+    def _groups(self) -> int | None:
+        """Return how many rows the noisy answer has before any are left out; None where that is private."""
+        return None if self.resolved.private_keys else self.resolved.cells
+
+    def _selects(self) -> bool:
+        """Return whether noisy values decide which rows are shown."""
+        after = self.question.after
+        return after is not None and after.selects(self.groups, self._groups())
+
+    def _for_each(self, confidence: float) -> float:
+        """Return the confidence of each group at which all that rows are selected from hold together."""
+        return simultaneous_confidence(confidence, self._groups() or 1) if self._selects() else confidence
+
     def _columns(self, confidence: float | None) -> list[_Told]:
         """Return what the plan says of each aggregate's columns; without a confidence, no errors."""
         found: list[_Told] = []
+        confidence = None if confidence is None else self._for_each(confidence)
         for i, (asked, selection) in enumerate(zip(self.question.aggregates, self.answered.selections, strict=True)):
             if selection is not None:
                 names = selection.asked.columns()
@@ -230,7 +253,9 @@ class Plan:
                 elif confidence is not None:
                     errors = list(selection.errors(confidence, assume_rows=None))
                 words = {"role": "selection", "mechanism": selection.describe()}
-                found.append(_Told(names, asked.describe(), tuple(errors), "ranks", (words,), (words["mechanism"],), 1))
+                found.append(
+                    _Told(names, asked.describe(), tuple(errors), Ranks.error_unit, (words,), (words["mechanism"],), 1)
+                )
                 continue
             error = None
             if confidence is not None and (len(self.parts[i]) == 1 or self.assume_rows is not None):
@@ -244,8 +269,8 @@ class Plan:
         return found
 
     def _expected(self, column: _Told, error: float | None) -> str:
-        if column.unit == "ranks":
-            return f"within {show_number(error)} ranks at 95%"
+        if column.unit == Ranks.error_unit and error is not None:
+            return f"{show_rows(error, column.unit)} at 95%"
         if error is not None:
             most = "" if column.sums == 1 or self.assume_mean is not None or column.assumes else "at most "
             rows = "" if column.sums == 1 else f" if it has {self.assume_rows:,} rows"

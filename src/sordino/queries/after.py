@@ -71,6 +71,15 @@ class After:
         if self.limit is not None and self.limit < 0:
             raise QuestionRefused("limit is a number of rows, 0 or more")
 
+    def selects(self, keys: Sequence[str], rows: int | None) -> bool:
+        """Return whether noisy values decide which rows are shown: it names a column that is no key, and can cut rows.
+
+        `keys` are the names of the key columns; `rows` how many rows the answer has, None where that is not public.
+        """
+        cuts = self.limit is not None and (rows is None or self.limit < rows)
+        deciding = [*([] if self.having is None else [self.having]), *(n for n, _ in self.order if cuts)]
+        return any(name not in keys for node in deciding for name in _names(node))
+
     def describe(self) -> str:
         """Return what is done, in words."""
         words = []
@@ -106,6 +115,16 @@ def kept_rows(after: After, columns: Mapping[str, Sequence[Any]]) -> list[int]:
         known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
         places = [*known, *(i for i in places if keys[i] is None)]
     return places if after.limit is None else places[: after.limit]
+
+
+def _names(node: Node) -> list[str]:
+    """Return the columns that an expression reads."""
+    found, nodes = [], [node]
+    while nodes:
+        at = nodes.pop()
+        found += [at.name] if isinstance(at, Name) else []
+        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
+    return found
 
 
 def _checked(node: Node, columns: Sequence[str]) -> None:

@@ -79,7 +79,7 @@ def _panel(
     import altair as alt
 
     points = _points(output, labels, groups, confidence)
-    bars = isinstance(output.estimate, Noisy) and bool(release.keys)
+    bars = isinstance(getattr(output.estimate, "of", output.estimate), Noisy) and bool(release.keys)
     colored = _colored(release)
     names = [k.name for i, k in enumerate(release.keys) if i != colored]
     axis = (
