@@ -263,7 +263,9 @@ class Release:
             columns.append([_label(v) if isinstance(v, str) else show_number(v) for v in part.estimate.values()])
             pairs = part.estimate.intervals(confidence)
             off = _in_rows(part.estimate, confidence)
-            ends = [e if a is None else f"{show_number(a)} - {show_number(b)}" for (a, b), e in zip(pairs, off, strict=True)]
+            ends = [
+                e if a is None else f"{show_number(a)} - {show_number(b)}" for (a, b), e in zip(pairs, off, strict=True)
+            ]
             columns.append(ends)
         return [list(line) for line in zip(*columns, strict=True)]
 
