@@ -6,12 +6,11 @@ import enum
 import json
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sordino.cli.options import Confidence, Delta, Epsilon, ProjectPath, Quiet, Rho, TextFormat
+from sordino.cli.options import Confidence, Delta, Epsilon, PictureFile, ProjectPath, Quiet, Rho, TextFormat
 from sordino.cli.terminal import note, say
 
 __all__ = ["bounds"]
@@ -47,10 +46,7 @@ def bounds(
             show_default=False,
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the clipped sums: .svg, .png or .html.", show_default=False),
-    ] = None,
+    plot: PictureFile = None,
     confidence: Confidence = 0.95,
     form: Annotated[TextFormat, typer.Option("--format", help="Text or JSON.")] = TextFormat.table,
     project: ProjectPath = None,
@@ -60,7 +56,6 @@ def bounds(
 
     Nothing else is required: no bound is read from the data without paying for it. Charged once, before data is touched.
     """
-    from sordino.cli.epsilon_out import check_picture
     from sordino.cli.opening import table_at
     from sordino.cli.question import checked_confidence
     from sordino.cli.rendering import cost_lines
@@ -69,8 +64,6 @@ def bounds(
     from sordino.report.picture import encoded
 
     confidence = checked_confidence(confidence)
-    if plot is not None:
-        check_picture(plot)
     cuts = None if ladder is None else [b.strip() for b in ladder.split(",")]
     with ExitStack() as stack:
         held = table_at(project, table)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sordino.cli.options import Confidence, Delta, Epsilon, ProjectPath, Quiet, Rho, TextFormat
+from sordino.cli.options import Confidence, Delta, Epsilon, PictureFile, ProjectPath, Quiet, Rho, TextFormat
 from sordino.cli.terminal import note, say
 
 __all__ = ["caps"]
@@ -46,10 +45,7 @@ def caps(
             show_default=False,
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the trade-off: .svg, .png or .html.", show_default=False),
-    ] = None,
+    plot: PictureFile = None,
     confidence: Confidence = 0.95,
     form: Annotated[TextFormat, typer.Option("--format", help="Text or JSON.")] = TextFormat.table,
     project: ProjectPath = None,
@@ -59,7 +55,6 @@ def caps(
 
     Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` puts them on record.
     """
-    from sordino.cli.epsilon_out import check_picture
     from sordino.cli.opening import table_at
     from sordino.cli.question import checked_confidence
     from sordino.cli.rendering import cost_lines
@@ -68,8 +63,6 @@ def caps(
     from sordino.report.picture import encoded
 
     confidence = checked_confidence(confidence)
-    if plot is not None:
-        check_picture(plot)
     with ExitStack() as stack:
         held = table_at(project, table)
         target = None if plot is None else stack.enter_context(draft(plot))  # before the charge: it can be written

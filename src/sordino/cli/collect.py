@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import Confidence, ListFormat, Quiet
+from sordino.cli.options import Confidence, ListFormat, Quiet, ends_in
 from sordino.cli.tasks import task_in
 from sordino.cli.terminal import columns_of, note, say
 from sordino.errors import DeclarationError
@@ -138,7 +138,10 @@ def close(store: StoreUrl, task: TaskName = None, quiet: Quiet = False) -> None:
 
 def export_reports(
     store: StoreUrl,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the batch.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write the batch.", callback=ends_in(".reports")),
+    ],
     task: TaskName = None,
     quiet: Quiet = False,
 ) -> None:

@@ -16,7 +16,6 @@ import typer
 
 from sordino.cli.epsilon_out import (
     Writing,
-    check_picture,
     line,
     number_of,
     option,
@@ -25,7 +24,7 @@ from sordino.cli.epsilon_out import (
     tradeoff_of,
     written,
 )
-from sordino.cli.options import BudgetName, ProjectPath, TextFormat
+from sordino.cli.options import BudgetName, PictureFile, ProjectPath, TextFormat
 from sordino.cli.terminal import note, say
 from sordino.errors import DeclarationError, UnknownName, nearest
 
@@ -56,7 +55,7 @@ def choose(
     relative_risk: Annotated[
         str | None, option("--relative-risk", "R", "How many times as likely a disclosure may become.")
     ] = None,
-    plot: Annotated[Path | None, option("--plot", "FILE", "Draw error against risk: .svg, .png, .html, .json.")] = None,
+    plot: PictureFile = None,
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
     write: Annotated[bool, typer.Option("--write", help="Write the cap and its reason into the project file.")] = False,
     budget: BudgetName = None,
@@ -70,10 +69,8 @@ def choose(
     from sordino.risk.choice import choose_epsilon
     from sordino.risk.requirements import relative
 
-    if plot is not None:
-        check_picture(plot)
-        if query is None or error is None:
-            raise DeclarationError("--plot draws accuracy against risk: state --query SQL and --error T too")
+    if plot is not None and (query is None or error is None):
+        raise DeclarationError("--plot draws accuracy against risk: state --query SQL and --error T too")
     asking = _Asking.of(project_at(project), table, query=query, confidence=confidence, rows=rows, delta=delta)
     asked = asking.accuracy(error) + asking.readings(attacker_prior, max_posterior, test_level, max_power)
     if relative_risk is not None:

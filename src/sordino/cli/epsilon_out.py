@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Writing",
-    "check_picture",
     "end_of",
     "line",
     "number_of",
@@ -149,15 +148,6 @@ def tell_written(told: dict[str, str] | None, *, indent: int) -> None:
         cap = ", ".join(f"{key} = {told[key]}" for key in ("epsilon", "rho", "delta") if key in told)
         line("written", f"cap = {{{cap}}} of budget {told['budget']} in {told['project']}", indent=indent)
         note("a ledger that is there already holds to its cap: `sordino ledger amend` tells it why it changed")
-
-
-def check_picture(path: Path) -> None:
-    """Refuse a picture that cannot be drawn, before anything is reckoned."""
-    from sordino.report.picture import PICTURE_ENDINGS, need_plots
-
-    if path.suffix.lower() not in PICTURE_ENDINGS:
-        raise DeclarationError(f"--plot FILE ends in {', '.join(PICTURE_ENDINGS)}")
-    need_plots()
 
 
 def end_of(several: Sequence[dict[str, Any]]) -> float:

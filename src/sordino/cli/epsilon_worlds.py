@@ -15,7 +15,6 @@ import typer
 
 from sordino.cli.epsilon_out import (
     Writing,
-    check_picture,
     end_of,
     line,
     number_of,
@@ -26,7 +25,7 @@ from sordino.cli.epsilon_out import (
     tell_written,
     written,
 )
-from sordino.cli.options import BudgetName, ProjectPath, TextFormat
+from sordino.cli.options import BudgetName, PictureFile, ProjectPath, TextFormat
 from sordino.cli.terminal import columns_of, say, wrapped
 from sordino.errors import DeclarationError
 
@@ -52,7 +51,7 @@ def worlds(
     prior: Annotated[str | None, option("--prior", "P,P,..", "A probability a world, in combination order.")] = None,
     epsilon: Annotated[str | None, option("--epsilon", "E", "Tell the risk at this epsilon too.")] = None,
     output: Annotated[str | None, option("--output", "X", "With --epsilon: the posteriors at this answer.")] = None,
-    plot: Annotated[Path | None, option("--plot", "FILE", "Draw it: .svg, .png, .html or .json.")] = None,
+    plot: PictureFile = None,
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
     write: Annotated[bool, typer.Option("--write", help="Write the cap and its reason into the project file.")] = False,
     one_question: Annotated[
@@ -72,8 +71,6 @@ def worlds(
         raise DeclarationError("--output X is seen at an epsilon: state --epsilon E too")
     if one_question and not write:
         raise DeclarationError("--one-question chooses what --write writes: state both")
-    if plot is not None:
-        check_picture(plot)
     given = None if prior is None else numbers_of(prior, "--prior")
     asked, at = number_of(risk, "--risk"), None if epsilon is None else number_of(epsilon, "--epsilon")
     seen = None if output is None else number_of(output, "--output")

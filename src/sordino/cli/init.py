@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.options import Delimiter, Header, Quiet, delimiter_of
+from sordino.cli.options import Delimiter, Header, Quiet, delimiter_of, ends_in
 from sordino.cli.terminal import note
 from sordino.errors import DeclarationError, SourceError, nearest
 
@@ -44,9 +44,9 @@ def init(
         str | None,
         typer.Option("--relation", metavar="NAME", help="DuckDB: the table in the file.", show_default=False),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.")] = Path(
-        "sordino.toml"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.", callback=ends_in(".toml"))
+    ] = Path("sordino.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace a project file that is there.")] = False,
     quiet: Quiet = False,
 ) -> None:

@@ -6,17 +6,16 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import BudgetName, OutputFile, ProjectPath, Quiet, TextFormat
+from sordino.cli.options import BudgetName, ProjectPath, Quiet, TextFormat, output_ending
 from sordino.cli.terminal import note, say, wrapped
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sordino.accounting.ledger import Ledger, Report
     from sordino.project import Budget, Project
 
@@ -46,7 +45,7 @@ def verify(
 
 
 def export(
-    output: OutputFile = None,
+    output: Annotated[Path | None, output_ending(".jsonl")] = None,
     name: BudgetName = None,
     project: ProjectPath = None,
     quiet: Quiet = False,

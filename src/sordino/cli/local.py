@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import TextFormat
+from sordino.cli.options import PictureFile, TextFormat
 from sordino.cli.terminal import columns_of, paint, plain, say, wrapped
 from sordino.errors import DeclarationError, QuestionRefused
 
@@ -49,10 +49,6 @@ LocalEpsilon = Annotated[
 Liars = Annotated[
     float, typer.Option("--liars", metavar="S", help="Weigh what this share of lying respondents can add.")
 ]
-Picture = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw it: .svg, .png, .html or .json.", show_default=False),
-]
 
 
 def local_plan(
@@ -77,7 +73,7 @@ def local_plan(
             "--shuffled", metavar="DELTA", help="Also: the amplified epsilon, if a shuffler mixes.", show_default=False
         ),
     ] = None,
-    plot: Picture = None,
+    plot: PictureFile = None,
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
 ) -> None:
     """Plan a collection from people who trust nobody: the best protocol, its error, the respondents needed.
@@ -149,7 +145,7 @@ def local_simulate(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Draw the same noise again.", show_default=False)
     ] = None,
-    plot: Picture = None,
+    plot: PictureFile = None,
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
 ) -> None:
     """Simulate a collection on known people: the truth, what the local model finds, and a trusted curator beside it.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from sordino.errors import DeclarationError
 
 __all__ = [
     "AnswerFormat",
@@ -19,6 +22,7 @@ __all__ = [
     "Header",
     "ListFormat",
     "OutputFile",
+    "PictureFile",
     "ProjectPath",
     "QueryFile",
     "Question",
@@ -26,7 +30,43 @@ __all__ = [
     "Rho",
     "TextFormat",
     "delimiter_of",
+    "ends_in",
+    "output_ending",
 ]
+
+
+def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
+    """Return the check of an option that names a file to write: it ends so, or in nothing, and is refused before all else.
+
+    >>> ends_in(".html")(Path("board.html")).name
+    'board.html'
+    """
+
+    def check(path: Path | None) -> Path | None:
+        if path is not None and path.suffix and path.suffix.lower() not in endings:
+            ways = f"{path.with_suffix(endings[0])} works"
+            raise DeclarationError(f"{path} cannot be written: the file ends in {' or '.join(endings)}; {ways}")
+        return path
+
+    return check
+
+
+def output_ending(*endings: str) -> Any:
+    """Return the option of a file that an answer of one kind goes to."""
+    told = "Write to FILE, whole or not at all."
+    return typer.Option(
+        "--output", "-o", metavar="FILE", help=told, callback=ends_in(*endings) if endings else None, show_default=False
+    )
+
+
+def drawable(path: Path | None) -> Path | None:
+    """Check where a picture goes, and that one can be drawn, before all else."""
+    if path is not None:
+        from sordino.report.picture import need_plots, writer_of
+
+        writer_of(path.suffix)
+        need_plots()
+    return path
 
 
 class AnswerFormat(StrEnum):
@@ -63,9 +103,16 @@ ProjectPath = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
-OutputFile = Annotated[
+OutputFile = Annotated[Path | None, output_ending()]
+PictureFile = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, whole or not at all.", show_default=False),
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw it: .svg, .png, .html or .json.",
+        callback=drawable,
+        show_default=False,
+    ),
 ]
 Confidence = Annotated[
     float,

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.cli.options import AnswerFormat
 from sordino.cli.terminal import columns_of, paint, plain
-from sordino.errors import DeclarationError
+from sordino.errors import DeclarationError, nearest
 from sordino.release import Key
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from sordino.loss import Loss
@@ -24,12 +26,30 @@ __all__ = ["chosen_format", "cost_lines", "distinct_names", "encoded", "left_of"
 
 _FIGURES = 9  # of the largest number of a column, and one more
 _PLACES = 9  # beyond so many decimal places a number is told by its figures
-_ENDINGS = {".json": AnswerFormat.json, ".csv": AnswerFormat.csv, ".parquet": AnswerFormat.parquet}
+_ENDINGS = {
+    ".txt": AnswerFormat.table,
+    ".json": AnswerFormat.json,
+    ".csv": AnswerFormat.csv,
+    ".parquet": AnswerFormat.parquet,
+    ".pq": AnswerFormat.parquet,
+}
 
 
-def chosen_format(given: AnswerFormat | None, output: Any) -> AnswerFormat:
-    """Return the format asked for, else the one that the output file's ending names, else a table."""
-    chosen = given or (_ENDINGS.get(output.suffix.lower()) if output is not None else None) or AnswerFormat.table
+def chosen_format(given: AnswerFormat | None, output: Path | None) -> AnswerFormat:
+    """Return the format asked for, else the one that the output file's ending names; without an ending, a table.
+
+    Raises DeclarationError for an ending that names no format, or another than the one asked for.
+    """
+    ending = "" if output is None else output.suffix.lower()
+    if ending and ending not in _ENDINGS:
+        raise DeclarationError(
+            f"{output} cannot be written: an answer's file ends in {', '.join(_ENDINGS)}; {nearest(ending, _ENDINGS)}"
+        )
+    chosen = given or _ENDINGS.get(ending, AnswerFormat.table)
+    if ending and _ENDINGS[ending] is not chosen:
+        raise DeclarationError(
+            f"--format {chosen} does not fit {output}: leave --format out, or end the file otherwise"
+        )
     if chosen is AnswerFormat.parquet and output is None:
         raise DeclarationError("--format parquet is for files: add -o FILE.parquet")
     return chosen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import BudgetName, ProjectPath, Quiet
+from sordino.cli.options import BudgetName, ProjectPath, Quiet, ends_in
 from sordino.cli.terminal import note, plain
 from sordino.errors import DeclarationError
 
@@ -29,7 +29,15 @@ _PICTURES = 12  # the last so many answers of a budget are drawn
 
 def report(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.", show_default=False)
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The page to write.",
+            callback=ends_in(".html", ".htm"),
+            show_default=False,
+        ),
     ],
     budget: BudgetName = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
 from itertools import product
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.laboratory import Asked, Told, data_of, tell
-from sordino.cli.options import TextFormat
+from sordino.cli.options import PictureFile, TextFormat
 from sordino.cli.terminal import in_terminal, say
 from sordino.cli.universe import Values, span_from, table_from, values_from
 from sordino.errors import DeclarationError
@@ -26,7 +26,6 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.cli.writing import Draft
     from sordino.report.picture import Picture
     from sordino.report.worlds import Worlds
     from sordino.sensitivity import Change
@@ -109,10 +108,7 @@ def sensitivity(
         typer.Option("--profile", metavar="A:B", help="A table over the distances A to B.", show_default=False),
     ] = None,
     worlds: Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors, its local value.")] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw it: .svg, .png, .html or .json.", show_default=False),
-    ] = None,
+    plot: PictureFile = None,
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
 ) -> None:
     """Learn how far one person can move an answer: global, over every table of a size, or local, for one table.
@@ -124,8 +120,10 @@ def sensitivity(
     asked = _asked(query, neighbors, values_from(universe, column), size, local, within, exactly, direction, ddof)
     span = None if profile is None else span_from(profile)
     _consistent(asked, span, worlds=worlds)
+    from sordino.cli.writing import draft
+
     with ExitStack() as stack:
-        target = None if plot is None else stack.enter_context(_picture_at(plot))
+        target = None if plot is None else stack.enter_context(draft(plot))
         told = Told()
         if span is not None:
             told.profile = _profile(asked, span, whole=True)
@@ -279,19 +277,6 @@ def _picture(asked: Asked, told: Told) -> Picture:
     most = max(LEAST_DRAWN, asked.within or asked.exactly or 0)
     moves = "" if asked.exactly is None else f", exactly k records{_direction(asked)}"
     return plot(_profile(asked, range(1, most + 1), whole=False), title=f"Sensitivity against distance{moves}")
-
-
-@contextmanager
-def _picture_at(path: Path) -> Iterator[Draft]:
-    """Find out whether a picture can be drawn and written, before the work."""
-    from sordino.cli.writing import draft
-    from sordino.report.picture import PICTURE_ENDINGS, need_plots
-
-    if path.suffix.lower() not in PICTURE_ENDINGS:
-        raise DeclarationError(f"--plot FILE ends in {', '.join(PICTURE_ENDINGS)}")
-    need_plots()
-    with draft(path) as target:
-        yield target
 
 
 def _worked(steps: Sequence[tuple[str, Callable[[], Any]]]) -> list[Any]:

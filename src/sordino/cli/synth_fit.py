@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import Delta, Epsilon, ProjectPath, Quiet, Rho
+from sordino.cli.options import Delta, Epsilon, ProjectPath, Quiet, Rho, ends_in
 from sordino.cli.synth_words import TableName
 from sordino.cli.terminal import note, say, wrapped
 from sordino.errors import ChargedError, DeclarationError
@@ -38,7 +38,10 @@ class Method(StrEnum):
 
 def synth_fit(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The model to write.", show_default=False)
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The model to write.", callback=ends_in(".model"), show_default=False
+        ),
     ],
     epsilon: Epsilon = None,
     delta: Delta = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import Delta, Epsilon, ProjectPath, Quiet, Rho
+from sordino.cli.options import Delta, Epsilon, ProjectPath, Quiet, Rho, ends_in
 from sordino.cli.synth_words import ModelFile, TableName
 from sordino.cli.terminal import columns_of, note, say
 from sordino.errors import ChargedError, DeclarationError
@@ -24,7 +24,15 @@ __all__ = ["synth_report"]
 def synth_report(
     model: ModelFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.", show_default=False)
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The page to write.",
+            callback=ends_in(".html", ".htm"),
+            show_default=False,
+        ),
     ],
     table: TableName = None,
     epsilon: Epsilon = None,

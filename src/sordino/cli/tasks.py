@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.options import OutputFile, Quiet, TextFormat
+from sordino.cli.options import Quiet, TextFormat, ends_in, output_ending
 from sordino.cli.terminal import note, say, wrapped
 from sordino.errors import DeclarationError
 
@@ -37,7 +37,10 @@ class Randomising(StrEnum):
 
 def keygen(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the key; never over one.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write the key; never over one.", callback=ends_in(".key")
+        ),
     ],
     quiet: Quiet = False,
 ) -> None:
@@ -104,7 +107,7 @@ def create(
             show_default=False,
         ),
     ] = None,
-    output: OutputFile = None,
+    output: Annotated[Path | None, output_ending(".json")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Sign a task: what is asked, how answers are randomised, and what that reveals at most.

@@ -17,7 +17,7 @@ from sordino.errors import DeclarationError, nearest
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["PICTURE_ENDINGS", "Picture", "encoded", "need_plots", "save"]
+__all__ = ["PICTURE_ENDINGS", "Picture", "encoded", "need_plots", "save", "writer_of"]
 
 PICTURE_ENDINGS = (".svg", ".png", ".html", ".json")
 SHARPNESS = 2.0  # pixels of a PNG per unit of the chart
@@ -65,10 +65,15 @@ def save(picture: Picture, path: str | Path) -> None:
 
 def encoded(picture: Picture, ending: str) -> bytes:
     """Return the bytes of a picture's file, for one of PICTURE_ENDINGS; raises DeclarationError for another."""
+    return writer_of(ending)(picture)
+
+
+def writer_of(ending: str) -> Callable[[Picture], bytes]:
+    """Return what writes a picture's file that ends so; raises DeclarationError for an ending that none has."""
     writer = _WRITERS.get(ending.lower())
     if writer is None:
         raise DeclarationError(f"a picture's file ends in {', '.join(PICTURE_ENDINGS)}; {nearest(ending, _WRITERS)}")
-    return writer(picture)
+    return writer
 
 
 def need_plots() -> None:
