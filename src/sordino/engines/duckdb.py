@@ -11,15 +11,16 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv
 from sordino.engines.duckdb_words import DuckDBWords, Held, public_name
 from sordino.engines.engine import EngineFailed
+from sordino.engines.interrupts import interruptible
 from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = ["DuckDBEngine"]
+
+T = TypeVar("T")
 
 _SETTINGS = (
     "SET disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'",
@@ -130,7 +133,7 @@ class DuckDBEngine:
         answer: pa.Table | None = None
         with self._lock:
             try:
-                answer = self._connection.sql(text).to_arrow_table()
+                answer = self._interruptible(lambda: self._connection.sql(text).to_arrow_table())
             except Exception:  # whatever the engine says may quote a cell: none of it goes on
                 answer = None
         if answer is None:
@@ -157,10 +160,13 @@ class DuckDBEngine:
         """Run a statement that answers nothing; what DuckDB says of a failure may quote a cell, so it is not kept."""
         with self._lock:
             try:
-                self._connection.execute(text, values)
+                self._interruptible(lambda: self._connection.execute(text, values))
             except Exception:  # of any kind: it is not looked at
                 return False
         return True
+
+    def _interruptible(self, work: Callable[[], T]) -> T:
+        return interruptible(work, stop=self._connection.interrupt)
 
     def close(self) -> None:
         """Close the connection and remove its directory for spilled rows."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sordino.estimate import Noisy
+from sordino.release import show_number
 from sordino.report.titles import COLORS, data_of, marked, title_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ __all__ = ["draw"]
 MOST_ROWS = 200  # as many rows as a release shows in a notebook
 MOST_GROUPS = 8  # values of a second key that are told apart by color
 _SEEDED = "its noise was seeded"
+_LONG = 30  # rows from which the axis stands at both ends
+_TALL = 1_300  # pixels that rows share, before they get closer
 
 
 def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -96,11 +99,32 @@ def _panel(
         )
     else:
         color = alt.value(COLORS[0])
-    tips = [alt.Tooltip(field=f) for f in ("label", *(["group"] if groups else []), "value", "lower", "upper")]
+    tips = [alt.Tooltip(field=f) for f in ("label", *(["group"] if groups else []), "told", "lower", "upper")]
     base = alt.Chart(data_of(points)).encode(**place)
-    x = alt.X(
-        field="value", type="quantitative", title=output.name, scale=alt.Scale(zero=bars), axis=alt.Axis(tickCount=6)
-    )
+    height: Any = alt.Step(_step(labels, groups)) if release.keys else 70
+    if any(isinstance(v, str) for v in output.estimate.values()):
+        words = base.mark_text(align="left", fontSize=13).encode(
+            x=alt.value(8), text="told:N", color=color, tooltip=tips
+        )
+        return words.properties(width=340, height=height, title=alt.TitleParams(output.name, fontSize=11, dy=6))
+    layers = _drawn(base, output.name, bars=bars, color=color, tips=tips)
+    if not release.keys:  # a single number is told as one
+        layers.append(
+            base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type="quantitative"), text="told:N")
+        )
+    chart = alt.layer(*layers).properties(width=340, height=height)
+    if len(labels) > _LONG:  # the numbers stand above too, as the lower end is far
+        upper = alt.X(field="value", type="quantitative", axis=alt.Axis(orient="top", title=output.name, tickCount=5))
+        chart = alt.layer(chart, base.mark_point(opacity=0).encode(x=upper)).resolve_axis(x="independent")
+    return chart
+
+
+def _drawn(base: Any, name: str, *, bars: bool, color: Any, tips: list[Any]) -> list[Any]:
+    """Return the layers of numbers: bars or points, and their intervals."""
+    import altair as alt
+
+    axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=12)
+    x = alt.X(field="value", type="quantitative", title=name, scale=alt.Scale(zero=bars), axis=axis)
     mark = base.mark_bar(opacity=0.65) if bars else base.mark_point(filled=True, size=60, opacity=1)
     held = "isValid(datum.lower) && isValid(datum.upper)"
     ends = base.transform_filter(held).encode(x=alt.X(field="lower", type="quantitative"), x2=alt.X2(field="upper"))
@@ -111,10 +135,13 @@ def _panel(
         .encode(x=alt.X(field=side, type="quantitative"))
         for side in ("lower", "upper")
     ]
-    drawn = [mark.encode(x=x, color=color, tooltip=tips)]
-    whiskers = [whisker if bars else whisker.encode(color=color), *caps]
-    height: Any = alt.Step(22 if groups is None else 12) if release.keys else 70
-    return alt.layer(*drawn, *whiskers).properties(width=340, height=height)
+    return [mark.encode(x=x, color=color, tooltip=tips), whisker if bars else whisker.encode(color=color), *caps]
+
+
+def _step(labels: list[str], groups: list[str] | None) -> float:
+    """Return the height of a row: less where there are many, so that a picture stays a few screens at most."""
+    rows = len(set(labels)) * (1 if groups is None else len(set(groups)))
+    return max(11.0, min(22.0 if groups is None else 12.0, _TALL / max(rows, 1)))
 
 
 def _points(output: Output, labels: list[str], groups: list[str] | None, confidence: float) -> list[dict[str, Any]]:
@@ -123,27 +150,52 @@ def _points(output: Output, labels: list[str], groups: list[str] | None, confide
     return [
         {
             "label": label,
-            "value": _float(values[i]),
-            "lower": _float(pairs[i][0]),
-            "upper": _float(pairs[i][1]),
+            "told": _told(values[i]),
+            "value": _number(values[i]),
+            "lower": _number(pairs[i][0]),
+            "upper": _number(pairs[i][1]),
             **({} if groups is None else {"group": groups[i]}),
         }
         for i, label in enumerate(labels)
     ]
 
 
-def _float(number: float | None) -> float | None:
-    return None if number is None else float(number)
+def _number(value: Any) -> float | None:
+    """Return what an axis can place: a chosen text, or no value, has no place on it."""
+    return None if value is None or isinstance(value, str) else float(value)
+
+
+def _told(value: Any) -> str:
+    return str(value) if isinstance(value, (str, bool)) else show_number(value)
 
 
 def _notes(release: Release, confidence: float) -> list[str]:
+    stated = any(not _unplaced(o) and None not in o.estimate.errors(confidence) for o in release.outputs)
     unstated = [o.name for o in release.outputs if any(e is None for e in o.estimate.errors(confidence))]
     absent = [o.name for o in release.outputs if any(v is None for v in o.estimate.values())]
-    notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if len(unstated) < len(release.outputs) else []
+    notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if stated and _height(release) else []
     notes += [f"{name}: no interval is stated, as the width of its noise is private" for name in unstated]
     notes += [f"{name}: no value where a test failed" for name in absent]
-    height = len(release.keys[0].labels) if release.keys else 1
+    notes += [_without_interval(o, confidence) for o in release.outputs if o.name not in unstated and _unplaced(o)]
+    height = _height(release)
     if height > MOST_ROWS:
         notes.append(f"the first {MOST_ROWS} of {height:,} rows")
     seal = f"cost {release.cost.describe()}; privacy unit: {release.privacy_unit}, "
     return [*notes, f"{seal}{release.neighbors.replace('_', '/')}; charge {release.charge}"]
+
+
+def _height(release: Release) -> int:
+    return len(release.keys[0].labels) if release.keys else 1
+
+
+def _unplaced(output: Output) -> bool:
+    """Tell whether an output states its error in ranks or rows, so that no interval of its values follows."""
+    return bool(getattr(output.estimate, "error_unit", ""))
+
+
+def _without_interval(output: Output, confidence: float) -> str:
+    """Return why no line is drawn, and what is known instead."""
+    errors = [e for e in output.estimate.errors(confidence) if e is not None]
+    unit = getattr(output.estimate, "error_unit", "")
+    within = f": within {show_number(max(errors))} {unit} at {100 * confidence:g}%" if errors else ""
+    return f"{output.name}: no interval of values can be stated{within}"

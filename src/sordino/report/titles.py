@@ -35,8 +35,8 @@ def title_of(title: str, notes: Sequence[str], *, width: int, alarm: bool) -> al
 
     more: dict[str, Any] = {"color": "#b22222"} if alarm else {}
     return alt.TitleParams(
-        text=_lines(title, width // 7),
-        subtitle=[line for note in notes for line in _lines(note, width // 6)],
+        text=_lines(title, width * 10 // 93),  # DejaVu, the widest font that a plain system falls back on, fits too
+        subtitle=[line for note in notes for line in _lines(note, width * 10 // 66)],
         anchor="start",
         fontSize=14,
         subtitleFontSize=11,
