@@ -1,0 +1,134 @@
+"""Every kind of release that a curator can make has a picture, a page, JSON, a file and a table in a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+import sordino as sd
+from sordino.cli.main import main
+from sordino.cli.options import AnswerFormat
+from sordino.cli.rendering import encoded as file_of
+from sordino.datasets import write_census_project
+from sordino.noise.rng import Rng
+from sordino.report.picture import encoded
+
+_LOSS: dict[str, Any] = {"epsilon": "0.5", "delta": "1e-9"}
+
+
+def _crossed(table: Any) -> Any:
+    with table.crossings(crossings=1, epsilon=1) as session:
+        session.above(sd.count(), threshold=10)
+    return table.releases()[-1]
+
+
+def _fitted(table: Any) -> Any:
+    model = sd.synth.fit(table, columns=["age", "sex"], **_LOSS)
+    return table.release(model.facts["charge"])
+
+
+def _asked(*question: Any) -> Callable[[Any], Any]:
+    return lambda table: table.ask(question[0] if len(question) == 1 else list(question), **_LOSS)
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "count": _asked(sd.count()),
+    "several": _asked(sd.count(), sd.mean("age"), sd.sum("gain"), sd.std("age"), sd.variance("age")),
+    "two of two columns": _asked(sd.covariance("age", "hours_per_week"), sd.correlation("age", "hours_per_week")),
+    "median": _asked(sd.median("age")),
+    "quantiles": _asked(sd.quantiles("age", ["0.1", "0.5", "0.9"])),
+    "iqr": _asked(sd.iqr("hours_per_week")),
+    "most common": _asked(sd.most_common("occupation")),
+    "most common of words that are numbers": _asked(sd.most_common("education_num")),
+    "MODE in SQL": _asked(sd.sql("SELECT MODE(sex) AS s FROM people")),
+    "grouped": lambda t: t.ask(t.group_by("sex", "region").agg(sd.count(), sd.mean("age")), **_LOSS),
+    "grouped medians": lambda t: t.ask(t.group_by("sex").agg(sd.median("age")), **_LOSS),
+    "histogram": lambda t: t.ask(sd.histogram("age", width=5), **_LOSS),
+    "many keys": lambda t: t.ask(t.group_by("region", "occupation").agg(sd.count()), **_LOSS),
+    "private keys": lambda t: t.ask(t.group_by("household").agg(sd.count()), **_LOSS),
+    "having": _asked(sd.sql("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT(*) > 1000000")),
+    "smooth": _asked(sd.smooth("median", "age")),
+    "propose, test, release": _asked(sd.propose_test_release("median", "age", bound=1)),
+    "sample and aggregate": _asked(sd.sample_and_aggregate("median", "age", chunks=20, default=40)),
+    "bounds by histogram": lambda t: t.find_bounds("gain", **_LOSS),
+    "bounds by quantile": lambda t: t.find_bounds("gain", method="quantile", **_LOSS),
+    "bounds by sparse vector": lambda t: t.find_bounds("gain", method="sparse_vector", epsilon=1),
+    "bounds of both signs": lambda t: t.find_bounds("age", **_LOSS),
+    "a crossing": _crossed,
+    "a synthetic fit": _fitted,
+}
+
+
+class _Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.words, self.images = "", 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        self.images += tag == "img"
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Each kind asked once of a project, and the page of the last ones."""
+    patch = pytest.MonkeyPatch()
+    place = tmp_path_factory.mktemp("kinds")
+    patch.setenv("SORDINO_STATE", str(place / "state"))
+    file = write_census_project(place / "census", 800, Rng.seeded(3))
+    words = file.read_text().replace("cap = {epsilon = 2.0}", "cap = {epsilon = 50.0, delta = 1e-3}")
+    units = (
+        words[words.index("[budgets.people]") :].replace("s.people", "s.homes").replace("census.ledger", "homes.ledger")
+    )
+    units = units.replace('budget = "people"', 'budget = "homes"')
+    file.write_text(
+        words + units.replace('privacy_unit = "row"', 'privacy_unit = {column = "household", max_rows = 6}')
+    )
+    people, homes = (sd.connect(file).table(name) for name in ("people", "homes"))
+    made = {name: kind(people) for name, kind in KINDS.items()}
+    people.close()
+    made["caps"] = homes.find_caps(epsilon="0.5")
+    made["caps by key"] = homes.find_caps(by="sex", epsilon="0.5")
+    homes.close()
+    assert main(["report", "--project", str(file), "-o", str(place / "board.html")]) == 0
+    yield made, (place / "board.html").read_text(encoding="utf-8")
+    patch.undo()
+
+
+def test_each_has_a_picture_json_files_and_a_table(asked: Any) -> None:
+    for name, release in asked[0].items():
+        svg = encoded(sd.plot(release), ".svg").decode()
+        assert "NaN" not in svg, name
+        again = sd.Release.from_dict(json.loads(release.to_json()))
+        assert again == release, name
+        assert again.to_dict() == release.to_dict(), name
+        assert "<table>" in release._repr_html_(), name
+        assert str(release.charge) in str(release), name
+        for form in (AnswerFormat.table, AnswerFormat.json):
+            assert file_of(release, form, confidence=0.95), name
+
+
+def test_each_is_on_the_page(asked: Any) -> None:
+    made, text = asked
+    page = _Page(text)
+    for release in made.values():
+        assert release.charge in page.words
+    assert page.images <= 12
+    most = made["most common"]
+    assert str(most.value) in page.words
+
+
+def test_a_chosen_label_is_drawn_as_text(asked: Any) -> None:
+    for name in ("most common", "MODE in SQL"):
+        release = asked[0][name]
+        svg = encoded(sd.plot(release), ".svg").decode()
+        assert f">{release.value}<" in svg
+        assert "no interval of values can be stated" in svg.replace("\n", " ")
