@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
+_ROWS = 8  # rows of an answer that the table of the page shows; its picture shows more
 _PICTURES = 12  # the last so many answers of a budget are drawn
 
 
@@ -60,8 +62,13 @@ def report(
         pictures = _can_draw()
         accounts = tuple(_account(declared, one, pictures=pictures) for one in chosen)
         remarks = () if pictures else ("Without pictures: Altair and vl-convert are not installed.",)
-        target.write(page(Board(accounts, remarks)).encode("utf-8", "backslashreplace"))
+        board = Board(accounts, remarks, project=plain(declared.path.resolve().parent.name), day=_today())
+        target.write(page(board).encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 def _can_draw() -> bool:
@@ -128,7 +135,7 @@ def _amounts(cap: Loss, spent: Loss | None) -> tuple[Amount, ...]:
 
 def _charges(ledger: Ledger, *, pictures: bool) -> tuple[tuple[Question, ...], tuple[Unanswered, ...]]:
     """Return the answered charges of a ledger, and the others."""
-    from sordino.curator.explain import explain
+    from sordino.cli.rendering import table_lines
     from sordino.release import Release
     from sordino.report.page import Question, Unanswered
 
@@ -138,9 +145,12 @@ def _charges(ledger: Ledger, *, pictures: bool) -> tuple[tuple[Question, ...], t
     questions = []
     for c in answered:
         release = Release.from_dict(json.loads(ledger.answer(c.id)))
-        picture = _picture(release) if c.id in drawn else None
-        words = plain(release.question), release.cost.describe(), plain(explain(release))
-        questions.append(Question(c.id, c.time[:10], *words, picture))
+        picture = _picture(release) if c.id in drawn and release.outputs else None
+        answer = (
+            tuple(map(plain, table_lines(release, confidence=0.95, most=_ROWS))) if release.outputs else ("a model",)
+        )
+        words = release.cost.describe(), _sure(release)
+        questions.append(Question(c.id, c.time[:10], plain(release.question), answer, *words, picture))
     said = {"failed": "failed", "reserved": "in doubt: whether it was answered is not known"}
     lost = [
         Unanswered(
@@ -154,6 +164,16 @@ def _charges(ledger: Ledger, *, pictures: bool) -> tuple[tuple[Question, ...], t
         if c.state != "committed"
     ]
     return tuple(questions), tuple(lost)
+
+
+def _sure(release: Release) -> str:
+    """Return how sure of one of those protected an attacker can be after one answer, as `explain` states it."""
+    from sordino.curator.explain import epsilon_and_delta
+    from sordino.risk.belief import belief_after
+
+    belief = belief_after([release.event], delta=epsilon_and_delta(release.cost)[1])
+    seal = "" if release.private else "NOT PRIVATE: its noise was seeded. "
+    return seal + belief.describe(of="it")
 
 
 def _picture(release: Release) -> str:

@@ -26,11 +26,12 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """State one release: its charge, day, question, cost, what it reveals, and its picture as SVG where there is one."""
+    """State one release: its charge, day, question, answer in lines, cost, how sure it makes at most, and its SVG or None."""
 
     charge: str
     day: str
     question: str
+    answer: tuple[str, ...]
     cost: str
     reveals: str
     drawing: str | None = None
@@ -78,6 +79,8 @@ class Board:
 
     accounts: tuple[Account, ...]
     remarks: tuple[str, ...] = ()
+    project: str = ""
+    day: str = ""
 
 
 def page(board: Board) -> str:
@@ -86,7 +89,10 @@ def page(board: Board) -> str:
     >>> "<script>" in page(Board((), ("<script>",)))
     False
     """
-    parts = [*map(_account, board.accounts), *(_paragraph(words) for words in board.remarks)]
+    made = [f"Project {board.project}."] * bool(board.project) + [f"Made on {board.day}."] * bool(board.day)
+    parts = [*([_paragraph(" ".join(made))] if made else []), *map(_account, board.accounts)]
+    parts += [*(_paragraph(words) for words in board.remarks), "<h2>The words of this page</h2>"]
+    parts += [f"<dl>{''.join(f'<dt>{name}</dt><dd>{html.escape(said)}</dd>' for name, said in _WORDS)}</dl>"]
     return _PAGE.format(policy=_POLICY, style=_STYLE, body="\n".join(parts), limits=html.escape(_LIMITS))
 
 
@@ -116,9 +122,10 @@ def _bar(amount: Amount) -> str:
 def _questions(questions: Sequence[Question]) -> str:
     if not questions:
         return _paragraph("None.")
-    rows = [(q.charge, q.day, q.question, q.cost, q.reveals) for q in questions]
+    rows = [(q.charge, q.day, q.question, "\n".join(q.answer), q.cost, q.reveals) for q in questions]
     drawn = "\n".join(_drawing(q.charge, q.drawing) for q in questions if q.drawing is not None)
-    return _table(("Charge", "Day", "Question", "Cost", "What it reveals"), rows) + (f"\n{drawn}" if drawn else "")
+    head = ("Charge", "Day", "Question", "Answer", "Cost", "How sure of one, at most")
+    return "\n".join([_paragraph(_SURE), _table(head, rows, lines="Answer"), *([drawn] if drawn else [])])
 
 
 def _drawing(charge: str, drawing: str) -> str:
@@ -141,10 +148,16 @@ def _amendments(amendments: Sequence[Amendment]) -> str:
     return _table(("Day", "What changed", "Why"), [(a.day, "; ".join(a.changes), a.reason) for a in amendments])
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["<table>", "<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head) + "</tr>"]
-    lines += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-    return "\n".join([*lines, "</table>"])
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, lines: str | None = None) -> str:
+    """Return a table; the column named `lines` keeps its lines as they are."""
+
+    def cell(name: str, text: str) -> str:
+        kind = ' class="lines"' if name == lines else ' class="word"' if name in _NARROW else ""
+        return f"<td{kind}>{html.escape(text)}</td>"
+
+    made = ["<table>", "<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head) + "</tr>"]
+    made += ["<tr>" + "".join(cell(n, c) for n, c in zip(head, row, strict=True)) + "</tr>" for row in rows]
+    return '<div class="wide">' + "\n".join([*made, "</table></div>"])
 
 
 def _list(items: Iterable[str]) -> str:
@@ -155,6 +168,26 @@ def _paragraph(words: str, *, kind: str | None = None) -> str:
     return f"<p>{html.escape(words)}</p>" if kind is None else f'<p class="{kind}">{html.escape(words)}</p>'
 
 
+_NARROW = ("Charge", "Day", "Cost")  # columns of words that are not broken
+_SURE = (
+    "The last column says how sure of it someone can be afterwards who knew everything else, and thought it as likely as "
+    "not before that a given one of those protected is in the table (under replace: is this or that). "
+    "`sordino explain` says more of each charge."
+)
+_WORDS = (
+    (
+        "epsilon",
+        "The most that answers may change what anyone believes about one of those protected: odds move by a factor of "
+        "e to the epsilon at most (2.7 at epsilon 1, 1.1 at 0.1). What several answers spend adds up.",
+    ),
+    ("delta", "The probability, far below one in the number of people, with which that may be passed."),
+    ("rho", "Another measure of the same loss, for noise of the normal law; it adds up too."),
+    (
+        "add/remove",
+        "What is hidden is whether someone is in the table at all. Under replace: what is said of someone who is.",
+    ),
+    ("charge", "What a question cost. It is written down before the data is read, and never given back."),
+)
 _ATTACKER = (
     "This figure is about the strongest attacker: one who knows every record but one, and wonders about that one person. The "
     "reason for the cap may speak of another, who knows less and has more possibilities to choose among; then both figures "
@@ -168,7 +201,11 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """body { font-family: sans-serif; line-height: 1.45; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
 table { border-collapse: collapse; width: 100% }
 th, td { border: 1px solid #cccccc; padding: 0.3rem 0.5rem; text-align: left; vertical-align: top }
-td { overflow-wrap: anywhere }
+td { overflow-wrap: break-word }
+td.word { white-space: nowrap }
+td.lines { font-family: monospace; font-size: 0.85rem; white-space: pre-wrap }
+.wide { overflow-x: auto }
+dt { font-weight: bold }
 img { max-width: 100% }
 .bar { background: #dddddd; height: 1rem }
 .bar span { background: #4c78a8; display: block; height: 1rem }

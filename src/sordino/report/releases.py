@@ -35,11 +35,24 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
         _panel(output, labels, groups, confidence, release=release, first=i == 0)
         for i, output in enumerate(release.outputs)
     ]
+    panels = panels or [_nothing()]
     notes = _notes(release, confidence)
     heading = title_of(said, notes, width=120 + 340 * len(panels), alarm=not release.private)
     if len(panels) == 1:
         return panels[0].properties(title=heading), said
     return alt.hconcat(*panels).properties(title=heading), said
+
+
+def _nothing() -> Any:
+    """Return a panel that says why there is no value: a fit's answer is its model."""
+    import altair as alt
+
+    said = alt.Chart(data_of([{"told": "no values here: the answer is a model, which sd.plot(model) draws"}]))
+    return (
+        said.mark_text(align="left", fontSize=12, color="#555555")
+        .encode(x=alt.value(0), text="told:N")
+        .properties(width=420, height=30)
+    )
 
 
 def _labels(release: Release) -> tuple[list[str], list[str] | None]:
