@@ -170,6 +170,10 @@ class Category:
             raise DeclarationError("values must not be empty: list every value that the column may take")
         if not (all(isinstance(v, str) for v in kept) or all(type(v) is int for v in kept)):
             raise DeclarationError("values must be all text or all whole numbers")
+        if any(type(v) is int and abs(v) > STORED for v in kept):
+            raise DeclarationError(
+                "values that are whole numbers must lie within -2^62 and 2^62; declare larger as text"
+            )
         if len(set(kept)) != len(kept):
             twice = next(v for i, v in enumerate(kept) if v in kept[:i])
             raise DeclarationError(f"values must not repeat: {twice!r} is there twice")

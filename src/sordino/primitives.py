@@ -2,6 +2,11 @@
 
 A primitive never raises on any stored value and yields NULL for what is missing or cannot be read as declared. The
 trees it returns are sqlglot expressions; nothing here runs anything.
+
+Theorem: no accepted question fails at run time, whatever the rows. Each primitive that takes numbers states the range
+for which it is total, and whoever builds with it proves at plan, by `check_range` over exact intervals, that every
+number which may reach it lies there: a `Measure` cannot be made of others, nor a constant written. Conversely a
+question that some rows could make fail would tell by its failure, at any price, whether such rows exist.
 """
 
 from __future__ import annotations
@@ -11,10 +16,32 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
+from sordino.errors import QuestionRefused
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Primitives"]
+__all__ = ["NARROW", "WIDEST", "OutOfRange", "Primitives", "check_range"]
+
+WIDEST = 10**37  # sums and differences of two such numbers stay within 38 decimal digits, in which engines compute
+NARROW = 2**62  # below it sums and differences of two numbers stay within 64 bits
+
+
+class OutOfRange(QuestionRefused):
+    """Say that a number of a question may leave the range for which primitives are total."""
+
+
+def check_range(*numbers: int | Fraction | None) -> None:
+    """Raise OutOfRange unless each number lies within [-WIDEST, WIDEST], where every primitive is total.
+
+    None stands for a side without a bound, which is outside. Give it both ends of every interval that SQL computes with.
+    """
+    for number in numbers:
+        if number is None or not -WIDEST <= number <= WIDEST:
+            raise OutOfRange(
+                "a number of this question may grow past 37 digits: clip its columns first, declare their bounds, or "
+                "write smaller constants"
+            )
 
 
 class Primitives(Protocol):
@@ -27,7 +54,7 @@ class Primitives(Protocol):
         """Return the relation to select from, rows capped to the privacy unit's share where a unit is declared."""
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
-        """Return the cell as a 64-bit whole number clipped to [lower, upper]."""
+        """Return the cell as a 64-bit whole number clipped to [lower, upper]; total for bounds within 64 bits."""
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return floor(cell / step + 1/2) as a 64-bit whole number clipped to [lower, upper].
@@ -46,7 +73,10 @@ class Primitives(Protocol):
         """Return a category's cell as text, or as a whole number where `whole`."""
 
     def place(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place of a held cell among `values`, from 0; `other` for any other cell that is not missing."""
+        """Return the place of a held cell among `values`, from 0; `other` for any other cell that is not missing.
+
+        Total for any text, and for whole numbers within 64 bits.
+        """
 
     def keep(self, condition: exp.Expression) -> None:
         """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""
@@ -67,13 +97,19 @@ class Primitives(Protocol):
         """Return the cell of an identifier as text."""
 
     def chunk(self, count: int) -> exp.Expression:
-        """Return which of `count` chunks the row's unit falls in: a public hash of its id, or of a row's declared cells."""
+        """Return which of `count` chunks the row's unit falls in: a public hash of its id, or of a row's declared cells.
+
+        Total for counts from 1 to 2^62.
+        """
 
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
-        """Return a whole number clipped; NULL stays NULL."""
+        """Return a whole number clipped; NULL stays NULL. Total for a value and bounds within WIDEST."""
 
     def wide(self, value: exp.Expression) -> exp.Expression:
-        """Return a whole number in a type of at least 38 decimal digits."""
+        """Return a whole number in a type of at least 38 decimal digits; total for a value within WIDEST."""
 
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
-        """Return i where edges[i] <= value < edges[i+1] (the last bin closed), NULL outside."""
+        """Return i where edges[i] <= value < edges[i+1] (the last bin closed), NULL outside.
+
+        Total for a value and edges within WIDEST; edges may not descend.
+        """

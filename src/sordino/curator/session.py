@@ -31,6 +31,7 @@ from sordino.release import Output, Release
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from sqlglot import exp
 
 __all__ = ["Session"]
 
@@ -56,6 +57,7 @@ class Session:
         self._rng = rng
         self._made = made
         self._spent = {name: Fraction(0) for name in loss.amounts()}
+        self._trees: dict[str, exp.Select] = {}
         self._tables: dict[str, pa.Table] = {}
         self._tallies = Tallies(rows, domain)
         self._guard = SessionGuard("this session")
@@ -90,11 +92,13 @@ class Session:
                 assume_rows=None,
                 assume_mean=None,
             )
+            plan.check(self._rows.words)
             cost = self._charge(plan.event)
             with self._guard.hold():
                 answer = plan.released(self._rows, self._rng)
             return self._told(plan.sentence(), answer, plan.event, cost)
         mechanisms, event = cheapest(query.parts(self._domain, self._neighbors), loss)
+        self._build(query)
         cost = self._charge(event)
         outputs = [
             Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), query.unit, m.law), m.describe())
@@ -107,6 +111,7 @@ class Session:
         candidates = list(candidates)
         sensitivity, _ = self._scored(candidates)
         mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss)
+        self._build(*candidates)
         cost = self._charge(mechanism.event)
         exact_scores = [self._exact_score(c) for c in candidates]
         words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
@@ -120,6 +125,7 @@ class Session:
         sensitivity, unit = self._scored(asked)
         epsilon = _pure(loss)
         mechanism = SparseVector(sensitivity=sensitivity, epsilon=epsilon, crossings=1)
+        self._build(*asked)
         cost = self._charge(mechanism.event)
         level = exact(threshold, name="threshold") / unit
         session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
@@ -131,6 +137,7 @@ class Session:
     def close(self) -> None:
         """End the session: a Queryable kept for later answers nothing."""
         self._guard.end()
+        self._trees.clear()
         self._tables.clear()
         self._tallies.clear()
 
@@ -166,9 +173,16 @@ class Session:
             assert isinstance(query, Scanned)
             return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
+    def _build(self, *queries: Inquiry) -> None:
+        """Build the trees of all scans, before the charge: raises QuestionRefused for what the engine cannot say."""
+        for query in queries:
+            for scan in query.scans(self._domain) if isinstance(query, Scanned) else ():
+                if scan.key not in self._trees:
+                    self._trees[scan.key] = scan.select(self._rows.words())
+
     def _scan(self, scan: Scan) -> pa.Table:
         if scan.key not in self._tables:
-            self._tables[scan.key] = self._rows.run(scan.select(self._rows.words()))
+            self._tables[scan.key] = self._rows.run(self._trees[scan.key])
         return self._tables[scan.key]
 
     def _scored(self, candidates: Sequence[Inquiry]) -> tuple[Fraction, Fraction]:

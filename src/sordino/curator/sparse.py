@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.curator.answer import exact_vectors
 from sordino.curator.rows import Answer, Rows
@@ -20,9 +20,12 @@ from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, Resolved, resolve
 from sordino.queries.own import refuse_foreign
 from sordino.release import Key, Output, Release
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 __all__ = ["Crossings"]
 
@@ -81,7 +84,9 @@ class Crossings:
             if not self._session.open:
                 count = self._mechanism.crossings
                 raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
-            found = self._crossed(asked, unit, scale, level)
+            resolved = resolve(asked, self._domain)
+            select = resolved.select(self._rows.words())  # what cannot be said is refused, and the session goes on
+            found = self._crossed(resolved, select, unit, scale, level)
             if found is None:
                 self._guard.end_held()
                 self._fail()
@@ -113,11 +118,12 @@ class Crossings:
     def __repr__(self) -> str:
         return f"<Crossings: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
 
-    def _crossed(self, asked: Aggregation, unit: Fraction, scale: Fraction, level: Fraction) -> bool | None:
+    def _crossed(
+        self, resolved: Resolved, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
+    ) -> bool | None:
         """Return whether the answer crosses, None where anything failed: the words of any failure may quote data."""
         try:
-            resolved = resolve(asked, self._domain)
-            table = self._rows.run(resolved.select(self._rows.words()))
+            table = self._rows.run(select)
             exact_gap = exact_vectors(table, resolved)[0][0] * unit - level
             return self._session.above((exact_gap * PARTS / scale).__floor__())
         except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from sordino.domain import Domain
 from sordino.neighbors import PrivacyUnit
 from sordino.noise.lattice import scale_of
+from sordino.primitives import WIDEST, check_range
 from sordino.source import Csv
 
 if TYPE_CHECKING:
@@ -228,14 +230,21 @@ class DuckDBWords:
         return _parse(f"CAST({value.sql(dialect='duckdb')} AS HUGEINT)")
 
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
-        """Return the bin's place: by division where all are as wide, by comparison otherwise."""
+        """Return the bin's place: by division where all but the ends are as wide, by comparison otherwise.
+
+        A cell held in 64 bits lies within 2^62, so 64 bits hold its distance from a start within 2^61; else it is wide.
+        """
         cell = self._let(value.sql(dialect="duckdb"))
         first, last, count = edges[0], edges[-1], len(edges) - 1
         inside = f"{cell} >= {_whole(first)} AND {cell} <= {_whole(last)}"
-        width = edges[1] - first
-        even = all(edges[i + 1] - edges[i] == width for i in range(count - 1))
-        if even and width > 0 and last - edges[-2] <= width:
-            place = f"LEAST(({cell} - {_whole(first)}) // {_whole(width)}, {count - 1})"
+        inner = edges[1:-1]
+        width = inner[1] - inner[0] if len(inner) > 1 else 0
+        even = 0 < width <= inner[0] + WIDEST and all(b - a == width for a, b in itertools.pairwise(inner))
+        if even and inner[0] - first <= width and last - inner[-1] <= width:
+            start, moved, step = inner[0] - width, cell, _whole(width)
+            if max(abs(start), abs(last)) >= 2**61:
+                moved, step = f"CAST({cell} AS HUGEINT)", f"CAST({step} AS HUGEINT)"
+            place = f"LEAST(({moved} - {_whole(start)}) // {step}, {count - 1})"
             return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
         return self._column(f"CASE WHEN {inside} THEN CAST({_halved(cell, edges, 0, count)} AS BIGINT) END")
 
@@ -360,6 +369,7 @@ def _bounds(cell: str, lower: int | None, upper: int | None) -> str:
 
 
 def _whole(number: int) -> str:
+    check_range(number)
     return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
 
 

@@ -16,6 +16,7 @@ from sordino.primitives import Primitives
 from sordino.queries.cells import category_place, truth_code, whole_values
 from sordino.queries.measure import condition, integer_cell, measure, plain_number
 from sordino.queries.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe
+from sordino.queries.steps import binned
 from sordino.queries.words import Build, plus, sql, whole
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _bins(node: Bin, domain: Domain) -> Keys:
         f"[{shown(a)}, {shown(b)}{']' if i == last else ')'}" for i, (a, b) in enumerate(itertools.pairwise(edges))
     )
     missing = "drop" if column is None or not isinstance(column, (Integer, Real)) else column.missing
-    return _kept(labels, lambda on: on.bin(of.build(on), steps), missing if missing == "keep" else "drop")
+    return _kept(labels, binned(of, steps), missing if missing == "keep" else "drop")
 
 
 def _parts(node: DatePart, domain: Domain) -> Keys:

@@ -21,6 +21,7 @@ from sordino.queries.marginal import Part
 from sordino.queries.measure import Measure, measure
 from sordino.queries.queryable import Scan
 from sordino.queries.rules import count_sensitivity
+from sordino.queries.steps import binned, clipped
 from sordino.queries.words import whole
 
 if TYPE_CHECKING:
@@ -112,13 +113,15 @@ class Rungs:
     def scans(self, domain: Domain) -> list[Scan]:
         """Return the one scan: k0 (the rung), t0 (its rows), t1 (the sum of their offsets in steps)."""
         low, high = self.edges[0], self.edges[-1]
+        found = held_measure(self.of, domain, coarse=self.coarse)
+        value = clipped(found, low * found.unit, high * found.unit)
+        rung = binned(value, self.edges)
 
         def select(on: Primitives) -> exp.Select:
             from sqlglot import exp
 
-            value = on.clip(held_measure(self.of, domain, coarse=self.coarse).build(on), low, high)
-            chosen = [exp.alias_(on.bin(value, self.edges), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
-            moved = exp.Sub(this=on.wide(value), expression=whole(low))
+            chosen = [exp.alias_(rung(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+            moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
             chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
             return exp.Select(expressions=chosen).from_(on.source()).group_by(exp.Literal.number(1))
 

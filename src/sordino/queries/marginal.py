@@ -24,6 +24,7 @@ from sordino.queries.keys import Keys, keys
 from sordino.queries.measure import EPOCH, Measure, measure
 from sordino.queries.query import Term
 from sordino.queries.rules import count_sensitivity, stacked
+from sordino.queries.steps import binned
 from sordino.queries.words import plus, sql
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Axis:
         if self.edges is not None:
             of, cuts = measure(Name(self.column), domain), self.edges
             labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(cuts))
-            return _with_missing(labels, of, found.missing == "keep", lambda on: on.bin(of.build(on), cuts))  # type: ignore[union-attr]
+            return _with_missing(labels, of, found.missing == "keep", binned(of, cuts))  # type: ignore[union-attr]
         if isinstance(found, Date):
             low = (found.lower - EPOCH).days
             days = tuple(found.lower + datetime.timedelta(days=n) for n in range((found.upper - found.lower).days + 1))

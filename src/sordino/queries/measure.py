@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sordino.domain import Boolean, Category, Domain, Fill, Identifier
 from sordino.errors import QuestionRefused
-from sordino.primitives import Primitives
+from sordino.primitives import OutOfRange, Primitives
 from sordino.queries.cells import category_code, coded, place, truth
 from sordino.queries.days import day_part
 from sordino.queries.intervals import Interval
@@ -46,11 +47,11 @@ from sordino.queries.steps import (
     cell,
     clipped,
     common,
+    compared_with,
     constant,
     fixed,
     integer_cell,
     negated,
-    reach,
     rescaled,
 )
 from sordino.queries.words import Build, compared, one_of, sql, whole
@@ -72,6 +73,8 @@ __all__ = [
     "presence",
     "rescaled",
 ]
+
+T = TypeVar("T")
 
 
 def measure(node: Node, domain: Domain) -> Measure:
@@ -108,6 +111,25 @@ def _any_cell(node: Node, domain: Domain) -> Build:
 
 
 def number(node: Node, domain: Domain) -> Measure:
+    """Return what a number means; raises QuestionRefused for what is none, or may grow past the range of primitives."""
+    return _in_range(node, lambda: _number(node, domain))
+
+
+def _in_range(node: Node, make: Callable[[], T]) -> T:
+    """Return what `make` does; where it is out of range, the refusal says which expression is."""
+    made: T | None = None
+    try:
+        made = make()
+    except OutOfRange:
+        made = None
+    if made is None:
+        raise QuestionRefused(
+            f"{describe(node)} may grow past 37 digits: clip its columns first, or declare their bounds"
+        )
+    return made
+
+
+def _number(node: Node, domain: Domain) -> Measure:
     if isinstance(node, Name):
         return cell(node.name, domain[node.name])
     if isinstance(node, Constant):
@@ -145,12 +167,12 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> Measure:
         interval = pair[0][0].squared() if same else pair[0][0].times(pair[1][0])
         stored = pair[0][1].squared() if same else pair[0][1].times(pair[1][1])
         unit = left.unit * right.unit
-        return _checked(node, Measure(unit, interval, stored, missable, binary("*", left, right, stored)))
+        return Measure(unit, interval, stored, missable, binary("*", left, right, stored))
     unit = common(left.unit, right.unit)
     left, right = rescaled(left, unit), rescaled(right, unit)
     sign = right if node.op == "+" else negated(right)
     interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
-    return _checked(node, Measure(unit, interval, stored, missable, binary(node.op, left, right, stored)))
+    return Measure(unit, interval, stored, missable, binary(node.op, left, right, stored))
 
 
 def _chosen(node: When, domain: Domain) -> Measure:
@@ -166,7 +188,7 @@ def _chosen(node: When, domain: Domain) -> Measure:
     one, other = rescaled(one, unit), rescaled(other, unit)
     interval, stored = one.interval.hull(other.interval), one.stored.hull(other.stored)
     build = _either(chosen, one.build, other.build)
-    return _checked(node, Measure(unit, interval, stored, one.missable or other.missable, build, one.kind))
+    return Measure(unit, interval, stored, one.missable or other.missable, build, one.kind)
 
 
 def _either(chosen: Build, one: Build, other: Build | None) -> Build:
@@ -184,14 +206,6 @@ def _day_part(node: DatePart, domain: Domain) -> Measure:
     if of.kind != "date" or of.interval.lower is None or of.interval.upper is None:
         raise QuestionRefused(f"{describe(node)} needs a day: {describe(node.of)} is a number")
     return day_part(node.part, of)
-
-
-def _checked(node: Node, made: Measure) -> Measure:
-    if reach(made.stored) >= WIDEST:
-        raise QuestionRefused(
-            f"{describe(node)} may grow past 37 digits: clip its columns first, or declare their bounds"
-        )
-    return made
 
 
 # ---- conditions
@@ -261,7 +275,8 @@ def _compared(node: Compare, domain: Domain) -> Build:
     if isinstance(right, Constant):
         return _against_constant(a, op, b.unit * (b.interval.lower or 0))
     unit = common(a.unit, b.unit)
-    return compared(rescaled(a, unit).build, op, rescaled(b, unit).build)
+    one, other = _in_range(node, lambda: (rescaled(a, unit), rescaled(b, unit)))
+    return compared(one.build, op, other.build)
 
 
 def _against_constant(of: Measure, op: str, value: Fraction) -> Build:
@@ -274,11 +289,10 @@ def _against_constant(of: Measure, op: str, value: Fraction) -> Build:
             steps, op = Fraction(math.floor(steps)), "<="
         else:
             steps, op = Fraction(math.ceil(steps)), ">="
-    bound = max(-WIDEST, min(WIDEST, int(steps)))
     if op in ("never", "always"):  # keeps missing missing
         never = op == "never"
         return compared(of.build, "!=" if never else "=", of.build)
-    return compared(of.build, op, lambda _: whole(bound))
+    return compared_with(of, op, int(steps))
 
 
 def _compared_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, exact, shown
-from sordino.primitives import Primitives
+from sordino.primitives import NARROW, Primitives
 from sordino.queries.aggregation import Resolved
 from sordino.queries.build import Asked, Column, label
 from sordino.queries.condition import Predicate
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Quantile", "bin_select", "iqr", "median", "quantile", "quantiles"]
 
 _MOST_LEVELS = 99
-_NARROW = 2**62
 _FEW = 8  # runs of steps that are cheaper to compare with than to look up
 
 
@@ -159,7 +158,7 @@ def _placed(on: Primitives, of: Measure, low: int, width: int) -> exp.Expression
     from sqlglot import exp
 
     value, start, size = of.build(on), whole(low), whole(width)
-    if of.stored.largest is None or of.stored.largest + abs(low) >= _NARROW:
+    if of.stored.largest is None or of.stored.largest + abs(low) >= NARROW:
         value, start, size = on.wide(value), on.wide(start), on.wide(size)
     offset = value if low == 0 else exp.paren(exp.Sub(this=exp.paren(value), expression=start))
     return offset if width == 1 else exp.IntDiv(this=offset, expression=size)

@@ -7,8 +7,10 @@ float is ever added to another (the trap of Casacuberta, Shoemate, Vadhan, Wagam
 
 from __future__ import annotations
 
+import bisect
 import datetime
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from sordino.domain import STORED, Column, Date, Fill, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.noise.lattice import outward, to_lattice
-from sordino.primitives import Primitives
+from sordino.primitives import NARROW, WIDEST, Primitives, check_range
 from sordino.queries.intervals import Interval
 from sordino.queries.nodes import Value
-from sordino.queries.words import Build, sql, whole
+from sordino.queries.words import Build, compared, plus, sql, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -30,27 +32,27 @@ __all__ = [
     "Measure",
     "absolute",
     "binary",
+    "binned",
     "cell",
     "clipped",
     "common",
+    "compared_with",
     "constant",
     "fixed",
     "integer_cell",
     "negated",
-    "reach",
     "rescaled",
 ]
 
-WIDEST = 10**37  # every whole number that a query computes stays below this, so 38 decimal digits never overflow
 EPOCH = datetime.date(1970, 1, 1)
-_NARROW = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A number a row: whole steps of `unit`; `interval` as declared and `stored` as held, both in steps.
 
-    `kind` is "number" or "date" (days); `missable` says whether a row may lack the value.
+    `kind` is "number" or "date" (days); `missable` says whether a row may lack the value. Raises QuestionRefused where
+    what is held may pass the range of primitives, so that no number reaches one for which it is not total.
     """
 
     unit: Fraction
@@ -59,6 +61,10 @@ class Measure:
     missable: bool
     build: Build
     kind: str = "number"
+
+    def __post_init__(self) -> None:
+        low, high = self.stored.lower, self.stored.upper
+        check_range(None if low is None else low - 1, None if high is None else high + 1)  # what constants are cut to
 
     @property
     def values(self) -> Interval:
@@ -80,7 +86,7 @@ def cell(name: str, column: Column) -> Measure:
 def integer_cell(name: str, column: Integer) -> Measure:
     low, high = column.lower, column.upper
     held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _filled(lambda on: on.integer(name, *held), column.missing, 1)
+    build = _filled(lambda on: on.integer(name, *held), column.missing, 1, held)
     interval = Interval(_maybe(low), _maybe(high))
     return Measure(Fraction(1), interval, _steps(*held), column.missing in ("drop", "keep"), build)
 
@@ -95,14 +101,14 @@ def _real(name: str, column: Real) -> Measure:
     low = None if column.lower is None else outward(column.lower, column.lower, unit)[0]
     high = None if column.upper is None else outward(column.upper, column.upper, unit)[1]
     held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _filled(lambda on: on.lattice(name, unit, *held), column.missing, unit)
+    build = _filled(lambda on: on.lattice(name, unit, *held), column.missing, unit, held)
     interval = Interval(_maybe(low), _maybe(high))
     return Measure(unit, interval, _steps(*held), column.missing in ("drop", "keep"), build)
 
 
 def _date(name: str, column: Date) -> Measure:
     low, high = ((d - EPOCH).days for d in (column.lower, column.upper))
-    build = _filled(lambda on: on.days(name, column.lower, column.upper), column.missing, 1)
+    build = _filled(lambda on: on.days(name, column.lower, column.upper), column.missing, 1, (low, high))
     return Measure(Fraction(1), _steps(low, high), _steps(low, high), column.missing in ("drop", "keep"), build, "date")
 
 
@@ -129,16 +135,36 @@ def absolute(of: Measure) -> Measure:
 
 
 def clipped(of: Measure, lower: Fraction | None, upper: Fraction | None) -> Measure:
-    """Clip on the lattice, the bounds rounded outward to whole steps."""
+    """Clip on the lattice, the bounds rounded outward to whole steps; a bound that no held value can pass is left out."""
     low = None if lower is None else math.floor(lower / of.unit)
     high = None if upper is None else math.ceil(upper / of.unit)
     bounds = (_maybe(low), _maybe(high))
-    stored = of.stored.clipped(*bounds)
-    if stored == of.stored:  # the clip can change no value: only the declared interval narrows
-        return Measure(of.unit, of.interval.clipped(*bounds), stored, of.missable, of.build)
-    return Measure(
-        of.unit, of.interval.clipped(*bounds), stored, of.missable, lambda on: on.clip(of.build(on), low, high)
-    )
+    interval, stored = of.interval.clipped(*bounds), of.stored.clipped(*bounds)
+    least, most = _ends(of)
+    below = low if low is not None and low > least else None
+    above = high if high is not None and high < most else None
+    if below is None and above is None:  # the clip can change no value: only the declared interval narrows
+        return Measure(of.unit, interval, stored, of.missable, of.build)
+    return Measure(of.unit, interval, stored, of.missable, lambda on: on.clip(of.build(on), below, above))
+
+
+def binned(of: Measure, edges: Sequence[int]) -> Build:
+    """Return the bin, from 0, among ascending edges in steps, NULL outside; the last one is closed.
+
+    Bins that no held value can reach are left out, and edges beyond what is held move to one step outside it: each value
+    stays in its bin, and no constant is larger than what is held.
+    """
+    (low, high), count = _ends(of), len(edges) - 1
+    first = max(0, bisect.bisect_right(edges, low, 0, count) - 1)
+    end = max(first + 1, bisect.bisect_right(edges, high, 0, count))
+    cut = [_cut(of, edge) for edge in edges[first : end + 1]]
+    return lambda on: plus(on.bin(of.build(on), cut), first)
+
+
+def compared_with(of: Measure, op: str, steps: int) -> Build:
+    """Compare with a number of steps; one beyond what is held moves to one step outside it, which says the same."""
+    bound = _cut(of, steps)
+    return compared(of.build, op, lambda _: whole(bound))
 
 
 def rescaled(of: Measure, unit: Fraction) -> Measure:
@@ -156,14 +182,15 @@ def negated(of: Measure) -> Measure:
 
 def binary(op: str, left: Measure, right: Measure, stored: Interval) -> Build:
     """Return the SQL of left op right, in wide numbers where 64 bits might not hold it."""
-    largest = max(reach(left.stored), reach(right.stored), reach(stored))
+    largest = max(abs(end) for of in (left, right) for end in _ends(of))
+    wide = largest >= NARROW or stored.largest is None or stored.largest >= NARROW
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
         kinds: dict[str, Any] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
         a, b = left.build(on), right.build(on)
-        if largest >= _NARROW:
+        if wide:
             a, b = on.wide(a), on.wide(b)
         made: exp.Expression = kinds[op](this=exp.paren(a), expression=exp.paren(b))
         return exp.paren(made)
@@ -177,11 +204,24 @@ def common(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(top, a.denominator * b.denominator)
 
 
-def _filled(build: Build, missing: object, unit: int | Fraction) -> Build:
+def _ends(of: Measure) -> tuple[int, int]:
+    low, high = of.stored.lower, of.stored.upper
+    assert low is not None  # else it is no Measure
+    assert high is not None
+    return int(low), int(high)
+
+
+def _cut(of: Measure, steps: int) -> int:
+    low, high = _ends(of)
+    return max(low - 1, min(high + 1, steps))
+
+
+def _filled(build: Build, missing: object, unit: int | Fraction, held: tuple[int, int]) -> Build:
     if not isinstance(missing, Fill):
         return build
     value = missing.value
     steps = (value - EPOCH).days if isinstance(value, datetime.date) else to_lattice(Fraction(value), unit)
+    steps = max(held[0], min(held[1], steps))  # a fill is clipped as a cell is
     return lambda on: sql().Coalesce(this=build(on), expressions=[whole(steps)])
 
 
@@ -191,7 +231,3 @@ def _maybe(value: int | None) -> Fraction | None:
 
 def _steps(lower: int, upper: int) -> Interval:
     return Interval(Fraction(lower), Fraction(upper))
-
-
-def reach(interval: Interval) -> Fraction:
-    return Fraction(WIDEST) if interval.largest is None else interval.largest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sordino.primitives import Primitives
+from sordino.primitives import Primitives, check_range
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -16,8 +16,10 @@ Build = Callable[[Primitives], "exp.Expression"]
 
 
 def whole(number: int) -> exp.Expression:
+    """Return a whole number as SQL; raises QuestionRefused past 37 digits, the last guard before any engine."""
     from sqlglot import exp
 
+    check_range(number)
     if abs(number) < 2**31:
         return exp.Cast(this=exp.Literal.number(number), to=exp.DataType.build("BIGINT"))
     wide = "BIGINT" if abs(number) < 2**63 else "DECIMAL(38, 0)"
