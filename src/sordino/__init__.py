@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sordino import sensitivity as sensitivity
     from sordino import synth as synth
     from sordino.accounting.ledger import Ledger as Ledger
+    from sordino.curator.against_data import check_against_data as check_against_data
     from sordino.curator.batch import Batch as Batch
     from sordino.curator.connect import Connection as Connection
     from sordino.curator.connect import connect as connect
@@ -94,6 +95,7 @@ _EXPORTS = {
     "Rng": "sordino.noise.rng",
     "Sensitivity": "sordino.neighbors",
     "ZCDP": "sordino.loss",
+    "check_against_data": "sordino.curator.against_data",
     "col": "sordino.queries.expr",
     "connect": "sordino.curator.connect",
     "correlation": "sordino.queries.build",
@@ -147,6 +149,7 @@ __all__ = [
     "Rng",
     "Sensitivity",
     "__version__",
+    "check_against_data",
     "col",
     "connect",
     "correlation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tomllib
 from pathlib import Path
 
@@ -102,3 +103,24 @@ def test_a_project_with_a_compressed_source_is_refused(run) -> None:
     done = run("check")
     assert done.code == 2
     assert "compressed: unpack it first" in done.out
+
+
+def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run) -> None:
+    Path("q.csv").write_text("name,age\nAnn,21.0\nBob,twenty\nEve,130\nJoe\n")
+    Path("sordino.toml").write_text(PROJECT.format(source="q.csv", more=""))
+    plain = run("check")
+    assert plain.out.rstrip().splitlines()[-1].endswith("sordino check --against-data (NOT PRIVATE)")
+    assert "130" not in plain.out
+    done = run("check", "--against-data")
+    assert done.code == 0
+    assert "NOT PRIVATE" in done.out
+    line = Path("sordino.toml").read_text().splitlines().index("[tables.people.columns]") + 2
+    assert f"sordino.toml:{line}: tables.people.columns.age: cells that cannot be read as integer" in done.out
+    assert f"sordino.toml:{line}: tables.people.columns.age: cells above upper, which count as it: 1;" in done.out
+    assert "too few cells" in done.out
+    assert "twenty" not in done.out
+    told = json.loads(run("check", "--against-data", "--format", "json").out)
+    assert told["ok"]
+    assert told["against_data"]["people"]["mark"].startswith("NOT PRIVATE")
+    assert told["against_data"]["people"]["columns"]["age"]["above"] == 1
+    assert not Path("p.ledger").exists()  # nothing is recorded

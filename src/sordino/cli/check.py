@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino.cli.options import ProjectPath, Quiet, TextFormat
-from sordino.cli.terminal import note, plain, say
+from sordino.cli.terminal import note, paint, plain, say
 from sordino.errors import DeclarationError, SordinoError
 
 if TYPE_CHECKING:
+    from sordino.curator.against_data import DataCheck
     from sordino.project import Project
     from sordino.source import Source
 
@@ -28,13 +30,18 @@ def check(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of sordino.toml, for editors.")
     ] = False,
+    against_data: Annotated[
+        bool,
+        typer.Option("--against-data", help="Count the cells and lines that do not fit: NOT PRIVATE, for the curator."),
+    ] = False,
     form: Annotated[TextFormat, typer.Option("--format", help="How problems are written.")] = TextFormat.table,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
     """Check the project file and that its sources can be opened: file:line:column, the rule, the nearest valid key.
 
-    Nothing is written, asked or recorded, and nothing of the data is shown. Exit 2 where there is a problem.
+    Nothing is written, asked or recorded, and nothing of the data is shown but for --against-data. Exit 2 where there
+    is a problem.
     """
     from sordino.cli.opening import project_path
     from sordino.project import check_project, json_schema, load_project
@@ -62,9 +69,11 @@ def check(
             }
             for key, said in _unopened(loaded)
         ]
+    compared = {} if problems or not against_data else _compared(loaded)
     if form is TextFormat.json:
         kept = [{k: v for k, v in p.items() if k != "said"} for p in problems]
-        say(json.dumps({"schema": 1, "ok": not problems, "problems": kept}, ensure_ascii=False, indent=2))
+        data = {"against_data": {n: found.to_dict() for n, found in compared.items()}} if compared else {}
+        say(json.dumps({"schema": 1, "ok": not problems, "problems": kept, **data}, ensure_ascii=False, indent=2))
     else:
         for problem in problems:
             say(plain(str(problem["said"])))
@@ -72,6 +81,42 @@ def check(
         raise typer.Exit(2)
     if form is TextFormat.table:
         note(f"{place} is sound: {_counted(loaded)}", quiet=quiet, aside=False)
+        for line in _misfit_lines(place, compared):
+            say(line)
+        if not against_data:
+            note(
+                "the data were not compared with it; for the curator: sordino check --against-data (NOT PRIVATE)",
+                quiet=quiet,
+                aside=False,
+            )
+
+
+def _compared(project: Project) -> dict[str, DataCheck]:
+    from sordino.curator.against_data import check_against_data
+
+    return {name: check_against_data(table.source, domain=table.domain) for name, table in project.tables.items()}
+
+
+def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[str]:
+    """Yield what does not fit, each with the line of the project file to change."""
+    from sordino.curator.against_data import MARK
+    from sordino.project_text import dotted, positions
+
+    if not compared:
+        return
+    yield paint(plain(MARK), "red")
+    lines = positions(place.read_text(encoding="utf-8"))
+    for name, found in compared.items():
+        read = "" if found.lines is None else f" of {found.lines.lines:,} lines"
+        yield plain(f"table {name}: {found.rows:,} rows{read}; kinds of misfits: {len(found.misfits)}")
+        for misfit in found.misfits:
+            at = ("tables", name, *misfit.key.split(".", 1))
+            line = next(lines[at[:n]][0] for n in range(len(at), 0, -1) if at[:n] in lines)
+            key = dotted(at)
+            yield plain(f"{place}:{line}: {key}: {misfit.what}: {misfit.count:,}; {misfit.change}")
+        for column, counts in found.columns.items():
+            if counts.missing:
+                yield plain(f"  {column}: missing cells: {counts.missing:,}")
 
 
 def _unopened(project: Project) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Domain
-from sordino.engines.csv_lines import WILD, literal_path, read_csv
+from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
 from sordino.engines.duckdb_words import DuckDBWords, Held, public_name
 from sordino.engines.engine import EngineFailed
 from sordino.engines.interrupts import interruptible
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["DuckDBEngine"]
+__all__ = ["LINES", "DuckDBEngine"]
+
+LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 
 T = TypeVar("T")
 
@@ -123,6 +125,11 @@ class DuckDBEngine:
         return DuckDBWords(self._held)
 
     @property
+    def physical(self) -> Mapping[str, str]:
+        """The physical type of each column, as the source's own schema states it."""
+        return self._held.physical
+
+    @property
     def unreadable_rows(self) -> bool:
         """Whether a row of this source may be lost as a whole: in CSV, yes."""
         return self._csv is not None
@@ -212,6 +219,7 @@ class DuckDBEngine:
             else:
                 assert source.csv is not None
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM {read_csv(path, source.csv)}")
+                connection.execute(f"CREATE VIEW {LINES} AS SELECT * FROM {read_lines(path, source.csv)}")
         except duckdb_error():
             failed = True
         if failed:
