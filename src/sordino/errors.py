@@ -28,6 +28,7 @@ __all__ = [
     "SordinoError",
     "SourceError",
     "UnknownName",
+    "instead_of",
     "nearest",
 ]
 
@@ -57,9 +58,20 @@ class LedgerError(DeclarationError):
 
 
 class QuestionRefused(SordinoError, ValueError):
-    """Say that a question cannot be answered privately, or is not understood."""
+    """Say that a question cannot be answered privately, or is not understood.
+
+    `sql`, where given, says the same to whoever asked in SQL; `in_sql()` is the error in those words.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, *, sql: str | None = None) -> None:
+        super().__init__(message)
+        self.sql = sql
+
+    def in_sql(self) -> QuestionRefused:
+        """Return the same refusal in the words of SQL."""
+        return self if self.sql is None else type(self)(self.sql)
 
 
 class UnknownName(QuestionRefused, LookupError):
@@ -92,6 +104,17 @@ class ChargedError(SordinoError):
 
 class InDoubt(ChargedError):
     """Say that a request was charged earlier and that its outcome is not known."""
+
+
+def instead_of(confidence: object) -> str:
+    """Return what to write instead of a confidence that is none: 95 is meant as 0.95.
+
+    >>> instead_of(95), instead_of(0)
+    ('did you mean 0.95?', 'such as 0.95')
+    """
+    if isinstance(confidence, (int, float)) and 2 <= confidence < 100:
+        return f"did you mean {confidence / 100:g}?"
+    return "such as 0.95"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.composition import currencies
 from sordino.accounting.events import event_from_dict, event_to_dict
-from sordino.errors import DeclarationError
+from sordino.errors import DeclarationError, instead_of
 from sordino.estimate import Estimate, estimate_from_dict
 from sordino.loss import ZCDP, Event, Loss, exact, loss_from, shown
 
@@ -379,7 +379,7 @@ def _in_rows(estimate: Estimate, confidence: float) -> list[str]:
 
 def _probability(confidence: float) -> float:
     if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
-        raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
+        raise DeclarationError(f"confidence must lie between 0 and 1: {instead_of(confidence)}")
     return float(confidence)
 
 

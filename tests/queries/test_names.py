@@ -156,7 +156,8 @@ def test_names_that_cannot_be(people: Any) -> None:
         (lambda: people.group_by(col("d").alias("")), "not empty"),
         (lambda: sd.sum(col("age").alias("a")), r"sd.sum\(...\).alias"),
         (lambda: people.agg(n="count"), r"agg\(n=sd.mean"),
-        (lambda: people.plan(people.group_by(sex=col("sex")).agg(sex=sd.count()), epsilon=1), "in SQL, AS"),
+        (lambda: people.plan(people.group_by(sex=col("sex")).agg(sex=sd.count()), epsilon=1), r"with \.alias"),
+        (lambda: people.plan(sd.sql("SELECT sex, COUNT(*) AS sex FROM pums GROUP BY sex"), epsilon=1), "name with AS$"),
     ):
         with pytest.raises(QuestionRefused, match=words):
             wrong()

@@ -20,6 +20,7 @@ from sordino.cli.collect import close, estimate, export_reports, serve, token
 from sordino.cli.demo import demo
 from sordino.cli.epsilon import choose, worlds
 from sordino.cli.explain import explain
+from sordino.cli.flags import in_flags
 from sordino.cli.import_csv import import_csv
 from sordino.cli.init import init
 from sordino.cli.ledger import amend, export, new, verify
@@ -186,7 +187,7 @@ def _run(arguments: list[str]) -> int:
         ended = typer.main.get_command(app).main(args=arguments, prog_name="sordino", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
     except SordinoError as error:
-        return _failed(str(error), error.exit_code)
+        return _failed(in_flags(getattr(error, "sql", None) or str(error)), error.exit_code)
     except typer.Abort:
         return 130
     except BrokenPipeError:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.errors import DeclarationError, QuestionRefused, instead_of
 
 if TYPE_CHECKING:
     from sordino.curator.choice import ChoicePlan
@@ -57,7 +57,7 @@ def planned(
     if not text.strip():
         raise QuestionRefused('the question is empty; ask such as "SELECT COUNT(*) AS n FROM people"')
     connection = sd.connect(project_path(project))
-    asked = table_of(text)
+    asked = table_of(text, [c for table in connection.project.tables.values() for c in table.domain])
     known = {name.lower(): name for name in connection.project.tables}
     curator = connection.table(known.get(asked.lower(), asked))
     plan = curator.plan(sd.sql(text), epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
@@ -68,5 +68,5 @@ def planned(
 def checked_confidence(confidence: float) -> float:
     """Return the confidence; raises DeclarationError unless it lies between 0 and 1."""
     if not 0 < confidence < 1:
-        raise DeclarationError("--confidence must lie between 0 and 1, such as 0.95")
+        raise DeclarationError(f"--confidence must lie between 0 and 1: {instead_of(confidence)}")
     return confidence

@@ -160,6 +160,16 @@ class Curator:
                 question, priced, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
             )
         asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        try:
+            return self._plan_one(question, asked, assume_rows=assume_rows, assume_mean=assume_mean)
+        except QuestionRefused as refused:
+            if isinstance(question, SqlText):
+                raise refused.in_sql() from None
+            raise
+
+    def _plan_one(
+        self, question: Question, asked: Loss, *, assume_rows: int | None, assume_mean: float | None
+    ) -> AnyPlan:
         if isinstance(question, SqlText):
             question = parse_choice(question.text, table=self._name, columns=tuple(self._domain)) or question
         if not isinstance(question, (Robust, MostCommon)):

@@ -230,9 +230,8 @@ def _writable(question: Aggregation) -> None:
 def _distinct(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name.lower() in (n.lower() for n in names[:i]):
-            raise QuestionRefused(
-                f"two columns of the answer are named {name!r}: give one another name (.alias(...); in SQL, AS)"
-            )
+            said = f"two columns of the answer are named {name!r}: give one another name with"
+            raise QuestionRefused(f"{said} .alias(...)", sql=f"{said} AS")
 
 
 def _listed(words: Sequence[str]) -> str:

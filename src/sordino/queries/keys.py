@@ -15,7 +15,7 @@ from sordino.loss import shown
 from sordino.primitives import Primitives
 from sordino.queries.cells import category_place, truth_code, whole_values
 from sordino.queries.measure import condition, integer_cell, measure, plain_number
-from sordino.queries.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe
+from sordino.queries.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe, sql_name
 from sordino.queries.steps import binned
 from sordino.queries.words import Build, plus, sql, whole
 
@@ -68,9 +68,10 @@ def keys(node: Node, domain: Domain) -> Keys:
     if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
         count = column.upper - column.lower + 1
         if count > _MOST_KEYS:
+            many, width = f"column {node.name!r} has {count} declared values, too many keys", max(1, count // 100)
             raise QuestionRefused(
-                f"column {node.name!r} has {count} declared values, too many keys: "
-                f'group by bins, such as bin(col("{node.name}"), width={max(1, count // 100)})'
+                f'{many}: group by bins, such as col("{node.name}").bin(width={width})',
+                sql=f"{many}: group by bins, such as BIN({sql_name(node.name)}, {width})",
             )
         cell, low = integer_cell(node.name, column), column.lower
         labels = tuple(range(column.lower, column.upper + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = [
     "depth",
     "describe",
     "plain",
+    "sql_name",
 ]
 
 Value = Fraction | str | bool | datetime.date
@@ -147,6 +149,7 @@ Node = (
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
 _WEIGHTS = {"Connective": 5, "Not": 4, "Compare": 2, "IsIn": 2, "IsNull": 2, "Clip": 2, "DatePart": 20, "When": 3}
+_WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
 
 
@@ -188,7 +191,8 @@ def depth(node: Node) -> None:
         count += 1
         level = above + _WEIGHTS.get(type(at).__name__, 1)
         if level > _MOST_DEPTH:
-            raise QuestionRefused("the expression is nested too deep: use is_in, or simplify it")
+            rule = "the expression is nested too deep"
+            raise QuestionRefused(f"{rule}: use is_in, or simplify it", sql=f"{rule}: use IN, or simplify it")
         if count > _MOST_NODES:
             raise QuestionRefused(f"the expression has more than {_MOST_NODES} parts: simplify it")
         for field in ("of", "left", "right"):
@@ -196,6 +200,19 @@ def depth(node: Node) -> None:
             if child is not None:
                 chained = isinstance(at, Connective) and isinstance(child, Connective) and child.op == at.op
                 nodes.append((child, above + _CHAINED if chained else level))
+
+
+def sql_name(name: str) -> str:
+    """Return a column's name as SQL has it: in double quotes where it is not a plain word.
+
+    >>> sql_name("age"), sql_name("Body Mass (g)"), sql_name("order")
+    ('age', '"Body Mass (g)"', '"order"')
+    """
+    from sqlglot import Dialect
+
+    if _WORD.fullmatch(name) and name.upper() not in Dialect.get_or_raise("duckdb").tokenizer_class.KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _value(value: Value) -> str:

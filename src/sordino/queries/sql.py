@@ -72,9 +72,9 @@ def sql(text: str) -> SqlText:
     return SqlText(text)
 
 
-def table_of(text: str) -> str:
+def table_of(text: str, columns: Iterable[str] = ()) -> str:
     """Return the name of the one table that a question is about; raises QuestionRefused where there is not one."""
-    return _not_too_deep(lambda: base_table(Place(text), parsed(text))[0])
+    return _not_too_deep(lambda: base_table(Place(text), parsed(text, columns))[0])
 
 
 def parse_sql(
@@ -97,7 +97,7 @@ def parse_choice(text: str, *, table: str, columns: Iterable[str] = ()) -> MostC
 
 
 def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None:
-    tree, place = parsed(text), Place(text)
+    tree, place = parsed(text, columns.values()), Place(text)
     inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
     modes = [e for e in inner if type(e).__name__ == "Mode"]
     if not modes:
@@ -123,7 +123,7 @@ def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None
 def _question(
     text: str, table: str, columns: dict[str, str], public: Mapping[str, tuple[str, ...]] | None
 ) -> Aggregation:
-    tree, place = parsed(text), Place(text)
+    tree, place = parsed(text, columns.values()), Place(text)
     asked, source = base_table(place, tree)
     if asked.lower() != table.lower():
         raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")

@@ -64,7 +64,9 @@ class Scope:
         if item.name.lower() not in self.columns:
             hint = nearest(item.name, [name for name, _ in self.every().values()])
             what = f"column {item.name!r} is not declared, so it cannot be asked about; {hint}"
-            raise UnknownName(place.of(item) + what)
+            text = "'" + item.name.replace("'", "''") + "'"
+            quotes = f"; if it is text, write {text}, in single quotes" if item.this.args.get("quoted") else ""
+            raise UnknownName(place.of(item) + what + quotes)
         return self.columns[item.name.lower()][1]
 
     def every(self) -> dict[str, tuple[str, Expr]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import QuestionRefused
+from sordino.queries.nodes import sql_name
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -89,8 +92,11 @@ def only_known(place: Place, select: Any, known: set[str], where: str = "") -> N
             raise QuestionRefused(f"{at}{word} is not supported{where}: {instead}")
 
 
-def parsed(text: str) -> exp.Select:
-    """Return the one SELECT of a text; what the parser says of it is told with its place."""
+def parsed(text: str, columns: Iterable[str] = ()) -> exp.Select:
+    """Return the one SELECT of a text; what the parser says of it is told with its place.
+
+    Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
+    """
     import sqlglot
     from sqlglot import errors
 
@@ -111,13 +117,22 @@ def parsed(text: str) -> exp.Select:
     except (errors.SqlglotError, RecursionError, ValueError):
         failed = "this is not SQL that can be read: an unfinished quote or too deep a nesting"
     if failed:
-        raise QuestionRefused(f"{failed}; {SUPPORTED}")
+        bare = next((c for c in columns if _unquoted(c, text)), None)
+        hint = "" if bare is None else f"; write {sql_name(bare)}, in double quotes"
+        raise QuestionRefused(f"{failed}{hint or f'; {SUPPORTED}'}")
     if len(statements) != 1:
         raise QuestionRefused(f"a question is one SELECT, not {len(statements)} statements")
     if not isinstance(statements[0], sqlglot.exp.Select):
         kind = type(statements[0]).__name__.upper()
         raise QuestionRefused(f"line 1, column 1: {kind} is not supported: a question is one SELECT of aggregates")
     return statements[0]
+
+
+def _unquoted(column: str, text: str) -> bool:
+    """Return whether a name that needs double quotes stands in a text without them."""
+    if sql_name(column) == column:
+        return False
+    return re.search(r'(?<!["\w])' + re.escape(column).replace(r"\ ", r"\s+"), text, re.IGNORECASE) is not None
 
 
 def trees() -> Any:

@@ -225,6 +225,14 @@ class Values:
 
     def unsupported(self, item: Any) -> QuestionRefused:
         kinds = trees()
+        if isinstance(item, (kinds.Min, kinds.Max)):
+            word, level = item.sql_name(), "0.01" if isinstance(item, kinds.Min) else "0.99"
+            at = " ".join(item.this.sql(dialect="duckdb").split())[:60]
+            return self.refused(
+                self._place.of(item),
+                f"{word} is not supported, as one row decides it: ask for QUANTILE_CONT({at}, {level}), or for clipping "
+                "bounds with find_bounds (sordino bounds)",
+            )
         if isinstance(item, kinds.AggFunc):
             inner = "an aggregate stands by itself in SELECT" if self._aggregate_like(item) else SUPPORTED
             return self.refused(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")

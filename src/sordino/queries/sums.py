@@ -14,6 +14,7 @@ from sordino.loss import shown
 from sordino.queries.count import count_part
 from sordino.queries.expr import Name, Node, describe, plain
 from sordino.queries.measure import WIDEST, Measure, measure
+from sordino.queries.nodes import sql_name
 from sordino.queries.query import Part, Term
 
 __all__ = ["Mean", "Sum"]
@@ -106,12 +107,18 @@ def bounded(of: Node, domain: Domain, what: str) -> tuple[Measure, int, int]:
     if found.kind != "number":
         raise QuestionRefused(f"a {what} of dates is not supported: {words} is a date")
     if found.interval.lower is None or found.interval.upper is None:
-        fix = "clip it, such as (...).clip(0, 100), or declare bounds for its columns"
-        if isinstance(of, Name):
-            fix = f'declare lower and upper for it, or clip it: col("{of.name}").clip(0, 100)'
+        rule = f"a {what} of {words} has no bounded sensitivity, because {words} lies in {found.values}"
+        if not isinstance(of, Name):
+            fix = "or declare bounds for its columns"
+            raise QuestionRefused(
+                f"{rule}: clip it, such as (...).clip(0, 100), {fix}", sql=f"{rule}: clip it, CLIP(..., 0, 100), {fix}"
+            )
+        fix = "declare lower and upper for it, clip it"
+        at = sql_name(of.name)
+        shell = at if at == of.name else f"'{of.name}'"
         raise QuestionRefused(
-            f"a {what} of {words} has no bounded sensitivity, because {words} lies in {found.values}: {fix} "
-            f"(in SQL: CLIP({words}, 0, 100))"
+            f'{rule}: {fix}, col("{of.name}").clip(0, 100), or find bounds privately, .find_bounds("{of.name}", ...)',
+            sql=f"{rule}: {fix}, CLIP({at}, 0, 100), or find bounds privately, sordino bounds {shell}",
         )
     low, high = int(found.interval.lower), int(found.interval.upper)
     if not Fraction(1, _EXTREME) <= found.unit <= _EXTREME:

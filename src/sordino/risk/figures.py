@@ -17,9 +17,8 @@ def chance(value: Number, *, name: str, zero: bool = False, one: bool = False) -
     if not ((0 < found < 1) or (zero and found == 0) or (one and found == 1)):
         start, end = "[" if zero else "(", "]" if one else ")"
         near = "0" if zero and found <= 0 else "1" if one and found >= 1 else "1e-9" if found <= 0 else "0.999"
-        raise DeclarationError(
-            f"{name} must lie in {start}0, 1{end}, not {float(found):g}; the nearest that works: {near}"
-        )
+        hint = f"did you mean {float(found / 100):g}?" if 2 <= found < 100 else f"the nearest that works: {near}"
+        raise DeclarationError(f"{name} must lie in {start}0, 1{end}, not {float(found):g}; {hint}")
     return float(found)
 
 
