@@ -210,7 +210,8 @@ def sql_name(name: str) -> str:
     """
     from sqlglot import Dialect
 
-    if _WORD.fullmatch(name) and name.upper() not in Dialect.get_or_raise("duckdb").tokenizer_class.KEYWORDS:
+    keywords = {k.split()[0] for k in Dialect.get_or_raise("duckdb").tokenizer_class.KEYWORDS if k.strip()}
+    if _WORD.fullmatch(name) and name.upper() not in keywords:
         return name
     return '"' + name.replace('"', '""') + '"'
 
