@@ -15,9 +15,12 @@ from sordino.curator.choice import ChoicePlan
 from sordino.curator.plan import Plan, asked_loss
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, exact, loss_from, shown
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.choice import MostCommon
+from sordino.queries.sql import SqlText
 from sordino.release import loss_to_dict, show_number, show_rows
 
-__all__ = ["Batch", "batched"]
+__all__ = ["Batch", "batched", "several"]
 
 _DIGITS = 4  # significant ones of a loss that was searched
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
@@ -72,6 +75,12 @@ class Batch:
         return self.describe()
 
 
+def several(question: object) -> bool:
+    """Return whether this is a list of whole questions; a list of aggregates is one question."""
+    many = isinstance(question, (list, tuple))
+    return many and any(isinstance(q, (Aggregation, SqlText, MostCommon)) for q in question)  # type: ignore[attr-defined]
+
+
 def batched(
     question: Any,
     plan: Callable[..., Any],
@@ -86,18 +95,18 @@ def batched(
 
     Raises DeclarationError where the words do not fit together, QuestionRefused for a question whose error is private.
     """
-    several = list(question) if isinstance(question, (list, tuple)) else [question]
-    if not several or not 0 < confidence < 1:
+    questions = list(question) if isinstance(question, (list, tuple)) else [question]
+    if not questions or not 0 < confidence < 1:
         raise DeclarationError("a batch takes one question or more, and a confidence between 0 and 1, such as 0.95")
     if losses["rho"] is not None or losses["epsilon"] is not None:
         counted = "rho" if losses["rho"] is not None else "epsilon"
 
     delta = losses["delta"]
     if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
-        delta = exact(delta, name="delta") / len(several)
+        delta = exact(delta, name="delta") / len(questions)
 
     def priced(i: int, amount: Fraction) -> Plan | ChoicePlan:
-        made = plan(several[i], **{counted: amount}, delta=delta)
+        made = plan(questions[i], **{counted: amount}, delta=delta)
         if not isinstance(made, (Plan, ChoicePlan)):
             raise QuestionRefused("the error of a robust question is private: it cannot be planned for")
         return made
@@ -105,13 +114,13 @@ def batched(
     if error is None:
         total = asked_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
         if weights is not None:
-            return _split(priced, len(several), total, confidence, weights)
-        return Batch(tuple(priced(i, total / len(several)) for i in range(len(several))), confidence)
+            return _split(priced, len(questions), total, confidence, weights)
+        return Batch(tuple(priced(i, total / len(questions)) for i in range(len(questions))), confidence)
     if losses["epsilon"] is not None or losses["rho"] is not None or weights is not None:
         raise DeclarationError("error= asks for the least loss: state no epsilon, rho or weights beside it")
-    wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(several)
-    if len(wanted) != len(several):
-        raise DeclarationError(f"error= takes one number, or {len(several)}, one a question")
+    wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
+    if len(wanted) != len(questions):
+        raise DeclarationError(f"error= takes one number, or {len(questions)}, one a question")
     return _for_errors(priced, wanted, confidence)
 
 

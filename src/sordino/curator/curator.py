@@ -16,7 +16,7 @@ from sordino.accounting.records import Charge
 from sordino.clipping.caps import find_caps
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
-from sordino.curator.batch import Batch, batched
+from sordino.curator.batch import Batch, batched, several
 from sordino.curator.choice import ChoicePlan
 from sordino.curator.explain import explain
 from sordino.curator.notes import noise_notes
@@ -149,7 +149,7 @@ class Curator:
         at `confidence` is at most that. A list of whole questions with a loss is a Batch too: each gets an equal share;
         with `weights`, what an error of 1 in each question's own unit matters, the split of the least weighted sum.
         """
-        if error is not None or _several(question):
+        if error is not None or several(question):
 
             def priced(one: Any, **loss: Number | None) -> Any:
                 return self.plan(one, assume_rows=assume_rows, assume_mean=assume_mean, **loss)  # type: ignore[arg-type]
@@ -493,9 +493,3 @@ class Curator:
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None
-
-
-def _several(question: object) -> bool:
-    """Return whether this is a list of whole questions; a list of aggregates is one question."""
-    many = isinstance(question, (list, tuple))
-    return many and any(isinstance(q, (Aggregation, SqlText, MostCommon)) for q in question)  # type: ignore[attr-defined]
