@@ -65,7 +65,8 @@ class Scope:
             hint = nearest(item.name, [name for name, _ in self.every().values()])
             what = f"column {item.name!r} is not declared, so it cannot be asked about; {hint}"
             text = "'" + item.name.replace("'", "''") + "'"
-            quotes = f"; if it is text, write {text}, in single quotes" if item.this.args.get("quoted") else ""
+            quoted = item.this.args.get("quoted") and text.isprintable()
+            quotes = f"; if it is text, write {text}, in single quotes" if quoted else ""
             raise UnknownName(place.of(item) + what + quotes)
         return self.columns[item.name.lower()][1]
 
