@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -30,6 +30,8 @@ __all__ = [
     "PureDP",
     "exact",
     "loss_from",
+    "round_down",
+    "round_up",
     "shown",
 ]
 
@@ -152,6 +154,20 @@ def shown(value: Fraction) -> str:
     return f"{sign}{padded[:-places]}.{padded[-places:]}"
 
 
+def round_up(value: float | Fraction, *, digits: int) -> str:
+    """Return a number above 0 in so many digits, rounded up, as people write it.
+
+    >>> round_up(13.591409, digits=4), round_up(1e-6, digits=2)
+    ('13.6', '1e-6')
+    """
+    return _rounded(value, Context(prec=digits, rounding=ROUND_CEILING))
+
+
+def round_down(value: float | Fraction, *, digits: int) -> str:
+    """Return a number above 0 in so many digits, rounded down."""
+    return _rounded(value, Context(prec=digits, rounding=ROUND_FLOOR))
+
+
 def _amount(value: Number, *, name: str, below: int | None = None) -> Fraction:
     amount = exact(value, name=name)
     if amount < 0:
@@ -252,6 +268,12 @@ def loss_from(amounts: dict[str, Fraction], *, delta: Fraction | None = None) ->
     if "delta" in amounts:
         return ApproxDP(amounts["epsilon"], amounts["delta"])
     return PureDP(amounts["epsilon"])
+
+
+def _rounded(value: float | Fraction, context: Context) -> str:
+    whole = Fraction(value)
+    found = context.divide(Decimal(whole.numerator), Decimal(whole.denominator))
+    return shown(Fraction(found)) if -24 < found.adjusted() < 16 else f"{found:g}"
 
 
 def _literal(value: Fraction) -> str:

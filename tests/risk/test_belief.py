@@ -24,8 +24,8 @@ from sordino.accounting.events import (
 )
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import Event
-from sordino.risk.belief import belief_after, round_down, round_up
+from sordino.loss import Event, round_down, round_up
+from sordino.risk.belief import belief_after
 
 Law = tuple[np.ndarray, np.ndarray]  # losses ln(P/Q), and their masses under P
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from sordino.accounting.zcdp import epsilon_of
-from sordino.loss import ApproxDP, Loss, PureDP
+from sordino.loss import ApproxDP, Loss, PureDP, round_up
 from sordino.release import Release
-from sordino.risk.belief import belief_after, round_up
+from sordino.risk.belief import belief_after
 from sordino.risk.hypotheses import power_bound
 
 __all__ = ["epsilon_and_delta", "explain"]

@@ -18,7 +18,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimate_ranks import Ranks
 from sordino.estimate_selected import simultaneous_confidence
-from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, exact, loss_from, shown
+from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, exact, loss_from, round_up, shown
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
@@ -174,9 +174,9 @@ class Plan:
         if threshold is None:
             return f"{self.resolved.cells:,}: every declared key"
         half, sure = units_to_show(threshold, 0.5), units_to_show(threshold, 0.95)
-        alone = threshold.appears(1)
+        alone = round_up(threshold.appears(1), digits=2)
         return (
-            f"keys that {half} units or more have (half of such keys show; {sure} units: 95%; 1 unit: {alone:.2g}); "
+            f"keys that {half} units or more have (shown at least half of the time; {sure} units: 95%; 1 unit: {alone}); "
             f"{threshold.describe()}"
         )
 

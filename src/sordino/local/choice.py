@@ -23,7 +23,8 @@ from sordino.local.response import GRR
 from sordino.local.subset import SubsetSelection
 from sordino.local.thresholds import checked_epsilon
 from sordino.local.unary import OUE, SUE
-from sordino.loss import Event, Number
+from sordino.loss import Event, Number, exact, round_up
+from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
 if TYPE_CHECKING:
@@ -72,13 +73,13 @@ class Choice:
         if not self.liars:
             less = f"{100 * gain:.0f}% narrower ({100 * (2 * gain - gain**2):.0f}% less variance) than {next_.name}"
         beside = f"as narrow as {next_.name}" if gain < _TIE else less
-        score = f"{100 * self._score(self._own):.2g}"
+        score = round_up(100 * self._score(self._own), digits=2)
         weighed = f", {score} with what {100 * self.liars:g}% liars can add" if self.liars else ""
         bytes_ = f"{self.protocol.width} byte{'s' if self.protocol.width > 1 else ''}"
         return (
             f"{self.protocol.name}: of {self.respondents:,} respondents, a rare label's share is within "
-            f"{100 * self.error:.2g} points at 95%{weighed}, {beside}; {bytes_} a report; "
-            f"1% liars could add {100 * shift_of(self.protocol.p, self.protocol.q, 0.01)[0]:.2g} points"
+            f"{round_up(100 * self.error, digits=2)} points at 95%{weighed}, {beside}; {bytes_} a report; "
+            f"1% liars could add {round_up(100 * shift_of(self.protocol.p, self.protocol.q, 0.01)[0], digits=2)} points"
         )
 
     @property
@@ -220,8 +221,8 @@ def best(labels: Labels, *, epsilon: Number, respondents: int, liars: float = 0.
 def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confidence: float = _CONFIDENCE) -> Needed:
     """Return how many respondents put a rare label's share within `margin` with probability `confidence`.
 
-    Local: z^2 V / margin^2, V the variance of one report of the best protocol. A trusted curator adds Laplace noise of
-    scale 1 / epsilon to a count (add_remove): its error is ln(1 / (1 - confidence)) / epsilon respondents.
+    Local: z^2 V / margin^2, V the variance of one report of the best protocol. A trusted curator adds discrete Laplace
+    noise of scale 1 / epsilon to a count (add_remove), whose error is a whole number of respondents.
 
     Raises DeclarationError for labels or an epsilon that no protocol takes, or a margin outside (0, 1).
 
@@ -233,7 +234,6 @@ def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confid
     z = quantile(confidence)
     choice = best(labels, epsilon=epsilon, respondents=1)
     one = variance(choice.p, choice.q, share=0.0, n=1)
-    trusted = math.log(1 / (1 - confidence)) / float(checked_epsilon(epsilon))
-    return Needed(
-        math.ceil(z * z * one / margin**2), choice.protocol.name, math.ceil(trusted / margin), margin, confidence
-    )
+    trusted = DiscreteLaplace(1 / checked_epsilon(epsilon)).error(confidence)
+    people = max(1, math.ceil(trusted / exact(margin, name="margin")))
+    return Needed(math.ceil(z * z * one / margin**2), choice.protocol.name, people, margin, confidence)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -33,9 +33,9 @@ from sordino.accounting.discrete import DiscreteGaussianEvent
 from sordino.accounting.events import parts
 from sordino.accounting.zcdp import basic_epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import Event, Number, exact, shown
+from sordino.loss import Event, Number, exact, round_down, round_up, shown
 
-__all__ = ["Belief", "belief_after", "round_down", "round_up"]
+__all__ = ["Belief", "belief_after"]
 
 _SUMMED = 1000.0  # sigma up to which a discrete Gaussian's tail is summed term by term
 
@@ -86,20 +86,6 @@ def belief_after(events: Sequence[Event], *, delta: Number = 0) -> Belief:
     if not 0 <= target < 1:
         raise DeclarationError(f"delta must be at least 0 and below 1, not {shown(target)}")
     return _after(tuple(events), target)
-
-
-def round_up(value: float | Fraction, *, digits: int) -> str:
-    """Return a number above 0 in so many digits, rounded up, as people write it.
-
-    >>> round_up(13.591409, digits=4), round_up(1e-6, digits=2)
-    ('13.6', '1e-6')
-    """
-    return _rounded(value, Context(prec=digits, rounding=ROUND_CEILING))
-
-
-def round_down(value: float | Fraction, *, digits: int) -> str:
-    """Return a number above 0 in so many digits, rounded down."""
-    return _rounded(value, Context(prec=digits, rounding=ROUND_FLOOR))
 
 
 @lru_cache(maxsize=4096)
@@ -156,12 +142,6 @@ def _by_delta(events: Sequence[Event], chance: Fraction) -> float:
     first = math.log1p(1 / slope) if slope else two  # the best s for a tail of that slope
     shares = [(s, Fraction(-math.expm1(-s) * (1 - 1e-12))) for s in (first, 2 * first, 4 * first)]
     return min(half, *(at(s, share) for s, share in shares))
-
-
-def _rounded(value: float | Fraction, context: Context) -> str:
-    whole = Fraction(value)
-    found = context.divide(Decimal(whole.numerator), Decimal(whole.denominator))
-    return shown(Fraction(found)) if -24 < found.adjusted() < 16 else f"{found:g}"
 
 
 def _up(value: Fraction) -> float:
