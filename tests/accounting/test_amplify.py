@@ -2,11 +2,13 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from accounting import brute
 from sordino.accounting.amplify import Sampled, poisson_sampled
+from sordino.accounting.composition import tight
 from sordino.accounting.events import (
     ApproxEvent,
     Composed,
@@ -152,3 +154,17 @@ def test_rate_one_is_no_sampling_and_replace_is_refused() -> None:
             poisson_sampled(event, rate=rate, relation="add_remove")
     with pytest.raises(DeclarationError, match="inner"):
         Sampled("laplace", 0.5)
+
+
+@pytest.mark.parametrize("rate", ["0.99999999999999999999", Fraction(2**60 - 1, 2**60)])
+def test_a_rate_next_to_1_is_bounded_by_the_event_itself(rate: Any) -> None:
+    """No float lies between it and 1: whatever is told of such a ledger later must not fail, nor be below the truth."""
+    for inner in (LaplaceEvent(1), GaussianEvent("0.1"), ApproxEvent(1, "1e-6"), DiscreteGaussianEvent(9, 1, 1)):
+        for event in (Sampled(inner, rate), poisson_sampled(inner, rate=rate, relation="add_remove")):
+            pure, whole = event.pure(), inner.pure()
+            assert (pure is None) == (whole is None)
+            assert pure is None or (whole is not None and 0 <= whole - pure <= Fraction(1, 10**9))
+            for order in (1.5, 2.0, 30.0):
+                told, most = event.renyi(order), inner.renyi(order)
+                assert told is None or (most is not None and told <= most * (1 + 1e-9) + 1e-12)
+        assert tight([Sampled(inner, rate)], "1e-5").epsilon == pytest.approx(tight([inner], "1e-5").epsilon, rel=0.01)

@@ -26,8 +26,8 @@ _HIGHEST = 2000  # order of the binomial sums
 def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
     """Return the event of running `event` on a secret Poisson sample: every unit in it by a coin of probability rate.
 
-    At rate 1 it is the event itself. Raises DeclarationError where relation is not "add_remove" (under replace, or for
-    a sample of fixed size, other theorems hold) or rate does not lie in (0, 1].
+    At rate 1, and within 2^-53 of it, it is the event itself. Raises DeclarationError where relation is not "add_remove"
+    (under replace, or for a sample of fixed size, other theorems hold) or rate does not lie in (0, 1].
 
     >>> from sordino.accounting.events import LaplaceEvent
     >>> float(poisson_sampled(LaplaceEvent(1), rate=0.1, relation="add_remove").pure())
@@ -38,7 +38,7 @@ def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
             f"sampling makes questions cheaper under neighbors add_remove only, not {relation!r}; ask without sampling"
         )
     made = Sampled(event, rate)
-    return event if made.rate == 1 else made
+    return event if made.whole else made
 
 
 @event_kind("sampled")
@@ -75,6 +75,11 @@ class Sampled:
         object.__setattr__(self, "inner", inner)
         object.__setattr__(self, "rate", share)
 
+    @property
+    def whole(self) -> bool:
+        """Whether the rate is 1, or so near that the least float above it is: then the event is bounded by the inner one."""
+        return _up(self.rate) == 1.0
+
     def pure(self) -> Fraction | None:
         """Return ln(1 + rate (e^epsilon - 1)), rounded up at twelve digits."""
         whole = self.inner.pure()
@@ -97,7 +102,7 @@ class Sampled:
         pure = self.pure()
         if pure is not None:
             bounds += [_up(pure), self._read_off(order, _up(pure))]
-        elif 1 < order <= _HIGHEST and bounds:
+        elif 1 < order <= _HIGHEST and bounds and not self.whole:
             low, high = math.floor(order), math.ceil(order)
             ends = [0.0 if a == 1 else self._binomial(a) for a in (low, high)]
             bounds.append((ends[0] + (order - low) * (ends[1] - ends[0])) / (order - 1) * (1 + 1e-14))
@@ -110,7 +115,7 @@ class Sampled:
         rho = self.inner.rho()
         scale = math.sqrt(2 * float(rho)) if rho is not None else 0.0
         base = Grid(max(grid.step, scale / 1000), grid.tail)
-        if self.rate == 1:
+        if self.whole:
             return _losses(self.inner, grid)
         return thinned(_losses(self.inner, base), base, _up(self.rate), grid)
 

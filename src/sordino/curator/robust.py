@@ -135,12 +135,19 @@ class RobustPlan:
         if isinstance(self.mechanism, SmoothLaplace):
             found = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)
             width = self.mechanism.width(found.value)
-            return Bare((self.mechanism.release(exact_value, width, rng),), self._unit())
+            return Bare((self._within(self.mechanism.release(exact_value, width, rng)),), self._unit())
         assert isinstance(self.mechanism, ProposeTestRelease)
         bound = float(Fraction(self.mechanism.bound - 1, FINE))
         distance = distance_above(self.question.statistic, data, bound=bound, **about)
         told = self.mechanism.release(exact_value, distance, rng)
-        return Bare((None,), self._unit()) if told is None else Noisy((told,), self._unit(), self.mechanism.law)
+        if told is None:
+            return Bare((None,), self._unit())
+        return Noisy((self._within(told),), self._unit(), self.mechanism.law)
+
+    def _within(self, told: int) -> int:
+        """Return a noisy value pulled into the range of the statistic: nearer to what it is about, and of public facts."""
+        least, most = (fine_steps(end) for end in _ends(self.question, *self.question.measure(self.domain)[1:]))
+        return min(max(told, least), most)
 
     def _aggregated(self, chunks: Any, exact_steps: Any, counts: Any, rng: Rng) -> Estimate:
         question, (found, low, high) = self.question, self.question.measure(self.domain)

@@ -54,7 +54,7 @@ class ProposeTestRelease:
     @property
     def least(self) -> float:
         """The threshold of the continuous law, ln(1 / delta) / half."""
-        return math.log(1 / self.delta) / float(self.half)
+        return (math.log(self.delta.denominator) - math.log(self.delta.numerator)) / float(self.half)
 
     @property
     def threshold(self) -> int:

@@ -16,6 +16,8 @@ from sordino.noise.rng import Rng
 
 __all__ = ["SmoothLaplace"]
 
+_MOST_DELTA = Fraction("0.7357")
+
 
 @dataclass(frozen=True, slots=True)
 class SmoothLaplace:
@@ -25,14 +27,18 @@ class SmoothLaplace:
     sensitivity everywhere and S(D) <= e^beta S(D') for neighbors. A shift by S then costs epsilon / 2, and the change of
     the scale by e^beta the other half:
 
-    - delta > 0: discrete Laplace noise; beta = epsilon / (2 ln(2 / delta)), lowered where needed so that
-      ln(2/delta) (e^beta - 1) - beta <= epsilon / 2, gives (epsilon, delta). The normaliser tanh(1 / (2 s)) of the discrete
-      law changes by at most the factor of s, as that of the continuous one, since tanh is concave.
+    - delta > 0: discrete Laplace noise; beta = ln(1 + epsilon / (2 ln(2 / delta))) gives (epsilon, delta). Proof: let s and
+      s' be the scales of neighbors, P(z) = tanh(1 / 2s) e^(-|z| / s). First the scale, at the same place. If s < s', then
+      tanh(1 / 2s) <= (s' / s) tanh(1 / 2s'), as tanh is concave and 0 at 0, and the exponential only falls: a factor of
+      e^beta at most, below e^(epsilon / 2) since ln(2 / delta) >= 1. If s > s', the normaliser helps, which is not
+      counted, and the exponential costs |z| (1 / s' - 1 / s) <= (|z| / s) (e^beta - 1); that passes epsilon / 2 only
+      where |z| / s > ln(2 / delta), of which the chance under P is at most 2 e^(-ln(2 / delta)) = delta. Then the shift,
+      at scale s': a factor of e^(epsilon / 2), with S' at least the local sensitivity. Together e^epsilon and delta.
     - delta = 0: Cauchy noise, rounded; beta = epsilon / 2. |d/dz ln(1 + z^2)| <= 1 pays the shift, and
       ln((1 + e^(2 beta) z^2) / (1 + z^2)) - beta lies within -+ beta: pure epsilon, at the price of heavy tails.
 
     The width of the noise follows the data, so it is private, and no error is stated. Raises DeclarationError unless
-    epsilon > 0 and 0 <= delta < 1.
+    epsilon > 0 and 0 <= delta <= 0.7357 (2 / e, above which the proof does not go).
 
     >>> SmoothLaplace(Fraction(1), Fraction(0)).beta < 0.5
     True
@@ -44,8 +50,9 @@ class SmoothLaplace:
     def __post_init__(self) -> None:
         if self.epsilon <= 0:
             raise DeclarationError(f"epsilon must be above 0, not {shown(self.epsilon)}")
-        if not 0 <= self.delta < 1:
-            raise DeclarationError(f"delta must lie in [0, 1), not {shown(self.delta)}")
+        if not 0 <= self.delta <= _MOST_DELTA:
+            rule = f"delta must lie between 0 and {shown(_MOST_DELTA)}, not {shown(self.delta)}"
+            raise DeclarationError(f"{rule}: smooth noise has no proof above; 1e-6 is common")
 
     @property
     def beta(self) -> float:
@@ -53,11 +60,8 @@ class SmoothLaplace:
         half = float(self.epsilon) / 2
         if self.delta == 0:
             return half * (1 - 1e-6)
-        tail = math.log(2 / float(self.delta))
-        beta = half / tail
-        while tail * math.expm1(beta) - beta > half:
-            beta *= 0.99
-        return beta * (1 - 1e-6)
+        tail = math.log(2 * self.delta.denominator) - math.log(self.delta.numerator)
+        return math.log1p(half / tail) * (1 - 1e-6)
 
     @property
     def event(self) -> LaplaceEvent | ApproxEvent:

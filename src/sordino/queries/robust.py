@@ -27,6 +27,7 @@ __all__ = ["Method", "Robust", "level_of", "propose_test_release", "sample_and_a
 
 Method = Literal["smooth", "propose_test_release", "sample_and_aggregate"]
 _MOST_CHUNKS = 1_000_000
+_FINEST = 10**9  # the denominator of a level: what smooth sensitivities are computed for
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,11 @@ def level_of(statistic: str) -> Fraction | None:
         return Fraction(1, 2)
     if statistic.startswith("quantile:"):
         level = exact(statistic.partition(":")[2], name="the quantile's level")
-        if 0 <= level <= 1:
+        if 0 <= level <= 1 and level.denominator <= _FINEST:
             return level
-        raise QuestionRefused("a quantile's level must lie between 0 and 1, such as quantile:0.9")
+        raise QuestionRefused(
+            "a quantile's level must lie between 0 and 1, with 9 decimals at most, such as quantile:0.9"
+        )
     raise QuestionRefused(f"a statistic is mean, median, var or quantile:q, not {statistic[:40]!r}")
 
 
