@@ -88,7 +88,8 @@ def answer_all(directory: Path, task: local.Task, token: str, rng: Rng) -> None:
     checked = local.read_task(task.envelope, key=task.key)  # refuses what does not hold
     bodies = []
     for number, answer in enumerate(people):
-        lifetime = local.Lifetime.open(directory / f"device-{number}", cap=CAP, rng=rng)
+        place = directory / f"device-{number}"
+        lifetime = local.Lifetime.open(place, cap=CAP, rng=rng, mark=place.with_suffix(".mark"))
         device = local.Device(lifetime)
         bodies.append(device.report(checked, answer, rng=rng, now=now))
         if number == 0:

@@ -84,13 +84,13 @@ export function again(m, k, report, next) {
   return bits(k, j => next() < (report[j >> 3] >> (j & 7) & 1 ? m.p : m.q));
 }
 
-// Words for a permanent answer: AES-256-CTR keyed by HMAC-SHA256 of the task under the device's secret.
-export async function keyedWords(secret, task) {
-  const named = utf8('sordino permanent 1' + JSON.stringify([task.key, task.task, task.epoch, task.id]));
-  const zeros = n => new Bytes(n);
+// Words for the permanent answer v: AES-256-CTR keyed by HMAC-SHA256 of the task and v under the device's secret, so that
+// two answers (storage was put back) never share their words.
+export async function keyedWords(secret, task, v) {
+  const named = utf8('sordino permanent 2' + JSON.stringify([task.key, task.task, task.epoch, task.id, v]));
   const mac = await subtle.sign('HMAC', await imported(secret, { name: 'HMAC', hash: 'SHA-256' }, 'sign'), named);
-  const stream = { name: 'AES-CTR', counter: zeros(16), length: 128 };
-  const words = new DataView(await subtle.encrypt(stream, await imported(mac, 'AES-CTR', 'encrypt'), zeros(4 * task.k + 1024)));
+  const stream = { name: 'AES-CTR', counter: new Bytes(16), length: 128 }, zeros = new Bytes(4 * task.k + 1024);
+  const words = new DataView(await subtle.encrypt(stream, await imported(mac, 'AES-CTR', 'encrypt'), zeros));
   let at = -4;
   return () => words.getUint32(at += 4, true);
 }
@@ -119,7 +119,7 @@ export class Device {
       const over = (charges, cap) => above(plus(this.spent(charges), fraction(cost)), cap);
       need(!over(mine, fraction(task.lifetime_epsilon)), 'this task may ask no more');
       need(!over(state.charges, this.cap), 'above your cap; nothing sent');
-      if (permanent) kept = [...perturb(permanent, k, v, await keyedWords(Bytes.from(state.secret), task))];
+      if (permanent) kept = [...perturb(permanent, k, v, await keyedWords(Bytes.from(state.secret), task, v))];
       state.charges.push([key, task.task, epoch, id, cost, kept]);
     }
     const report = (permanent ? again : perturb)(task.mechanism, k, permanent ? kept : v, fresh);

@@ -35,7 +35,7 @@ export async function check(client, vectors) {
       agree(hex(client.perturb(task.mechanism, task.k, value, source(words))), report, `${name} report of ${value}`);
     }
     for (const [value, report] of told.permanent ?? []) {
-      const words = await client.keyedWords(unhex(told.secret), task);
+      const words = await client.keyedWords(unhex(told.secret), task, value);
       agree(hex(client.perturb(task.permanent, task.k, value, words)), report, `${name} permanent answer ${value}`);
     }
     for (const [permanent, words, report] of told.again ?? []) {

@@ -97,7 +97,7 @@ def _told(task: Task) -> dict[str, Any]:
         told["again"] = [
             [p, w, again(instant, bytes.fromhex(p), iter(w)).hex()] for _, p in told["permanent"][:3] for w in words[3:]
         ]
-        assert len(permanent_key(secret, task)) == 32
+        assert len(permanent_key(secret, task, 0)) == 32
     return told
 
 

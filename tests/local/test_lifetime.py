@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 import sqlite3
 import threading
 from fractions import Fraction
@@ -133,3 +135,71 @@ def test_another_cap_or_file_is_refused(path: Path, tmp_path: Path) -> None:
         opened(tmp_path / "plain.db")
     with pytest.raises(DeclarationError, match="above 0"):
         opened(tmp_path / "new", 0)
+
+
+def test_a_charge_costs_the_same_work_however_many_came_before(path: Path) -> None:
+    lifetime, steps = opened(path, 10**6), [0]
+
+    def counted() -> int:
+        steps[0] += 1
+        return 0
+
+    def work(task: str) -> int:
+        steps[0] = 0
+        lifetime._db.set_progress_handler(counted, 1)
+        lifetime.charge(charge(task, epsilon=Fraction(1, 7)), limit=Fraction(10**6))
+        lifetime._db.set_progress_handler(None, 0)
+        return steps[0]
+
+    few = [work("a"), work("b"), work("a")]
+    for i in range(150):
+        lifetime.charge(charge("a" if i % 2 else f"t{i}", epsilon=Fraction(1, 7)), limit=Fraction(10**6))
+    many = [work("a"), work("c")]
+    assert max(many) <= 1.5 * max(few)
+    assert lifetime.spent() == Fraction(155, 7) == sum(one.epsilon for one in lifetime.charges())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_older_copy_of_a_device_answers(path: Path, tmp_path: Path, seed: int) -> None:
+    """Whatever is charged, copied and put back: what was sent is spent, or the device refuses."""
+    draw, sent, copies = random.Random(seed), Fraction(0), []
+    for turn in range(25):
+        act = draw.choice(["charge", "charge", "copy", "restore"])
+        if act == "charge":
+            try:
+                lifetime = opened(path, 1000)
+            except LedgerError:
+                continue
+            assert lifetime.spent() == sent
+            lifetime.charge(charge(f"t{turn}", epsilon=Fraction(draw.randrange(1, 9), 7)), limit=Fraction(9))
+            sent = lifetime.spent()
+            lifetime.close()
+        elif act == "copy" and path.exists():
+            copies.append(shutil.copy(path, tmp_path / f"copy-{turn}"))
+        elif act == "restore" and copies:
+            shutil.copy(draw.choice(copies), path)
+    assert sent > 0
+
+
+def test_a_mark_in_a_place_of_its_own_and_none_on_a_new_machine(path: Path, tmp_path: Path, state: Path) -> None:
+    mark = tmp_path / "safe" / "mark"
+    lifetime = Lifetime.open(path, cap=3, rng=Rng.seeded(5), mark=mark)
+    lifetime.charge(charge(), limit=Fraction(1))
+    lifetime.close()
+    assert mark.exists()
+    assert not state.exists()
+    assert opened(path).spent() == 1
+    (tmp_path / "other").mkdir()
+    other = Lifetime.open(tmp_path / "other" / "device", cap=3, rng=Rng.seeded(6), mark=tmp_path / "other" / "mark")
+    other.close()
+    with pytest.raises(LedgerError, match="another's"):
+        Lifetime.open(tmp_path / "other" / "device", cap=3, rng=Rng.seeded(6), mark=mark)
+
+
+def test_a_device_file_of_the_former_format_is_refused_in_words(path: Path) -> None:
+    opened(path).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 0")
+    db.close()
+    with pytest.raises(LedgerError, match="former format"):
+        opened(path)

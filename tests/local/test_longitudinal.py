@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import shutil
 from fractions import Fraction
 from math import log
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.errors import BudgetExhausted, DeclarationError
+from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
 from sordino.local.exactness import exact_epsilon
 from sordino.local.labels import Label
 from sordino.local.lifetime import Lifetime
@@ -161,13 +162,46 @@ def test_a_year_of_averaging_learns_no_more_than_the_permanent_answer() -> None:
     assert float((guessed == truth[:few]).mean()) > 0.99
 
 
-def test_the_permanent_answer_is_keyed_by_secret_task_and_epoch() -> None:
+def test_the_permanent_answer_is_keyed_by_secret_task_epoch_and_answer() -> None:
     rounds = ROUNDS["sue"]
     secret, other = bytes(32), bytes([1] * 32)
     tasks = [task_of(rounds), task_of(rounds, epoch="2030"), task_of(rounds, name="posts"), task_of(ROUNDS["oue"])]
-    keys = {permanent_key(s, t) for s in (secret, other) for t in tasks}
-    assert len(keys) == 8
+    keys = {permanent_key(s, t, v) for s in (secret, other) for t in tasks for v in (None, 0, 1)}
+    assert len(keys) == 24
     assert permanent_answer(secret, tasks[0], 3) == permanent_answer(secret, task_of(rounds), 3)
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_two_answers_under_one_secret_are_randomised_by_coins_of_their_own(name: str) -> None:
+    """A device whose file and mark were put back: both reports are true as often as independent ones (5.5 deviations)."""
+    task, rng, n = task_of(ROUNDS[name]), Rng.seeded(8), 1500
+    first, second = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    for i in range(n):
+        secret = rng.bytes(32)
+        first[i], second[i] = (_shows(permanent_answer(secret, task, v), v, name) for v in (3, 9))
+    for one, other in ((first, second), (~first, ~second)):
+        expected = one.mean() * other.mean()
+        both = float((one & other).mean())
+        assert abs(both - expected) < 5.5 * (max(expected, 1e-3) / n) ** 0.5
+
+
+def _shows(report: bytes, label: int, name: str) -> bool:
+    number = int.from_bytes(report, "little")
+    return number == label if name == "grr" else bool(number >> label & 1)
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_device_file_that_was_put_back_answers_nothing(device: Device, tmp_path: Path, name: str) -> None:
+    """The backup holds the secret and was taken before the charge: a changed answer would be a second one."""
+    task, path = task_of(ROUNDS[name]), tmp_path / "device"
+    device.lifetime.close()
+    shutil.copy(path, tmp_path / "backup")
+    first = Device(Lifetime.open(path, cap=4, rng=Rng.seeded(2)))
+    first.report(task, LABELS[3], rng=Rng.seeded(7), now=NOW)
+    first.lifetime.close()
+    shutil.copy(tmp_path / "backup", path)
+    with pytest.raises(LedgerError, match="older copy"):
+        Lifetime.open(path, cap=4, rng=Rng.seeded(2))
 
 
 @pytest.mark.parametrize("name", ROUNDS)
@@ -216,7 +250,7 @@ def test_a_missing_answer_sends_a_report_like_any_other(device: Device) -> None:
 def test_no_true_answer_is_kept(device: Device, tmp_path: Path) -> None:
     device.report(task_of(ROUNDS["grr"]), LABELS[3], rng=Rng.seeded(3), now=NOW)
     device.lifetime.close()
-    kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert LABELS[3].encode() not in kept
 
 

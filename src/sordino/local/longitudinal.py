@@ -64,21 +64,23 @@ class Device:
 def permanent_answer(secret: bytes, task: Task, number: int | None) -> bytes:
     """Return the first round's report of label number `number`: a function of secret, task, epoch and answer alone.
 
-    Theorem: HMAC-SHA256 of the task under the secret keys AES-256-CTR, whose words make the report; if both are
-    pseudorandom functions, the permanent answers of different tasks or epochs are computationally independent, and each
-    is epsilon-differentially private with the first round's epsilon against who lacks the secret.
+    Theorem: HMAC-SHA256 of the task and of the answer's number under the secret keys AES-256-CTR, whose words make the
+    report; if both are pseudorandom functions, the permanent answers of different tasks, epochs or answers are
+    computationally independent, and each is epsilon-differentially private with the first round's epsilon against who
+    lacks the secret. So a device that answers once more after its file was put back reveals twice that epsilon, and no
+    more: were the words those of the task alone, two answers randomised by the same coins would show both.
     """
     protocol = task.protocol
     if not isinstance(protocol, TwoRounds):
         raise DeclarationError("this task randomises every report afresh: it has no permanent answer")
-    return _perturbed(protocol.permanent, number, _words(Rng(key=permanent_key(secret, task))))
+    return _perturbed(protocol.permanent, number, _words(Rng(key=permanent_key(secret, task, number))))
 
 
-def permanent_key(secret: bytes, task: Task) -> bytes:
-    """Return the 32 bytes that key the words of a permanent answer: the same in Python and in a browser."""
+def permanent_key(secret: bytes, task: Task, number: int | None) -> bytes:
+    """Return the 32 bytes that key the words of label `number`'s permanent answer: the same in Python and in a browser."""
     manifest = task.manifest
-    named = canonical([task.key, manifest.task, manifest.epoch, manifest.hash.hex()])
-    return hmac.new(secret, b"sordino permanent 1" + named, hashlib.sha256).digest()
+    named = canonical([task.key, manifest.task, manifest.epoch, manifest.hash.hex(), number])
+    return hmac.new(secret, b"sordino permanent 2" + named, hashlib.sha256).digest()
 
 
 def _charge(task: Task) -> LifetimeCharge:
