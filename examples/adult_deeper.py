@@ -6,6 +6,7 @@ python examples/adult_deeper.py path/to/adult.data [directory for pictures]     
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from pathlib import Path
 
@@ -16,10 +17,14 @@ PICTURES = ("age_bounds.svg", "capital_gain_bounds.svg", "capital_gain_ladder.sv
 
 
 def main() -> None:
-    """Ask of the extract at the path given, or say how to give one."""
+    """Ask of the extract at the path given, or do the like with what is generated."""
     given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SORDINO_ADULT", "")
     if not given or not Path(given).is_file():
-        print("name the Adult extract: python examples/adult_deeper.py path/to/adult.data")
+        print("without the Adult extract (adult.data of the UCI Machine Learning Repository, data set 'Adult'),")
+        print(
+            "to be named as in `python examples/adult_deeper.py path/to/adult.data`, this asks of a generated census instead:"
+        )
+        runpy.run_path(str(Path(__file__).with_name("ask_census.py")), run_name="__main__")
         return
     pictures = Path(sys.argv[2]) if len(sys.argv) > 2 else None
     adult = sd.protect(

@@ -8,6 +8,7 @@ The true counts beside the estimates are NOT PRIVATE: in a real collection nobod
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from collections import Counter
 from fractions import Fraction
@@ -20,10 +21,14 @@ from sordino.noise.rng import Rng
 
 
 def main() -> None:
-    """Simulate three collections on the extract at the path given, or say how to give one."""
+    """Simulate three collections on the extract at the path given, or do the like with what is generated."""
     given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SORDINO_ADULT", "")
     if not given or not Path(given).is_file():
-        print("name the Adult extract: python examples/local_adult.py path/to/adult.data")
+        print("without the Adult extract (adult.data of the UCI Machine Learning Repository, data set 'Adult'),")
+        print(
+            "to be named as in `python examples/local_adult.py path/to/adult.data`, this collects from made-up people instead:"
+        )
+        runpy.run_path(str(Path(__file__).with_name("local_survey.py")), run_name="__main__")
         return
     rng = Rng.secure()
     occupation = load_adult(given)["occupation"].combine_chunks()

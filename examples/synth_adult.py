@@ -8,6 +8,7 @@ The true counts beside the private ones are NOT PRIVATE: a publisher does not kn
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from collections import Counter
 from pathlib import Path
@@ -21,10 +22,14 @@ RANGES = ((21, 33), (30, 31), (30, 71), (20, 65), (20, 30))
 
 
 def main() -> None:
-    """Model the extract at the path given in four ways, or say how to give one."""
+    """Model the extract at the path given in four ways, or do the like with what is generated."""
     given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SORDINO_ADULT", "")
     if not given or not Path(given).is_file():
-        print("name the Adult extract: python examples/synth_adult.py path/to/adult.data")
+        print("without the Adult extract (adult.data of the UCI Machine Learning Repository, data set 'Adult'),")
+        print(
+            "to be named as in `python examples/synth_adult.py path/to/adult.data`, this models a generated census instead:"
+        )
+        runpy.run_path(str(Path(__file__).with_name("synth_census.py")), run_name="__main__")
         return
     print("NOT PRIVATE: true counts are shown beside the private ones")
     adult = sd.protect(

@@ -49,9 +49,13 @@ def test_households() -> None:
     assert "hiding one household" in ran("households.py")
 
 
-@pytest.mark.parametrize("script", ["adult.py", "adult_deeper.py", "local_adult.py"])
-def test_examples_of_adult_say_what_they_need(script: str) -> None:
-    assert "name the Adult extract" in ran(script)
+@pytest.mark.parametrize(
+    ("script", "instead"), [("adult.py", "refused: "), ("adult_deeper.py", "refused: "), ("synth_adult.py", "over 40")]
+)
+def test_without_adult_an_example_says_where_it_is_and_does_the_like(script: str, instead: str) -> None:
+    said = ran(script)
+    assert "UCI Machine Learning Repository" in said
+    assert instead in said
 
 
 @pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")

@@ -24,10 +24,6 @@ def ran(*arguments: str) -> str:
     return done.stdout
 
 
-def test_it_says_what_it_needs() -> None:
-    assert "name the Adult extract" in ran()
-
-
 @pytest.mark.deep
 @pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
 def test_the_textbook_in_numbers(tmp_path: Path) -> None:

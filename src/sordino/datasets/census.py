@@ -96,16 +96,24 @@ def write_census_project(directory: Path, rows: int, rng: Rng) -> Path:
     import pyarrow.parquet as pq
 
     directory = Path(directory)
-    project, data = directory / "sordino.toml", directory / "census.parquet"
-    for path in (project, data):
-        if path.exists():
-            raise DeclarationError(f"{path.name} is there already; name an empty directory")
+    project, data = free_for_project(directory)
     directory.mkdir(parents=True, exist_ok=True)
     pq.write_table(make_census(rows, rng), data, row_group_size=2**20)
     quoted = {"occupations": _OCCUPATIONS, "regions": _REGIONS, "sexes": _SEXES}
     words = {name: ", ".join(f'"{value}"' for value in values) for name, values in quoted.items()}
     project.write_text(_PROJECT.format(**words), encoding="utf-8")
     return project
+
+
+def free_for_project(directory: Path) -> tuple[Path, Path]:
+    """Return where a generated project would lie, and its data; raises DeclarationError where something is there already."""
+    if directory.exists() and not directory.is_dir():
+        raise DeclarationError(f"{directory} is a file: name a directory")
+    project, data = directory / "sordino.toml", directory / "census.parquet"
+    for path in (project, data):
+        if path.exists():
+            raise DeclarationError(f"{directory} holds {path.name} already; name an empty or new directory")
+    return project, data
 
 
 def _people(count: int, household: int, laws: _Laws, rng: Rng) -> tuple[pa.RecordBatch, int]:
