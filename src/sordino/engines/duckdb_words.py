@@ -34,7 +34,7 @@ _DAY = (
 )
 _BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
-_CHOICE = "sordino"  # public: keys the choice of a unit's rows
+_CHOICE = "sordino"  # public: keys hashes, so that they are nobody else's
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,12 @@ class DuckDBWords:
     def source(self) -> exp.Expression:
         """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped.
 
-        The rows kept of a unit are those with the least keyed hash of their declared cells: a choice that depends on
-        the unit's own rows only, not on their order nor on anyone else's.
+        The rows kept of a unit are the first in a total order of what can be read of a row: by the hash of its declared
+        cells, and by the cells themselves where hashes are equal, which whoever writes cells can bring about.
+
+        Theorem: rows that this order does not tell apart are alike in all declared cells, so what is kept of a unit is a
+        function of that unit's rows alone, whatever their order, the other rows and the engine's threads. The hash serves
+        fairness among a unit's rows alone: no claim rests on it.
         """
         unit = self._held.unit
         base = self._held.source
@@ -80,9 +84,10 @@ class DuckDBWords:
             cells = ", ".join(_name(n) for n in sorted(self._held.domain))
             base = (
                 f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS sordino_unit, "
-                f"hash({cells}, '{_CHOICE}') AS sordino_order FROM {rows._staged(base)})"
+                f"{order_hash(cells)} AS sordino_order FROM {rows._staged(base)})"
                 f" WHERE sordino_unit IS NOT NULL QUALIFY "
-                f"row_number() OVER (PARTITION BY sordino_unit ORDER BY sordino_order) <= {unit.max_rows}) AS sordino_capped"
+                f"row_number() OVER (PARTITION BY sordino_unit ORDER BY sordino_order, {cells}) <= {unit.max_rows}"
+                ") AS sordino_capped"
             )
         return _table(self._staged(base))
 
@@ -302,7 +307,7 @@ class DuckDBWords:
         cells = [self._let(k.sql(dialect="duckdb")) for k in keys]
         owner = self._let(self._text(self._held.unit.column))
         listed = ", ".join(cells)
-        order = f"hash({listed}, '{_CHOICE} groups'), {listed}"
+        order = f"{order_hash(listed)}, {listed}"  # equal hashes are ordered by the keys themselves
         rank = f"dense_rank() OVER (PARTITION BY {owner} ORDER BY {order}) <= {most}"
         whole = " AND ".join(f"{c} IS NOT NULL" for c in cells)  # rows that are dropped take no group
         self._conditions.append((len(self._stages), whole))
@@ -346,6 +351,11 @@ class DuckDBWords:
         trimmed = self._let(f"trim({cell}, {_BLANKS})")
         tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
+
+
+def order_hash(cells: str) -> str:
+    """Return the SQL of a public hash that orders rows or groups fairly; it may collide, so order by the cells next."""
+    return f"hash({cells}, '{_CHOICE}')"
 
 
 def public_name(table: str) -> str:

@@ -1,0 +1,117 @@
+"""The rows and groups kept of a unit are a function of that unit alone, also where the hash that orders them collides.
+
+The hash of whole numbers can be inverted, so whoever writes cells can make collisions at will; here they are forced.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sordino as sd
+from engines.support import engine_of
+from sordino.engines import duckdb, duckdb_words
+from sordino.neighbors import PrivacyUnit
+from sordino.queries.aggregation import resolve
+from sordino.queries.build import Selection
+
+DOMAIN = sd.Domain(
+    {
+        "id": sd.Identifier(),
+        "word": sd.Identifier(),
+        "x": sd.Integer(),
+        "r": sd.Real(0, 1, resolution=0.1),
+        "d": sd.Date("1990-01-01", "2030-01-01"),
+        "b": sd.Boolean(),
+    }
+)
+KINDS = {"id": pa.string(), "word": pa.string(), "x": pa.int64(), "r": pa.float64(), "d": pa.date32(), "b": pa.bool_()}
+HASHES = ["CAST(0 AS UBIGINT)", "hash({}, 'sordino') % 2", "hash({}, 'sordino')"]
+Row = dict[str, Any]
+Kept = dict[Any, Counter[tuple[Any, ...]]]
+
+
+def rows_of(unit: str, rng: random.Random) -> list[Row]:
+    """Return up to 9 rows of one unit, some of them alike in all cells but one."""
+    one = {"id": unit, "word": "a", "x": 1, "r": 0.5, "d": 1000, "b": True}
+    made = [dict(one) for _ in range(rng.randrange(10))]
+    for row in made:
+        cell = rng.choice(list(KINDS)[1:])
+        row[cell] = rng.choice(
+            {
+                "word": [None, "", "b", "é"],
+                "x": [None, 0, 2**62, -(2**63) + 1],
+                "r": [None, float("nan"), -0.0, 0.0, 0.1, float("inf")],
+                "d": [None, 0, 12_000],
+                "b": [None, False],
+            }[cell]
+        )
+    return made
+
+
+def kept(source: Any, *, groups: int | None) -> Kept:
+    """Return which rows of each unit are kept, as they are read."""
+    asked = Selection().group_by("id", "word").agg(sd.count("x"), sd.count("r"), sd.count("d"), sd.count("b"))
+    more = Selection().group_by("id", "word").agg(sd.sum(sd.col("x").clip(-9, 9)), sd.sum("r"), sd.count())
+    by_unit: Kept = {}
+    engine = engine_of(source, DOMAIN, unit=PrivacyUnit("id", max_rows=3))
+    for question in (asked, more):
+        found = replace(resolve(question, DOMAIN), most_groups=groups)
+        for line in engine.run(found.select(engine.primitives)).to_pylist():
+            by_unit.setdefault(line.pop("k0"), Counter())[tuple(line.values())] += 1
+    engine.close()
+    return by_unit
+
+
+def arrow(table: list[Row]) -> pa.Table:
+    return pa.table({n: pa.array([r[n] for r in table], kind) for n, kind in KINDS.items()})
+
+
+@pytest.mark.parametrize("groups", [None, 1])
+@pytest.mark.parametrize("text", HASHES, ids=["all collide", "many collide", "as it is"])
+def test_kept_rows_depend_on_the_unit_alone(
+    text: str, groups: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdb_words, "order_hash", lambda cells: text.format(cells))
+    rng = random.Random(text)
+    units = {f"u{i}": rows_of(f"u{i}", rng) for i in range(60)}
+    table = [r for rows in units.values() for r in rows]
+    before = kept(arrow(table), groups=groups)
+    assert max(sum(c.values()) for c in before.values()) > 1  # something is kept, and something left out
+    settings = duckdb._SETTINGS
+    for threads in (1, 4):
+        monkeypatch.setattr(duckdb, "_SETTINGS", (*settings, f"SET threads = {threads}"))
+        rng.shuffle(table)
+        assert kept(arrow(table), groups=groups) == before
+        assert kept(arrow(table[::-1]), groups=groups) == before
+        dictionary = arrow(table).set_column(1, "word", arrow(table)["word"].dictionary_encode())
+        assert kept(dictionary, groups=groups) == before
+        path = tmp_path / f"{threads}.parquet"
+        pq.write_table(arrow(table), path, row_group_size=11)
+        assert kept(path, groups=groups) == before
+        others = [r for i in range(40) for r in rows_of(f"new{i}", rng)]
+        fewer = [r for r in [*others, *table] if r["id"] not in ("u0", "u1")]
+        found = kept(arrow(fewer), groups=groups)
+        assert {u: c for u, c in found.items() if u in units} == {u: c for u, c in before.items() if u in found}
+
+
+def test_a_unit_of_colliding_rows_moves_a_sum_by_no_more_than_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As found: rows of equal hash, -1 and 1, gave a sum of 0 or of all units by the order in which they came."""
+    monkeypatch.setattr(duckdb_words, "order_hash", lambda _: "CAST(0 AS UBIGINT)")
+    domain = sd.Domain({"id": sd.Integer(0, 10**6), "x": sd.Integer(-1, 1)})
+    ups, downs = [[(i, x) for i in range(1000)] for x in (1, -1)]
+    sums = set()
+    for order in ([*ups, *downs], [*downs, *ups], [*ups[::2], *downs, *ups[1::2]]):
+        table = pa.table({"id": [i for i, _ in order], "x": [x for _, x in order]})
+        engine = engine_of(table, domain, unit=PrivacyUnit("id", max_rows=1))
+        found = resolve(Selection().agg(sd.sum("x")), domain)
+        sums.add(engine.run(found.select(engine.primitives)).to_pylist()[0]["t0"])
+        engine.close()
+    assert len(sums) == 1, sums
