@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "sordino"
 # A floor imports only lower ones; rooms of one floor do not import each other, apart from what BESIDE allows.
 FLOORS = (
     ("errors",),
-    ("domain", "neighbors", "loss", "source", "primitives", "noise"),
+    ("domain", "neighbors", "loss", "source", "primitives", "cells", "noise"),
     ("release", "estimate", "accounting", "datasets"),
     ("queries",),
     ("sensitivity", "engines", "local", "report"),
@@ -33,7 +33,7 @@ FLOORS = (
     ("cli",),
     ("workbench", "__main__"),
 )
-GROUND = frozenset({"domain", "neighbors", "loss", "source", "primitives"})
+GROUND = frozenset({"domain", "neighbors", "loss", "source", "primitives", "cells"})
 BESIDE = dict.fromkeys(GROUND, GROUND) | {
     "release": frozenset({"accounting", "estimate"}),  # a release carries its event and its estimates
 }
@@ -51,7 +51,7 @@ ONLY_THESE_MAY = {  # room of the house: who may import it
 }
 MAY_ONLY = {  # room: all that it may import of the house besides itself
     "noise": frozenset({"errors"}),
-    "datasets": frozenset({"errors", "domain", "neighbors", "loss", "noise"}),
+    "datasets": frozenset({"errors", "cells", "domain", "neighbors", "loss", "noise"}),
 }
 MAY_NOT = {
     "accounting": frozenset({"noise", "queries", "mechanisms"}),

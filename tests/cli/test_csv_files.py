@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sordino.datasets.column import load_column
+from sordino.errors import SourceError
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +127,33 @@ def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run
     assert told["against_data"]["people"]["mark"].startswith("NOT PRIVATE")
     assert told["against_data"]["people"]["columns"]["age"]["above"] == 1
     assert not Path("p.ledger").exists()  # nothing is recorded
+
+
+def test_import_notes_types_that_init_proposes(run) -> None:
+    """Every cell stays text, so a column's type never depends on another row; what all cells can be read as is noted."""
+    lines = ["n;x;d;b;code;word;none", '"1";1.5;2013-01-01;yes;007;"a', 'b";', "21.0;.5;2013-01-02T06:00:00Z;No;012;2;"]
+    Path("odd.csv").write_text("\n".join([*lines, ";;;;;;"]) + "\n")
+    done = run("import", "odd.csv", "odd.parquet", "--header", "--delimiter", ";")
+    assert done.code == 0
+    assert "1 boolean, 1 date, 1 integer, 1 real (NOT PRIVATE" in done.out
+    assert run("init", "odd.parquet").code == 0
+    (table,) = tomllib.loads(Path("sordino.toml").read_text())["tables"].values()
+    kinds = {name: column["type"] for name, column in table["columns"].items()}
+    assert kinds == {
+        "n": "integer",
+        "x": "real",
+        "d": "date",
+        "b": "boolean",
+        "code": "category",
+        "word": "category",
+        "none": "category",
+    }
+
+
+def test_the_laboratory_reads_numbers_of_an_imported_file(run) -> None:
+    Path("odd.csv").write_text("n,word\n1,a\n21.0,b\n,c\n+3,d\n")
+    assert run("import", "odd.csv", "odd.parquet", "--header").code == 0
+    told = load_column("n", Path("odd.parquet"))
+    assert told == ((1, 21, 3), 1)
+    with pytest.raises(SourceError, match="holds string that is not all numbers"):
+        load_column("word", Path("odd.parquet"))

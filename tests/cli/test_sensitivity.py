@@ -206,7 +206,7 @@ def test_files_that_cannot_be_read(run, file: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("age\n")
     words = ("--size", "2", "--query", "mean", "--within", "1", *REPLACE)
     for name, path, said in (
-        ("ages", file, "did you mean 'age'"),
+        ("ages", file, "check its header line"),
         ("word", file, "holds string"),
         ("age", tmp_path / "no.csv", "no such file"),
         ("age", tmp_path / "odd.parquet", "cannot be read"),

@@ -1,4 +1,4 @@
-"""`sordino import`: a quoted or odd CSV file to Parquet, every cell as text, for the curator's eyes.
+"""`sordino import`: an odd CSV file to Parquet, every cell as text, for the curator's eyes.
 
 It reads raw rows, and its errors may name them: nothing here is an answer, and nothing is charged.
 """
@@ -6,11 +6,13 @@ It reads raw rows, and its errors may name them: nothing here is an answer, and 
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.cells import DAY, FALSE, TRUE
 from sordino.cli.options import Delimiter, Header, Quiet, delimiter_of
 from sordino.cli.terminal import note
 from sordino.errors import DeclarationError, SourceError
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["import_csv"]
 
+TYPES = "sordino_types"  # the key of Parquet's metadata that holds them
+_PLAIN = "(?:0|[1-9][0-9]{0,%d})"  # a number with a leading zero is a code, and stays text
+_KINDS = {  # in the order of preference
+    "integer": f"[+-]?{_PLAIN % 17}(?:[.]0{{0,400}})?",
+    "real": f"[+-]?(?:{_PLAIN % 400}(?:[.][0-9]{{0,400}})?|[.][0-9]{{1,400}})(?:[eE][+-]?[0-9]{{1,4}})?",
+    "date": DAY,
+    "boolean": "(?i)(?:" + "|".join(word.replace(".", "[.]") for word in (*TRUE, *FALSE)) + ")",
+}
 _BLOCK = 8 * 2**20  # bytes parsed at a time; a row must fit in one
 
 
@@ -43,10 +53,11 @@ def import_csv(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn a quoted or odd CSV file into Parquet: every cell as text, trimmed, nothing guessed.
+    """Turn an odd CSV file into Parquet: every cell as text, trimmed. Line breaks in cells and other encodings are read.
 
-    For the curator, who may see the data: an error names the row it stands in. A row with too few or too many cells
-    stops the import, and then no file is written. Files larger than memory are fine.
+    For the curator, who may see the data (NOT PRIVATE): an error names the row it stands in, and a type that all cells of a
+    column have is noted in the file, for `sordino init` to propose. A row with too few or too many cells stops the
+    import, and then no file is written. Files larger than memory are fine.
     """
     from sordino.cli.writing import draft
 
@@ -62,9 +73,13 @@ def import_csv(
     names = _names(source, header=header, delimiter=between, quote=quote, encoding=encoding)
     _balanced(source, quote)
     with draft(target) as place:
-        _copied(source, place.path, names, header, between, quote, encoding, ["", *(null or [])])
+        kinds = _copied(source, place.path, names, header, between, quote, encoding, ["", *(null or [])])
         place.keep()
+    seen = sorted(set(kinds.values()))
+    found = ", ".join(f"{sum(kind == k for k in kinds.values())} {kind}" for kind in seen)
     note(f"wrote {target}: {len(names)} columns of text", quiet=quiet, aside=False)
+    if found:
+        note(f"all cells of these can be read as: {found} (NOT PRIVATE; init proposes it)", quiet=quiet, aside=False)
     note(f"next: sordino init {target}", quiet=quiet, aside=False)
 
 
@@ -114,7 +129,8 @@ def _copied(
     quote: str,
     encoding: str,
     nulls: list[str],
-) -> None:
+) -> dict[str, str]:
+    """Copy the rows, and return the type that all cells of a column can be read as, where there is one."""
     import pyarrow as pa
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
@@ -147,12 +163,30 @@ def _copied(
             pc.open_csv(source, read_options=reading, parse_options=parsing, convert_options=kinds) as batches,
             pq.ParquetWriter(place, schema, compression="zstd") as writer,
         ):
+            kinds_left = {name: list(_KINDS) for name in names}
             for batch in batches:
-                writer.write_batch(_trimmed(batch, nulls))
+                cells = _trimmed(batch, nulls)
+                writer.write_batch(cells)
+                _narrow(kinds_left, cells)
+            found = {name: left[0] for name, left in kinds_left.items() if 0 < len(left) < len(_KINDS)}
+            writer.add_key_value_metadata({TYPES: json.dumps(found)})
     except pa.ArrowInvalid as error:
         raise SourceError(_told(source, bad, str(error))) from None
     except OSError as error:
         raise SourceError(f"{source} cannot be copied: {error.strerror or 'the disk refused'}") from None
+    return found
+
+
+def _narrow(kinds: dict[str, list[str]], batch: pa.RecordBatch) -> None:
+    """Leave of each column's types those that all cells of a batch can be read as; cells that lack are read as any."""
+    import pyarrow.compute as pc
+
+    for name in batch.schema.names:
+        cells = batch.column(name).drop_null()
+        if len(cells):
+            kinds[name] = [
+                k for k in kinds[name] if pc.all(pc.match_substring_regex(cells, f"^(?:{_KINDS[k]})$")).as_py()
+            ]
 
 
 def _trimmed(batch: pa.RecordBatch, nulls: list[str]) -> pa.RecordBatch:

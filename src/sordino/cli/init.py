@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.import_csv import TYPES
 from sordino.cli.options import Delimiter, Header, Quiet, delimiter_of, ends_in
 from sordino.cli.terminal import note
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -141,13 +143,17 @@ def _of_parquet(source: str) -> Columns:
     if not files:
         raise SourceError(f"source {source!r} is missing: there is no such file")
     schema: pa.Schema | None = None
+    seen: dict[str, str] = {}
     try:
         schema = pq.read_schema(files[0])
-    except (pa.ArrowException, OSError):
+        seen = json.loads((pq.read_metadata(files[0]).metadata or {}).get(TYPES.encode(), b"{}"))
+    except (pa.ArrowException, OSError, ValueError):
         schema = None
     if schema is None:
         raise SourceError(f"source {source!r} cannot be opened as Parquet: check its path, format and rights")
-    return [(field.name, _physical(field.type)) for field in schema]
+    if seen:
+        note("note: types of text columns are those that `sordino import` read in the cells: change what is not public")
+    return [(field.name, seen.get(field.name, _physical(field.type))) for field in schema]
 
 
 def _physical(kind: object) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from sordino.cells import BLANKS, DECIMAL, WHOLE
 from sordino.errors import SourceError, nearest
 
 __all__ = ["load_column"]
@@ -35,10 +37,27 @@ def load_column(name: str, path: Path) -> tuple[tuple[float, ...], int]:
     if name not in names or table is None:
         known = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"  # that line may be a row
         raise SourceError(f"{path} has no column {name!r}{known}")
-    cells = table[name]
+    cells = _numbers(table[name])
     if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
-        raise SourceError(f"column {name!r} of {path} holds {cells.type}; a universe is of numbers")
+        raise SourceError(
+            f"column {name!r} of {path} holds {cells.type} that is not all numbers; a universe is of numbers"
+        )
     values = tuple(v if isinstance(v, int) else float(v) for v in cells.drop_null().to_pylist())
     if not values:
         raise SourceError(f"column {name!r} of {path} holds no numbers")
     return values, cells.null_count
+
+
+def _numbers(cells: Any) -> Any:
+    """Return text that is numbers throughout as numbers, whole ones where all are, as `sordino import` leaves it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells
+    text = pc.utf8_trim(cells, BLANKS)
+    held = pc.if_else(pc.equal(text, ""), pa.scalar(None, text.type), text)
+    for pattern, kind in ((WHOLE, pa.int64()), (DECIMAL, pa.float64())):
+        if pc.all(pc.match_substring_regex(held, f"^(?:{pattern})$"), min_count=0).as_py():
+            return pc.replace_substring_regex(held, r"^[+]|[.]0*$", "").cast(kind)
+    return cells

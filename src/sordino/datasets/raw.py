@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Boolean, Category, Date, Domain
+from sordino.cells import DAY, DECIMAL, FALSE, TRUE, WHOLE
+from sordino.domain import Boolean, Category, Date, Domain, Integer
 from sordino.errors import SourceError, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["load_rows"]
-
-_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
 
 def load_rows(
@@ -113,17 +112,16 @@ def _cells(cells: Any, column: Any) -> Any:
     if isinstance(column, Category) and isinstance(column.values[0], str):
         return found.cast(pa.string())
     if isinstance(column, Category):
-        return _matched(found, r"^-?[0-9]{1,18}$", pa.int64())
+        return _matched(found, WHOLE, pa.int64())
     if isinstance(column, Boolean) and pa.types.is_string(found.type):
         low = pc.utf8_lower(found)
-        known = pc.is_in(low, value_set=pa.array(["true", "false", "t", "f", "1", "0"]))
-        true = pc.is_in(low, value_set=pa.array(["true", "t", "1"]))
-        return pc.if_else(known, true, pa.scalar(None, pa.bool_()))
+        known = pc.is_in(low, value_set=pa.array([*TRUE, *FALSE]))
+        return pc.if_else(known, pc.is_in(low, value_set=pa.array(TRUE)), pa.scalar(None, pa.bool_()))
     if isinstance(column, Boolean):
         return found.cast(pa.bool_())
     if isinstance(column, Date):
-        return _matched(found, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", pa.date32())
-    return _matched(found, _NUMBER, pa.float64())
+        return _matched(found, DAY, pa.date32())
+    return _matched(found, WHOLE if isinstance(column, Integer) else DECIMAL, pa.float64())
 
 
 def _matched(cells: Any, pattern: str, kind: Any) -> Any:
@@ -133,4 +131,9 @@ def _matched(cells: Any, pattern: str, kind: Any) -> Any:
 
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells.cast(kind)
-    return pc.if_else(pc.match_substring_regex(cells, pattern), cells, pa.scalar(None, cells.type)).cast(kind)
+    kept = pc.if_else(pc.match_substring_regex(cells, f"^(?:{pattern})$"), cells, pa.scalar(None, cells.type))
+    if pa.types.is_integer(kind):
+        kept = pc.replace_substring_regex(kept, r"^[+]|[.]0*$", "")
+    if pa.types.is_date(kind):
+        kept = pc.replace_substring(pc.utf8_slice_codeunits(kept, 0, 10), "/", "-")
+    return kept.cast(kind)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sordino.cells import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import STORED, Boolean, Category, Column, Date, Identifier, Integer
 
 if TYPE_CHECKING:
@@ -20,14 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reader"]
 
-_WHOLE = re.compile(r"([+-]?[0-9]{1,18})(\.0{0,400})?")
-_DECIMAL = re.compile(r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?")
-_DAY = re.compile(
-    r"([0-9]{4}(?:-[0-9]{2}-[0-9]{2}|/[0-9]{2}/[0-9]{2}))"
-    r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
-)
-_TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1", "1.0"), ("false", "f", "no", "n", "off", "0", "0.0")
-_BLANKS = " \t\r\n"
+_WHOLE, _DECIMAL, _DAY = re.compile(WHOLE), re.compile(DECIMAL), re.compile(DAY)
 _EXACT = 2**53
 _VAST = Fraction(10**300)
 
@@ -65,8 +59,8 @@ def _total(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _integer(value: Any) -> int | None:
     if isinstance(value, str):
-        found = _WHOLE.fullmatch(value.strip(_BLANKS))
-        return int(found[1]) if found else None
+        text = value.strip(BLANKS)
+        return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None
     if isinstance(value, float) and math.isinf(value):
         return STORED if value > 0 else -STORED
     if isinstance(value, (int, float, Decimal)) and value == int(value):
@@ -76,7 +70,7 @@ def _integer(value: Any) -> int | None:
 
 def _real(value: Any) -> float | None:
     if isinstance(value, str):
-        text = value.strip(_BLANKS)
+        text = value.strip(BLANKS)
         return float(text) if _DECIMAL.fullmatch(text) else None
     if isinstance(value, (int, Decimal)):
         return float(max(-_VAST, min(_VAST, Fraction(value))))
@@ -98,8 +92,8 @@ def _text(value: Any) -> str | None:
 
 def _truth(value: Any) -> bool | None:
     if isinstance(value, str):
-        word = value.strip(_BLANKS).lower()
-        return True if word in _TRUE else False if word in _FALSE else None
+        word = value.strip(BLANKS).lower()
+        return True if word in TRUE else False if word in FALSE else None
     if isinstance(value, (bool, int, float, Decimal)) and value in (0, 1):
         return bool(value)
     return None
@@ -112,8 +106,8 @@ def _day(value: Any) -> datetime.date | None:
         return value
     if _is_period(value):
         return _day(value.start_time.to_pydatetime())
-    found = _DAY.fullmatch(value.strip(_BLANKS)) if isinstance(value, str) else None
-    return datetime.date.fromisoformat(found[1].replace("/", "-")) if found else None
+    text = value.strip(BLANKS) if isinstance(value, str) else ""
+    return datetime.date.fromisoformat(text[:10].replace("/", "-")) if _DAY.fullmatch(text) else None
 
 
 def _is_period(value: Any) -> bool:

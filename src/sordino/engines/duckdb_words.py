@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
+from sordino.cells import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import Domain
 from sordino.neighbors import PrivacyUnit
 from sordino.noise.lattice import scale_of
@@ -26,12 +27,6 @@ _WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USM
 _LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
-_DIGITS = r"[+-]?[0-9]{1,18}(\.0{0,400})?"
-_DECIMAL = r"[+-]?([0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
-_DAY = (
-    "[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{2}/[0-9]{2})"
-    "([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
-)
 _BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
 _CHOICE = "sordino"  # public: keys hashes, so that they are nobody else's
@@ -145,7 +140,7 @@ class DuckDBWords:
         if kind in ("VARCHAR", "ENUM"):
             text = self._trimmed(column)
             return self._clipped(
-                f"CASE WHEN regexp_full_match({text}, '{_DIGITS}') THEN TRY_CAST({text} AS BIGINT) END", lower, upper
+                f"CASE WHEN regexp_full_match({text}, '{WHOLE}') THEN TRY_CAST({text} AS BIGINT) END", lower, upper
             )
         return self._column("CAST(NULL AS BIGINT)")
 
@@ -154,7 +149,7 @@ class DuckDBWords:
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
             text = self._trimmed(column)
-            real = self._let(f"CASE WHEN regexp_full_match({text}, '{_DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END")
+            real = self._let(f"CASE WHEN regexp_full_match({text}, '{DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END")
         elif kind in _WHOLE | _LARGE | _FLOATING | {"BOOLEAN"}:
             real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
         else:
@@ -178,7 +173,7 @@ class DuckDBWords:
             found = f"NULLIF(list_position([{listed}], {at}), 0) - 1"
         else:
             listed = ", ".join(_quoted(str(v)) for v in values)
-            if all(str(v) == str(v).strip(" \t\r\n") for v in values):  # then blanks around a cell mean nothing
+            if all(str(v) == str(v).strip(BLANKS) for v in values):  # then blanks around a cell mean nothing
                 at = f"trim({at}, {_BLANKS})"
             found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest
         if other is None:
@@ -193,8 +188,8 @@ class DuckDBWords:
         if kind in ("VARCHAR", "ENUM"):
             word = self._let(f"lower({self._trimmed(column)})")
             return self._column(
-                f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', 'on', '1', '1.0') THEN true "
-                f"WHEN {word} IN ('false', 'f', 'no', 'n', 'off', '0', '0.0') THEN false END"
+                f"CASE WHEN {word} IN ({', '.join(map(_quoted, TRUE))}) THEN true "
+                f"WHEN {word} IN ({', '.join(map(_quoted, FALSE))}) THEN false END"
             )
         if kind in _WHOLE | _LARGE | _FLOATING:
             number = self._let(f"CAST({cell} AS DOUBLE)")  # not every DECIMAL can be compared with 1
@@ -207,7 +202,7 @@ class DuckDBWords:
         if kind in ("VARCHAR", "ENUM"):
             text = self._trimmed(column)
             written = f"replace(left({text}, 10), '/', '-')"
-            day = self._let(f"CASE WHEN regexp_full_match({text}, '{_DAY}') THEN TRY_CAST({written} AS DATE) END")
+            day = self._let(f"CASE WHEN regexp_full_match({text}, '{DAY}') THEN TRY_CAST({written} AS DATE) END")
         elif kind in ("DATE", "TIMESTAMP"):
             day = self._let(f"TRY_CAST({cell} AS DATE)")
         else:
