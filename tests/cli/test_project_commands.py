@@ -124,6 +124,24 @@ def test_check_names_the_place_and_the_nearest_key(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
+def test_check_says_how_reals_without_a_resolution_are_read(run) -> None:
+    text = Path("sordino.toml").read_text()
+    gain = 'gain = {type = "real", lower = 0, upper = 100000, resolution = 0.01}'
+    assert "resolution" not in run("check").out
+    Path("sordino.toml").write_text(text.replace(gain, 'gain = {type = "real", lower = 0, upper = 100000}'))
+    done = run("check")
+    assert done.code == 0
+    assert "columns.gain: no resolution is declared: read in steps of 1e-7" in done.out
+    told = run("plan", "SELECT COUNT(*) AS n FROM people WHERE gain = 0.00000001", "--epsilon", "1")
+    assert "is true for no row" in " ".join(told.out.split())
+    Path("sordino.toml").write_text(text.replace(gain, 'gain = {type = "real"}'))
+    assert "only `sordino bounds` reads it" in run("check").out
+    assert run("ask", "SELECT AVG(gain) AS g FROM people", "--epsilon", "0.01").code == 3
+    Path("sordino.toml").write_text(text)  # nothing was spent: a resolution may be added without an amendment
+    assert run("ask", "SELECT AVG(gain) AS g FROM people", "--epsilon", "0.01").code == 0
+
+
+@pytest.mark.usefixtures("census")
 def test_check_writes_nothing(run) -> None:
     before = sorted(os.listdir())
     done = run("check")

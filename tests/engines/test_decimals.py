@@ -152,3 +152,47 @@ def test_a_real_without_a_resolution_has_a_stated_one() -> None:
     assert ask(engine, domain, Selection().where(col("x") == Decimal("9.99")).agg(sd.count())) == [[1]]
     assert ask(engine, domain, sd.sum("x")) == [[Fraction("110.09")]]
     engine.close()
+
+
+def test_an_equality_that_no_row_can_meet_is_pointed_out() -> None:
+    domain = sd.Domain(
+        {"price": sd.Real(0, 1000, resolution=".01"), "age": sd.Integer(0, 99), "c": sd.Category([1, 2])}
+    )
+    table = sd.protect(
+        pa.table({"price": [9.99], "age": [3], "c": [1]}),
+        domain=domain,
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10**6),
+        ledger=None,
+        name="data",
+    )
+    for condition, said in [
+        ("price = 9.995", ["price = 9.995 is true for no row: price is read in steps of 0.01"]),
+        ("price IN (9.99, 9.995) OR age = 2.5", ["age = 2.5", "price = 9.995"]),
+        ("price * 2 = 9.99", ["price * 2 = 9.99"]),
+        ("price = 9.99 AND price <= 9.995 AND c = 1 AND age != 3", []),
+        ("CASE WHEN price != 0.001 THEN 1 ELSE 0 END = 1", ["price = 0.001"]),
+    ]:
+        plan = table.plan(sd.sql(f"SELECT COUNT(*) AS n FROM data WHERE {condition}"), epsilon=1)
+        notes = [n for n in plan.notes if "for no row" in n]
+        assert [n.startswith(s) for n, s in zip(notes, said, strict=True)] == [True] * len(said), condition
+        assert all(n in plan.describe() for n in notes)
+        assert [n for n in table.ask(plan).notes if "for no row" in n] == notes
+
+
+def test_a_resolution_may_be_added_while_nothing_is_spent(tmp_path: Path) -> None:
+    def held(column: sd.Real) -> Any:
+        return sd.protect(
+            pa.table({"x": [9.99]}),
+            domain=sd.Domain({"x": column}),
+            neighbors="add_remove",
+            privacy_unit="row",
+            budget=sd.PureDP(10),
+            ledger=tmp_path / "x.ledger",
+            name="data",
+        )
+
+    with pytest.raises(sd.errors.QuestionRefused, match="no declared resolution"):
+        held(sd.Real()).ask(sd.mean(col("x").clip(0, 10)), epsilon=1)
+    assert held(sd.Real(resolution="0.01")).ask(sd.mean(col("x").clip(0, 10)), epsilon=1).cost == sd.PureDP(1)

@@ -13,7 +13,9 @@ import typer
 
 from sordino.cli.options import ProjectPath, Quiet, TextFormat
 from sordino.cli.terminal import note, paint, plain, say
+from sordino.domain import Real
 from sordino.errors import DeclarationError, SordinoError
+from sordino.loss import shown
 
 if TYPE_CHECKING:
     from sordino.curator.against_data import DataCheck
@@ -81,6 +83,8 @@ def check(
         raise typer.Exit(2)
     if form is TextFormat.table:
         note(f"{place} is sound: {_counted(loaded)}", quiet=quiet, aside=False)
+        for line in _steps(loaded):
+            note(line, quiet=quiet, aside=False)
         for line in _misfit_lines(place, compared):
             say(line)
         if not against_data:
@@ -164,6 +168,21 @@ def _against_ledgers(project: Project) -> list[tuple[str, str]]:
         except SordinoError as error:
             found.append((f"budgets.{name}.ledger", str(error)))
     return found
+
+
+def _steps(project: Project) -> Iterator[str]:
+    """Yield how real columns without a declared resolution are read, or that they cannot be."""
+    for name, table in project.tables.items():
+        for column, declared in table.domain.columns.items():
+            if isinstance(declared, Real) and declared.resolution is None:
+                told = f"tables.{name}.columns.{column}: no resolution is declared"
+                if declared.step is not None:
+                    yield plain(
+                        f"{told}: read in steps of {shown(declared.step)}; a coarser one makes quantiles less noisy"
+                    )
+                else:
+                    rule = "and no two bounds to take one from: only `sordino bounds` reads it; add such as resolution = 0.01"
+                    yield plain(f"{told}, {rule}")
 
 
 def _counted(project: Project) -> str:

@@ -50,7 +50,10 @@ app = typer.Typer(
     epilog="Exit codes: 2 usage or declaration, 3 the question is refused, 4 budget exhausted, 5 charged but failed.",
 )
 _ledger = typer.Typer(
-    name="ledger", no_args_is_help=True, rich_markup_mode="rich", help="Verify, export, amend or begin the chain of charges."
+    name="ledger",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Verify, export, amend or begin the chain of charges.",
 )
 _epsilon = typer.Typer(
     name="epsilon", no_args_is_help=True, rich_markup_mode="rich", help="Choose epsilon from what people ask of it."

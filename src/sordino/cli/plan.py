@@ -83,6 +83,8 @@ def _lines(made: Plan, confidence: float) -> list[str]:
             step = "" if part.get("unit", "1") == "1" else f" of {part['unit']}"
             lines += wrapped("", f"{part['role']}: {part['mechanism']}{step}")
             lines += wrapped("", f"({part['because']})") if "because" in part else []
+    for words in told["notes"]:
+        lines += wrapped("note", words)
     return lines
 
 

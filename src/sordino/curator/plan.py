@@ -24,6 +24,7 @@ from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
 from sordino.queries.joins import joined, joined_domain, joined_neighbors
+from sordino.queries.off_grid import never_equal
 from sordino.queries.sums import Mean
 from sordino.release import Output, currencies_to_dict, loss_to_dict, other_currencies, show_number, show_rows
 
@@ -144,6 +145,7 @@ class Plan:
             for name, error in zip(column.names, column.errors, strict=True):
                 lines.append(f"{name:<10} {self._expected(column, error)}")
             lines += [f"           {line}" for line in column.lines]
+        lines += [f"note       {line}" for line in never_equal(self.question, self.domain)]
         if self.earlier:
             lines.append(f"earlier    answered before as {', '.join(self.earlier)}: `sordino show` it at no cost")
         return "\n".join(lines)
@@ -165,6 +167,7 @@ class Plan:
         notes = contribution_notes(self.neighbors, private_keys=threshold is not None)
         notes += () if threshold is None else (key_note(threshold),)
         notes += (selection_note(groups),) if self._selects() else ()
+        notes += never_equal(self.question, self.domain)
         sample = self.sample_told()
         return notes if sample is None else (*notes, sample)
 

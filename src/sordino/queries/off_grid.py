@@ -1,0 +1,44 @@
+"""Off the grid: equalities of a question that no row can meet, as the constant is no whole number of steps. Knows no data."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from sordino.domain import Boolean, Category, Domain, Identifier
+from sordino.loss import shown
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.measure import measure
+from sordino.queries.nodes import Compare, Constant, IsIn, Name, Node, describe
+
+__all__ = ["never_equal"]
+
+
+def never_equal(question: Aggregation, domain: Domain) -> tuple[str, ...]:
+    """Return a sentence for each equality with a constant between two steps: `price = 9.995` in steps of 0.01.
+
+    `domain` is the question's own, public tables joined. What is said follows from the question and the declaration.
+    """
+    nodes: list[Any] = [question.where, *(g.of for g in question.groups)]
+    nodes += [getattr(a, field, None) for a in question.aggregates for field in ("of", "other")]
+    found: dict[str, None] = {}
+    while nodes:
+        at = nodes.pop()
+        if isinstance(at, Compare) and at.op in ("=", "!=") and isinstance(at.right, Constant):
+            found |= dict.fromkeys(_said(at.left, [at.right.value], domain))
+        elif isinstance(at, IsIn):
+            found |= dict.fromkeys(_said(at.of, at.values, domain))
+        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
+    return tuple(sorted(found))
+
+
+def _said(of: Node, values: Any, domain: Domain) -> list[str]:
+    constants = [v for v in values if isinstance(v, Fraction) and not isinstance(v, bool)]
+    if not constants or (isinstance(of, Name) and isinstance(domain[of.name], (Category, Boolean, Identifier))):
+        return []
+    unit = measure(of, domain).unit
+    return [
+        f"{describe(Compare('=', of, Constant(v)))} is true for no row: {describe(of)} is read in steps of {shown(unit)}"
+        for v in constants
+        if (v / unit).denominator != 1
+    ]
