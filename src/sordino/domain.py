@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +27,7 @@ __all__ = [
     "Integer",
     "Missing",
     "Real",
+    "keep_missing",
 ]
 
 STORED = 2**62  # integers are held, and unbounded reals saturate, within [-STORED, STORED] lattice steps
@@ -249,6 +250,17 @@ class Identifier:
 
 
 Column = Integer | Real | Category | Boolean | Date | Identifier
+
+
+def keep_missing(column: Column) -> Column:
+    """Return the column with its missing cells kept as a value, where the declaration would drop them.
+
+    >>> keep_missing(Boolean()).to_dict()["missing"]
+    'keep'
+    """
+    if isinstance(column, Identifier) or column.missing != "drop":
+        return column
+    return replace(column, missing="keep")
 
 
 @dataclass(frozen=True, slots=True, init=False)

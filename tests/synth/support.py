@@ -83,6 +83,8 @@ class RecordingQueryable:
                 declared = self.domain[axis.column]
                 if axis.edges is not None and isinstance(declared, Integer) and declared.upper - declared.lower < 1024:
                     found = np.searchsorted(np.array(axis.edges[:-1]), found + declared.lower, side="right") - 1
+                if axis.missing:
+                    found = np.where(self.keys[axis.column] < 0, size - 1, found)
                 kept &= found >= 0
                 place = place * size + np.maximum(found, 0)
             cells, counts = np.unique(place[kept], return_counts=True)

@@ -41,10 +41,10 @@ def random_rules(rng: np.random.Generator) -> list[tuple[Any, Any]]:
         condition = (col("pay") >= least) & ~col("sex")
         found.append((synth.never(condition), lambda r, least=least: not (r["pay"] >= least and not r["sex"])))
     if rng.random() < 0.5:
-        towns = {j: TOWNS[int(rng.integers(4))] for j in JOBS}
+        towns = {**{j: TOWNS[int(rng.integers(4))] for j in JOBS}, None: None}
         found.append((synth.determines("job", "town", towns), lambda r, towns=towns: r["town"] == towns[r["job"]]))
     if rng.random() < 0.5:
-        sexes = {j: bool(rng.random() < 0.5) for j in JOBS}
+        sexes = {**{j: bool(rng.random() < 0.5) for j in JOBS}, None: None}
         found.append((synth.determines("job", "sex", sexes), lambda r, sexes=sexes: r["sex"] == sexes[r["job"]]))
     return [found[i] for i in rng.permutation(len(found))]
 

@@ -101,3 +101,39 @@ def test_what_is_no_range_is_refused() -> None:
     ):
         with pytest.raises(kind, match=words):
             act()
+
+
+def _noise(kind: str, loss: float) -> Any:
+    """Return the law of one bin's noise on -n ... n: discrete Laplace of scale 1 / epsilon, or discrete Gaussian."""
+    if kind == "epsilon":
+        at = np.arange(-(n := int(60 / loss) + 5), n + 1)
+        weights = math.exp(-loss) ** np.abs(at)
+    else:
+        at = np.arange(-(n := int(9 / math.sqrt(2 * loss)) + 8), n + 1)
+        weights = np.exp(-(at**2) * loss)
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize(
+    ("kind", "losses"),
+    [
+        ("epsilon", (0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.45, 2.9, 3, 4, 4.4, 6, 8)),
+        ("rho", (0.01, 0.1, 0.3, 0.7, 1, 2.4, 4, 8, 20)),
+    ],
+)
+def test_intervals_of_flat_ranges_cover_by_the_exact_law(kind: str, losses: tuple[float, ...]) -> None:
+    """Noise comes in whole rows: at least nominal, and one row less would be too few (above 60 rows, nearly)."""
+    for loss in losses:
+        rep = synth.Histogram("age").fit(source(), **{kind: str(loss)})  # type: ignore[arg-type]
+        one = _noise(kind, loss)
+        for bins in (1, 2, 3, 5, 10, 30, 100):
+            width = (len(one) - 1) * bins + 1
+            law = np.fft.irfft(np.fft.rfft(one, 2 * width) ** bins, 2 * width)[:width]
+            middle = width // 2
+            exactly = rep.range(0, bins).deviation <= 60
+            for confidence in (0.9, 0.95):
+                reach = int(rep.range(0, bins).error(confidence))
+                assert reach == rep.range(0, bins).error(confidence)  # whole rows
+                covered, fewer = (float(law[middle - t : middle + t + 1].sum()) for t in (reach, reach - 1))
+                assert covered >= confidence - 1e-9, (kind, loss, bins)
+                assert fewer < confidence + (0 if exactly else 0.005), (kind, loss, bins)

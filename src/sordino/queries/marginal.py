@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Date, Domain
+from sordino.domain import Date, Domain, keep_missing
 from sordino.errors import QuestionRefused
 from sordino.loss import shown
 from sordino.neighbors import Neighbors, Sensitivity
@@ -45,15 +45,19 @@ class Axis:
     """One column of a table: its declared keys, or the bins between `edges`, and a public code for each key.
 
     `edges`, in whole steps of the column's lattice (days since 1970-01-01 for a date), cut [e0, e1), ..., [e(n-1), en].
-    `codes` gives each key its code, None leaves key i the code i. A missing value, where the column keeps it, is the last key.
+    `codes` gives each key its code, None leaves key i the code i. A missing value, where the column keeps it, or where
+    `missing` says so whatever the declaration drops, is the last key.
     """
 
     column: str
     edges: tuple[int, ...] | None = None
     codes: tuple[int, ...] | None = None
+    missing: bool = False
 
     def keys(self, domain: Domain) -> Keys:
         """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
+        if self.missing:
+            domain = Domain({self.column: keep_missing(domain[self.column])})
         found = domain[self.column]
         if self.edges is not None:
             of, cuts = measure(Name(self.column), domain), self.edges
@@ -77,7 +81,8 @@ class Axis:
 
     def plain(self) -> Any:
         """Return the axis as canonical JSON data."""
-        return [self.column, self.edges and list(self.edges), self.codes and list(self.codes)]
+        made = [self.column, self.edges and list(self.edges), self.codes and list(self.codes)]
+        return [*made, "missing"] if self.missing else made
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class Table:
 
     def grouping(self) -> tuple[Axis, ...]:
         """Return the axes without their codes: tables of one grouping need the same exact counts."""
-        return tuple(Axis(a.column, a.edges) for a in self.axes)
+        return tuple(Axis(a.column, a.edges, missing=a.missing) for a in self.axes)
 
     def select(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact counts by keys: columns k0.. (NULL for rows left out) and t0."""

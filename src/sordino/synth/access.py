@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sordino.domain import Domain
-from sordino.estimate import Noisy
+from sordino.estimate import Law, Noisy
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.queries.distance_to import PARTS, Distances
@@ -45,10 +45,11 @@ class Data(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A noisy table of counts: its cells, and the variance of the noise in each."""
+    """A noisy table of counts: its cells, the variance of the noise in each, and its law, None where several are combined."""
 
     cells: Floats
     variance: float
+    law: Law | None = None
 
 
 def released_counts(
@@ -59,7 +60,8 @@ def released_counts(
     found = []
     for table, output in zip(tables, made.outputs, strict=True):
         steps, unit, variance = _noisy(output.estimate)
-        found.append(Counts((steps * unit).reshape(table.shape(data.domain)), variance * unit**2))
+        law = estimate.law if isinstance(estimate := output.estimate, Noisy) else None
+        found.append(Counts((steps * unit).reshape(table.shape(data.domain)), variance * unit**2, law))
     return found
 
 

@@ -274,7 +274,7 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, Cells]) -> Any:
         one = cells[node.name]
         if one.keyed.edges is not None:
             raise QuestionRefused(f"the model holds {node.name!r} in runs: group by bins of it")
-        return one.keys
+        return np.where(one.missing, -1, one.keys) if one.keyed.dropped else one.keys
     if not isinstance(node, Bin):
         raise QuestionRefused(f"cannot group by {describe(node)}")
     value, absent = number_of(node.of, cells)
@@ -289,7 +289,11 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, Cells]) -> Any:
         cuts = np.array([float(e) for e in edges])
     found = np.searchsorted(cuts, value, side="right") - 1
     found = np.where((value == cuts[-1]), len(cuts) - 2, found)
-    kept = isinstance(node.of, Name) and cells[node.of.name].keyed.missing
+    kept = isinstance(node.of, Name) and _keeps_missing(cells[node.of.name].keyed)
     outside = len(cuts) - 1 if kept else -1
     found = np.where((found < 0) | (found > len(cuts) - 2), outside, found)
     return np.where(absent, outside, found)
+
+
+def _keeps_missing(keyed: Keyed) -> bool:
+    return keyed.missing and not keyed.dropped

@@ -2,8 +2,8 @@
 
 Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else 256 runs
 of equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
-lattice. A missing value is a key where the column keeps it. A value is drawn from a run uniformly over the column's own
-steps, and told on the declared resolution.
+lattice. A missing value is a key of its own in a model, unless the declaration fills it; in a histogram where the column
+keeps it. A value is drawn from a run uniformly over the column's own steps, and told on the declared resolution.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sordino.synth.sampler import Codes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Keyed", "keyed", "keyed_columns", "label_of", "steps_of", "values_of"]
+__all__ = ["Keyed", "keyed", "keyed_columns", "label_of", "model_column", "steps_of", "values_of"]
 
 _MOST_KEYS = 1024
 _MOST_RUNS = 256  # an engine compares each cell with the edges of runs
@@ -40,7 +40,7 @@ class Keyed:
     """One column: its name and declaration, the runs of steps its keys stand for, and how many keys there are.
 
     `edges` is None where each declared value is a key; else key i holds the steps in [edges[i], edges[i + 1]), the last
-    one its upper edge too. `ordered` says that neighboring keys are alike; `missing` that the last key is missing.
+    one its upper edge too. `ordered` says that neighboring keys are alike; `missing` that the last key is a missing value.
     """
 
     name: str
@@ -53,11 +53,16 @@ class Keyed:
     @property
     def axis(self) -> Axis:
         """The axis of the column's keys."""
-        return Axis(self.name, self.edges)
+        return Axis(self.name, self.edges, missing=self.dropped)
 
     def coded(self, codes: Sequence[int]) -> Axis:
         """Return the axis of public codes of the keys."""
-        return Axis(self.name, self.edges, tuple(int(c) for c in codes))
+        return Axis(self.name, self.edges, tuple(int(c) for c in codes), missing=self.dropped)
+
+    @property
+    def dropped(self) -> bool:
+        """Whether a row with a missing value takes no part where the column does, as declared."""
+        return self.missing and self.column.missing == "drop"  # type: ignore[union-attr]  # identifiers have no keys
 
 
 def keyed_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neighbors) -> list[Keyed]:
@@ -71,15 +76,27 @@ def keyed_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neighb
         chosen = [n for n in domain if n != unit and not isinstance(domain[n], Identifier)]
     if not chosen or len(set(chosen)) != len(chosen):
         raise QuestionRefused("a synthetic table takes one column or more, each once")
-    return [keyed(name, domain) for name in chosen]
+    return [model_column(name, domain) for name in chosen]
 
 
 def keyed(name: str, domain: Domain) -> Keyed:
-    """Return the keys of one column; raises QuestionRefused where they are not public."""
+    """Return the keys of one column, missing where it is kept; raises QuestionRefused where they are not public."""
+    return _keyed(name, domain, kept=("keep",))
+
+
+def model_column(name: str, domain: Domain) -> Keyed:
+    """Return the keys of one column, missing too unless it is filled; raises QuestionRefused where they are not public."""
+    return _keyed(name, domain, kept=("keep", "drop"))
+
+
+def _keyed(name: str, domain: Domain, *, kept: Sequence[str]) -> Keyed:
     column = domain[name]
     if isinstance(column, Identifier):
-        raise QuestionRefused(f"{name!r} names units: a synthetic table cannot have it; leave it out of columns=")
-    missing = column.missing == "keep"
+        raise QuestionRefused(
+            f"{name!r} is declared as an identifier, whose values are not public: a synthetic table has no column of them; "
+            "leave it out of the columns, or declare it as a category with its values"
+        )
+    missing = column.missing in kept
     if isinstance(column, (Category, Boolean)):
         count = len(column.values) if isinstance(column, Category) else 2
         return Keyed(name, column, None, count + missing, False, missing)

@@ -14,6 +14,7 @@ __all__ = ["Compressed", "compressed", "within"]
 
 _MOST_BINS = 64
 _RARE = 2.0  # deviations of noise below which a value's count is not told apart from none
+_ABSENT = 3.0  # the same for missing values that the declaration drops: a table without any should show none
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +35,40 @@ class Compressed:
         return made
 
 
-def compressed(counts: Floats, deviation: float, *, ordered: bool, missing: bool, most: int = _MOST_BINS) -> Compressed:
+def compressed(
+    counts: Floats, deviation: float, *, ordered: bool, missing: bool, dropped: bool = False, most: int = _MOST_BINS
+) -> Compressed:
     """Return codes for the keys of a column from its projected noisy counts.
 
     Ordered columns are cut into runs of keys, each with a mass above the noise of its sum; of others the keys with counts
-    below two deviations share one code. `missing` says that the last key is a missing value, which keeps its own code.
+    below two deviations share one code. `missing` says that the last key is a missing value, which keeps its own code; one
+    that the declaration drops (`dropped`) does so only where its count is above three, see `within`.
     """
     last = len(counts) - 1 if missing else len(counts)
-    if len(counts) <= 2:
-        return Compressed(np.arange(len(counts)), len(counts))
-    codes = _runs(counts[:last], deviation, most) if ordered else _frequent(counts[:last], deviation, most)
+    if last <= 2:
+        codes = np.arange(last)
+    else:
+        codes = _runs(counts[:last], deviation, most) if ordered else _frequent(counts[:last], deviation, most)
     if missing:
-        codes = np.append(codes, codes.max() + 1 if last else 0)
+        own = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
+        codes = np.append(codes, codes[-1] if not own else codes.max() + 1 if last else 0)
     return Compressed(codes, int(codes.max()) + 1)
 
 
-def within(codes: Codes, noisy: Floats, variance: float, totals: Floats) -> Floats:
-    """Return for each key its share of its code's count: noisy counts shrunken to their mean, then projected."""
+def within(codes: Codes, noisy: Floats, variance: float, totals: Floats, *, missing: bool) -> Floats:
+    """Return for each key its share of its code's count: noisy counts shrunken to their mean, then projected.
+
+    A missing value, the last key, that shares a code does not show above the noise: it has no share of it.
+    """
     shares = np.ones(len(codes), dtype=np.float64)
     for code in range(int(codes.max()) + 1):
         members = np.flatnonzero(codes == code)
         if len(members) == 1:
             continue
+        if missing and members[-1] == len(codes) - 1:
+            shares[members[-1]], members = 0.0, members[:-1]
+            if len(members) == 1:
+                continue
         goal = max(float(totals[code]), 1e-9)
         inside = project(shrunken(noisy[members], variance), goal) / goal
         shares[members] = inside

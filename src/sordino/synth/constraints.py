@@ -179,6 +179,9 @@ def _leaves_a_cell(group: Sequence[Never], by_name: Mapping[str, Keyed], domain:
     if math.prod(grid.shape) > _MOST_CELLS:
         return
     left = np.ones(grid.shape)
+    for cells in grid.cells.values():
+        if cells.keyed.dropped:  # a row that takes no part does not keep to a rule
+            left = left * ~cells.missing
     for one in group:
         left = left * (truth_of(one.condition, grid.cells)[0] < 1.0)
     if not left.any():
@@ -191,6 +194,8 @@ def _mapping(one: Determines, by_name: Mapping[str, Keyed]) -> Any:
     if source.edges is not None or target.edges is not None:
         raise DeclarationError(f"{one.describe()}: both need a declared value each key; declare them as categories")
     given = dict(one.values)
+    if source.dropped:  # whoever drops missing cells need not map them
+        given.setdefault(None, None if target.missing else label_of(target, 0))
     places = {label_of(target, k): k for k in range(target.size)}
     table = np.zeros(source.size, dtype=np.int64)
     for key in range(source.size):

@@ -16,6 +16,7 @@ import numpy as np
 
 from sordino.domain import Boolean, Category, Date
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.estimate import Law
 from sordino.loss import Number, exact, shown
 from sordino.noise.rng import Rng
 from sordino.queries.expr import Name
@@ -25,7 +26,7 @@ from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.synth.access import Counts, released_counts
 from sordino.synth.budget import purse, share_of
 from sordino.synth.columns import Keyed, keyed, steps_of, values_of
-from sordino.synth.levels import Layout, best_layout, combined, layout_of, quantile, weights_of
+from sordino.synth.levels import Layout, best_layout, combined, layout_of, quantile, sum_quantile, weights_of
 from sordino.synth.projection import Floats, project
 from sordino.synth.sampler import drawn_within
 
@@ -35,22 +36,31 @@ if TYPE_CHECKING:
 __all__ = ["Histogram", "Range", "Representation", "place_of", "ranged"]
 
 _MOST_LEVELS_SIZE = 4096
+_FEW = 60.0  # deviations up to which whole steps matter, and the exact law is reckoned
 _COUNTED = 0.1  # of the loss, for the number of rows where it is asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An estimated number of rows in a range, with its error: `.value`, `.interval(0.95)`, `.error(0.95)`."""
+    """An estimated number of rows in a range, with its error: `.value`, `.interval(0.95)`, `.error(0.95)`.
+
+    In a flat histogram the error is a sum of `bins` draws of one `law`, in whole rows; in a hierarchy the law is None.
+    """
 
     value: float
     deviation: float
     excess: float
+    law: Law | None = None
+    bins: int = 0
 
     def error(self, confidence: float) -> float:
         """Return the error not exceeded with this probability."""
         if isinstance(confidence, bool) or not 0 < confidence < 1:
             raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
-        return self.deviation * quantile(confidence, self.excess)
+        if self.law is not None and 0 < self.deviation <= _FEW:
+            return float(sum_quantile(self.law, self.bins, confidence))
+        reach = self.deviation * quantile(confidence, self.excess)
+        return reach if self.law is None else float(math.ceil(reach))
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return (lower, upper); a count is at least 0."""
@@ -138,7 +148,8 @@ class Representation:
         squares = float(sum(np.square(w).sum() for w in weights))
         fourths = float(sum((w**4).sum() for w in weights))
         excess = 3.0 * fourths / squares**2 if squares > 0 else 0.0
-        return Range(value, math.sqrt(variance * squares), excess)
+        law = self.levels[0].law if self.layout.flat else None
+        return Range(value, math.sqrt(variance * squares), excess, law, high - low)
 
     def counts(self) -> Floats:
         """Return the unbiased noisy count of each bin, missing last where the column keeps it; some may be negative."""

@@ -40,8 +40,12 @@ def coded(ways: Ways, codes: Sequence[Compressed]) -> Coding:
 
 
 def uncompressed(ways: Ways) -> list[Compressed]:
-    """Return a code a key."""
-    return [Compressed(np.arange(c.size), c.size) for c in ways.columns]
+    """Return a code a key; a missing value that the declaration drops, and that does not show, has none of its own."""
+    made: list[Compressed] = []
+    for column, merged in zip(ways.columns, ways.compressed(), strict=True):
+        shared = column.dropped and int((merged.codes == merged.codes[-1]).sum()) > 1
+        made.append(Compressed(np.minimum(np.arange(column.size), column.size - 1 - shared), column.size - shared))
+    return made
 
 
 def independent_outcome(ways: Ways, tier: str) -> Outcome:

@@ -5,7 +5,6 @@ It knows released numbers only; what it asks next is decided elsewhere.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ from sordino.synth.projection import Floats
 __all__ = ["Coding", "fitted", "merged", "pair_table"]
 
 _FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact
-_LOW = 3.0  # deviations below the rows at which a table has dropped some
+_HARDEST = 2e-8  # of the rows: below it the fit's steps would no longer be exact, and nothing would be gained
 _LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `softness`
 
 
@@ -86,23 +85,15 @@ def fitted(
     blocks: list[Measured] = []
     for c, (way, variance) in enumerate(zip(coding.ways, coding.variances, strict=True)):
         theta = kept.get((c,), np.zeros_like(way))
-        blocks.append(Measured((c,), way, np.maximum(_FIRM * variance, 1e-9), theta.copy()))
+        blocks.append(Measured((c,), way, np.maximum(_FIRM * variance, _HARDEST * coding.rows), theta.copy()))
     for pair, counts in measured.items():
         theta = kept.get(pair, np.zeros_like(counts.cells))
-        whole = Counts(counts.cells * _lost(coding.rows, counts), counts.variance)
-        blocks.append(Measured(pair, whole.cells, softness(coding, pair, whole), theta.copy()))
+        blocks.append(Measured(pair, counts.cells, softness(coding, pair, counts), theta.copy()))
     if kept:
         restart(beliefs, blocks, coding.sizes)
     calibrated(beliefs, blocks, coding.sizes, sweeps=sweeps)
     kept.update({b.columns: b.theta for b in blocks})
     return beliefs
-
-
-def _lost(rows: float, counts: Counts) -> float:
-    """Return by how much a table is raised to all rows, where its sum shows that its columns drop some; else 1."""
-    total = float(counts.cells.sum())
-    short = total < rows - _LOW * math.sqrt(counts.cells.size * counts.variance)
-    return rows / total if short and total > 0.1 * rows else 1.0
 
 
 def softness(coding: Coding, columns: Sequence[int], counts: Counts) -> float:
@@ -117,4 +108,4 @@ def softness(coding: Coding, columns: Sequence[int], counts: Counts) -> float:
     residual = counts.cells - product
     shown = float(np.square(residual).sum()) - counts.cells.size * counts.variance
     tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
-    return max(1.0 / tau, _LEAST) * counts.variance
+    return max(max(1.0 / tau, _LEAST) * counts.variance, _HARDEST * coding.rows)

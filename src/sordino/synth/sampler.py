@@ -2,8 +2,9 @@
 
 Rows are drawn clique by clique. Within each configuration of the separator, rows are put in the order of other columns and
 given evenly spread quantiles u_i = frac(i alpha + U), so that every margin is met to within a row or so: the noise of
-sampling is far below that of independent draws. Each step has an alpha of its own; a shared one makes columns that share
-an order functions of each other.
+sampling is far below that of independent draws. Each step has an alpha of its own, and hands the quantiles of each sixteen
+rows out at random: without that, runs of rows that share a value meet multiples of alpha near a whole number, and columns
+that are independent in the model depend on each other in what is drawn.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ Codes = np.ndarray[Any, np.dtype[np.int64]]
 
 _ORDERED_BY = 6  # other columns that rows are put in the order of
 _KEY_BITS = 62
+_BLOCK = 16  # rows whose quantiles are handed out at random
 
 
 def spacings() -> Iterator[float]:
@@ -77,12 +79,23 @@ def drawn_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int
     rising[:, -1] = 1.0
     rising += np.arange(groups, dtype=np.float64)[:, None]
     start = float(rng.uniform_doubles(1)[0])
-    quantile = (np.arange(rows, dtype=np.float64) * alpha + start) % 1.0
+    quantile = (_shuffled(rows, rng) * alpha + start) % 1.0
     sorted_group = group[place]
     found = np.searchsorted(rising.ravel(), sorted_group + quantile, side="right") - sorted_group * cells
     made = np.empty(rows, dtype=np.int64)
     made[place] = np.clip(found, 0, cells - 1)
     return made
+
+
+def _shuffled(rows: int, rng: Rng) -> Floats:
+    """Return 0, 1, ..., each sixteen of them in random order: a sort of random words whose last bits are the place."""
+    blocks = -(-rows // _BLOCK)
+    words = rng.words(blocks * _BLOCK, np.uint16).reshape(blocks, _BLOCK) & np.uint16(0xFFFF ^ (_BLOCK - 1))
+    words |= np.arange(_BLOCK, dtype=np.uint16)
+    words.sort(axis=1)
+    words &= np.uint16(_BLOCK - 1)
+    made: Floats = words + np.arange(0.0, blocks * _BLOCK, _BLOCK)[:, None]
+    return made.ravel()[:rows]
 
 
 def _ordered(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rng: Rng) -> Codes:

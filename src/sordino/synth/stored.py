@@ -23,7 +23,7 @@ from sordino.errors import DeclarationError, SourceError
 from sordino.loss import exact
 from sordino.synth.answers import Parts
 from sordino.synth.calibrate import Beliefs
-from sordino.synth.columns import keyed
+from sordino.synth.columns import model_column
 from sordino.synth.compress import Compressed
 from sordino.synth.constraints import Constraint, Determines, Never
 from sordino.synth.errors import Errors
@@ -34,7 +34,7 @@ __all__ = ["Stored", "read", "write"]
 
 Stored = tuple[Parts, tuple[Constraint, ...], dict[str, str]]
 
-_FORMAT = "sordino model 2"  # 2: reals in steps of their resolution, no longer of a power of two
+_FORMAT = "sordino model 2"  # 2: reals in steps of their resolution; missing cells a key of their own
 _LARGEST = 1 << 31
 _BROKEN = (  # what reading an altered archive may raise
     ValueError,
@@ -100,7 +100,7 @@ def _read(source: Path) -> Stored | str | None:
     if header["format"] != _FORMAT:
         return str(header["format"])[:40]
     domain = Domain({n: _column(d) for n, d in header["domain"]})
-    columns = tuple(keyed(n, domain) for n in domain)
+    columns = tuple(model_column(n, domain) for n in domain)
     codes = tuple(Compressed(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
     cliques = tuple(tuple(c) for c in header["cliques"])
     links = tuple(Link(p, c, tuple(s)) for p, c, s in header["links"])

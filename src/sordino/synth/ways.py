@@ -16,7 +16,6 @@ from sordino.synth.projection import Floats, project
 __all__ = ["Ways", "exact_shares", "joined_ways", "way_shares"]
 
 _MEAN = 0.8  # E|Z| of a standard normal
-_LOW = 3.0  # deviations below the other columns' sums at which a column has dropped rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +30,11 @@ class Ways:
     def rows(self) -> float:
         """The estimated number of rows: the sums of the tables, weighted by how little noise each has; at least 1.
 
-        A column that drops missing values counts fewer rows than there are: the lowest sum is left out while it lies
-        more than three deviations below the others.
+        Every table counts every row, since a missing value is a key of its own.
         """
-        variances = [v * len(c) for c, v in zip(self.noisy, self.variances, strict=True)]
-        sums = sorted(zip([float(c.sum()) for c in self.noisy], variances, strict=True))
-        while len(sums) > 1:
-            (lowest, variance), others = sums[0], sums[1:]
-            mean, spread = _pooled(others)
-            if lowest >= mean - _LOW * math.sqrt(variance + spread):
-                break
-            sums = others
-        return max(_pooled(sums)[0], 1.0)
+        weights = [1.0 / (v * len(c)) for c, v in zip(self.noisy, self.variances, strict=True)]
+        sums = [float(c.sum()) for c in self.noisy]
+        return max(sum(s * w for s, w in zip(sums, weights, strict=True)) / sum(weights), 1.0)
 
     def projected(self) -> list[Floats]:
         """Return the counts projected to the simplex of the estimated rows."""
@@ -61,22 +53,16 @@ class Ways:
     def compressed(self) -> list[Compressed]:
         """Return fewer codes for each column, as its noise allows."""
         return [
-            compressed(p, math.sqrt(v), ordered=c.ordered, missing=c.missing)
+            compressed(p, math.sqrt(v), ordered=c.ordered, missing=c.missing, dropped=c.dropped)
             for c, p, v in zip(self.columns, self.projected(), self.variances, strict=True)
         ]
 
     def within(self, codes: Sequence[Compressed]) -> list[Floats]:
         """Return each key's share of its code's count."""
         return [
-            within(k.codes, n, v, k.summed(p))
-            for k, n, v, p in zip(codes, self.noisy, self.variances, self.projected(), strict=True)
+            within(k.codes, n, v, k.summed(p), missing=c.missing)
+            for c, k, n, v, p in zip(self.columns, codes, self.noisy, self.variances, self.projected(), strict=True)
         ]
-
-
-def _pooled(sums: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean of numbers weighted by inverse variance, and its variance."""
-    weight = sum(1.0 / v for _, v in sums)
-    return sum(s / v for s, v in sums) / weight, 1.0 / weight
 
 
 def way_shares(sizes: Sequence[int], *, pure: bool) -> list[Fraction]:
