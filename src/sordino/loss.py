@@ -271,6 +271,8 @@ def loss_from(amounts: dict[str, Fraction], *, delta: Fraction | None = None) ->
 
 
 def _rounded(value: float | Fraction, context: Context) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     whole = Fraction(value)
     found = context.divide(Decimal(whole.numerator), Decimal(whole.denominator))
     return shown(Fraction(found)) if -24 < found.adjusted() < 16 else f"{found:g}"

@@ -123,3 +123,16 @@ def test_d3_the_trusted_curator_of_a_survey_has_the_noise_of_counts(epsilon: str
     )
     before = needed.curator - 1
     assert not before or law.tail(math.floor(Fraction(str(margin)) * before)) > 0.05
+
+
+def test_what_a_survey_prints_is_never_below_what_it_knows() -> None:
+    """Errors, amplified epsilons and what liars add: two or three figures, rounded up (to nearest was up to 5% too small)."""
+    rng = sd.Rng.seeded(4)
+    for size, n in ((2, 400), (5, 1_000), (9, 30_000), (14, 7_000)):
+        protocol = local.best(range(size), epsilon=1, respondents=n)
+        found = protocol.estimate(protocol.count(protocol.perturb([i % size for i in range(n)], rng)))
+        widest, added = re.search(r"within ([\d.]+) points at 95%.* can add ([\d.]+)>", repr(found)).groups()  # type: ignore[union-attr]
+        for stated, known in ((widest, float(found.errors(0.95).max())), (added, found.shift(0.01)[0])):
+            assert 100 * known <= float(stated) <= 112 * known
+        mixed = local.shuffled(1, 10_000 + n, "1e-6")
+        assert mixed.epsilon <= float(re.search(r"epsilon ([\d.]+) at", repr(mixed))[1]) <= mixed.epsilon * 1.001  # type: ignore[index]

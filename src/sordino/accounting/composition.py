@@ -24,7 +24,7 @@ from sordino.accounting.records import Charge
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, exact, shown
+from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, exact, round_up, shown
 
 __all__ = ["Best", "best", "charge_amounts", "currencies", "tight"]
 
@@ -45,7 +45,7 @@ class Best:
 
     def describe(self) -> str:
         """Return it in words, for a person."""
-        return f"epsilon {self.epsilon:.6g} at delta {shown(self.delta)} by {self.method}"
+        return f"epsilon {round_up(self.epsilon, digits=6)} at delta {shown(self.delta)} by {self.method}"
 
 
 def best(events: Sequence[Event], delta: Number) -> Best:

@@ -98,7 +98,7 @@ def _asked(rows: int) -> None:
     import sordino as sd
     from sordino.cli.ask import ask
     from sordino.cli.plan import plan
-    from sordino.release import show_number
+    from sordino.loss import round_up
 
     _title("2. Price a question, then ask it: nothing is read before the charge is on disk")
     _run(f'sordino plan "{_JOBS}" --epsilon 0.25', lambda: plan(_JOBS, epsilon="0.25", quiet=True))
@@ -110,7 +110,7 @@ def _asked(rows: int) -> None:
     say(paint(f'>>> plan = people.plan(sd.mean("age"), epsilon=0.25, assume_rows={rows:_})', "bold"))
     made = people.plan(sd.mean("age"), epsilon="0.25", assume_rows=rows)
     say(paint(">>> plan.error(0.95)                # free: an upper bound, from public facts", "bold"))
-    say(show_number(float(f"{made.error(0.95):.2g}")))
+    say(round_up(made.error(0.95), digits=2))
     answer = people.ask(made)
     say(paint(">>> answer = people.ask(plan)       # charged once", "bold"))
     say(paint(">>> answer.value, answer.interval(0.95), people.remaining", "bold"))

@@ -81,6 +81,7 @@ def local_plan(
     It sees public parameters only and charges nothing.
     """
     from sordino import local
+    from sordino.loss import round_up
 
     names = _labels(labels, size)
     choice = local.best(names, epsilon=epsilon, respondents=respondents, liars=liars)
@@ -94,7 +95,7 @@ def local_plan(
         say(json.dumps(_plan_data(choice, needed, mixed), ensure_ascii=False, indent=2, allow_nan=False))
         return
     rows = [
-        [r["protocol"], f"{100 * r['error']:.3g}", f"{100 * r['shift']:.3g}", f"{r['bytes']:,}"]
+        [r["protocol"], round_up(100 * r["error"], digits=3), round_up(100 * r["shift"], digits=3), f"{r['bytes']:,}"]
         for r in choice.table.to_pylist()
     ]
     liars_head = f"{100 * liars:g}% liars add"
@@ -107,7 +108,7 @@ def local_plan(
         for line in wrapped(label, text):
             say(line)
     if mixed is not None:
-        text = f"epsilon {mixed.epsilon:.4g} at delta {mixed.delta:g}, {mixed.condition}"
+        text = f"epsilon {round_up(mixed.epsilon, digits=4)} at delta {mixed.delta:g}, {mixed.condition}"
         for line in wrapped("shuffled", text):
             say(line)
 

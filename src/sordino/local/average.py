@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sordino.errors import DeclarationError
 from sordino.local.binomial import population_interval, quantile
 from sordino.local.frequency import USUAL_LIARS, checked_share
+from sordino.loss import round_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,8 +132,8 @@ class MeanEstimate:
 
     def __repr__(self) -> str:
         return (
-            f"<Mean {self.value:.6g} within {self.error(0.95):.3g} at 95%, from {self.n:,} reports; "
-            f"1% liars can move it by {self.shift(0.01):.3g}>"
+            f"<Mean {self.value:.6g} within {round_up(self.error(0.95), digits=3)} at 95%, from {self.n:,} reports; "
+            f"1% liars can move it by {round_up(self.shift(0.01), digits=3)}>"
         )
 
 

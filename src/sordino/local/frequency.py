@@ -15,6 +15,7 @@ from sordino.errors import DeclarationError
 from sordino.local.binomial import checked_confidence, population_interval, quantile, respondents_interval
 from sordino.local.labels import Label
 from sordino.local.reports import Parameters, SupportCounts, parameters_hash
+from sordino.loss import round_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,9 +187,10 @@ class Estimate:
 
     def __repr__(self) -> str:
         widest = float(self.errors(0.95).max())
+        points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
         return (
             f"<Estimate of {len(self.labels)} labels from {self.n:,} reports by {self.protocol}: "
-            f"within {100 * widest:.2g} points at 95%, each by itself; 1% liars can add {100 * self.shift(0.01)[0]:.2g}>"
+            f"within {points} points at 95%, each by itself; 1% liars can add {added}>"
         )
 
 

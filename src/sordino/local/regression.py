@@ -14,6 +14,7 @@ from sordino.errors import DeclarationError
 from sordino.local.binomial import quantile
 from sordino.local.frequency import USUAL_LIARS, arrow_labels, checked_share, norm_sub
 from sordino.local.labels import Label
+from sordino.loss import round_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,9 +121,10 @@ class BloomEstimate:
 
     def __repr__(self) -> str:
         widest = float(self.errors(0.95).max())
+        points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
         return (
             f"<Estimate of {len(self.labels)} labels from {self.n:,} reports of Bloom filters: within "
-            f"{100 * widest:.2g} points at 95%, each by itself; 1% liars can add {100 * self.shift(0.01)[0]:.2g}>"
+            f"{points} points at 95%, each by itself; 1% liars can add {added}>"
         )
 
 

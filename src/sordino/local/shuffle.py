@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.binomial import binomial_law
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, exact, round_up, shown
 
 __all__ = ["Shuffled", "shuffled"]
 
@@ -41,8 +41,9 @@ class Shuffled:
     condition: str = CONDITION
 
     def __repr__(self) -> str:
+        epsilon = round_up(self.epsilon, digits=4)
         return (
-            f"<Shuffled: epsilon {self.epsilon:.4g} at delta {self.delta:.3g} in the central model, {self.condition}; "
+            f"<Shuffled: epsilon {epsilon} at delta {self.delta:.3g} in the central model, {self.condition}; "
             f"without one, the local epsilon {self.local_epsilon:.4g}>"
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sordino.errors import DeclarationError
+from sordino.loss import round_up
 from sordino.report.titles import COLORS, data_of, marked, title_of
 
 if TYPE_CHECKING:
@@ -143,9 +144,10 @@ def draw(shares: Shares, confidence: float, title: str | None) -> tuple[AnyChart
     ]
     said = title or "Estimated shares, local model"
     added, taken = shares.shift(_LIARS)
+    up, down = round_up(100 * added, digits=2), round_up(100 * taken, digits=2)
     notes = [
         f"lines: {100 * confidence:g}% intervals, each by itself; a raw share may be below 0",
-        f"bands: if 1% lie together, up to {100 * added:.2g} points added or {100 * taken:.2g} taken",
+        f"bands: if 1% lie together, up to {up} points added or {down} taken",
         *_cut(shares.labels),
     ]
     heading = title_of(said, notes, width=480, alarm=False)
