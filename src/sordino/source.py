@@ -10,11 +10,11 @@ from typing import Any, Literal
 from sordino.domain import Domain, Real
 from sordino.errors import DeclarationError, SourceError, nearest
 
-__all__ = ["Csv", "PublicTable", "Source", "header_line", "header_names", "public", "source_from"]
+__all__ = ["PACKED", "Csv", "PublicTable", "Source", "header_line", "header_names", "public", "source_from"]
 
 _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb"}
-_PACKED = frozenset([".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4"])
+PACKED = frozenset([".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4"])
 _BLANKS = " \t\r\n"
 _TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"  # control characters that may stand in a line: some are delimiters
 _LONGEST = 1_000_000  # characters of a header line
@@ -110,7 +110,7 @@ class Source:
         if (self.format == "csv") != (self.csv is not None):
             raise DeclarationError("a CSV file needs csv rules (header, names), and only a CSV file takes them")
         ending = Path(self.path).suffix.lower()
-        if ending in _PACKED:
+        if ending in PACKED:
             raise DeclarationError(f"source {self.path!r} is compressed: unpack it first, so that it ends in .csv")
         if self.csv is not None and not self.csv.delimiter and ending == ".tsv":
             object.__setattr__(self, "csv", replace(self.csv, delimiter="\t"))

@@ -42,12 +42,12 @@ def test_init_takes_the_quote_that_is_named(run) -> None:
     assert run("init", "q.csv", "--header", "--force", "--quote", "|").code == 2
 
 
-@pytest.mark.parametrize(("line", "sign"), [("id;city", "';'"), ("id\tcity", r"'\\t'"), ("id|city", "'|'")])
+@pytest.mark.parametrize(("line", "sign"), [("id;city", "';'"), ("id\tcity", r"'\t'"), ("id|city", "'|'")])
 def test_init_asks_for_the_delimiter_that_it_sees(run, line: str, sign: str) -> None:
     Path("semi.csv").write_text(f"{line}\n")
     done = run("init", "semi.csv", "--header")
     assert done.code == 2
-    assert f"--delimiter {sign}".replace(r"\\t", r"\t") in done.err.replace(r"\\t", r"\t")
+    assert f"--delimiter {sign}," in done.err
     assert not Path("sordino.toml").exists()
     assert run("init", "semi.csv", "--header", "--delimiter", ",").code == 0
 
@@ -66,7 +66,9 @@ def test_init_refuses_a_gzip_file_under_another_name(run, options: list[str]) ->
     assert "not text" in done.err
     assert not Path("sordino.toml").exists()
     Path("z.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
-    assert run("init", "z.csv.gz", *options).code == 2
+    done = run("init", "z.csv.gz", *options)
+    assert done.code == 2
+    assert "unpack it first" in done.err
 
 
 PROJECT = """\

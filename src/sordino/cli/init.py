@@ -60,10 +60,15 @@ def init(
     from sordino.cli.writing import draft
     from sordino.project import write_template
     from sordino.project_schema import FILL_IN
+    from sordino.source import PACKED
 
     if output.exists() and not force:
         raise DeclarationError(f"{output} is there already; --force replaces it, -o FILE writes another")
-    if Path(source).suffix.lower() in _CSV:
+    ending = Path(source).suffix.lower()
+    if ending not in (*_CSV, *_PARQUET, *_DUCKDB):
+        packed = "; unpack it first" if ending in PACKED else ""
+        raise DeclarationError(f"source {source!r} must end in {', '.join((*_CSV, *_PARQUET, *_DUCKDB))}{packed}")
+    if ending in _CSV:
         rules, found = _of_csv(Path(source), header, columns, delimiter, quote)
         relation = None
     else:
@@ -86,10 +91,7 @@ def init(
 
 
 def _schema(source: str, relation: str | None) -> tuple[Columns, str | None]:
-    ending = Path(source).suffix.lower()
-    if ending not in (*_PARQUET, *_DUCKDB):
-        raise DeclarationError(f"source {source!r} must end in {', '.join((*_CSV, *_PARQUET, *_DUCKDB))}")
-    if ending in _PARQUET:
+    if Path(source).suffix.lower() in _PARQUET:
         return _of_parquet(source), None
     _present(source)
     relation, found = _of_duckdb(source, relation)
@@ -123,9 +125,8 @@ def _of_csv(
     line = header_line(path)
     if delimiter is None and between not in line:
         for other in (c for c in ",;\t|" if c in line):
-            said = repr(other) if other != "\t" else "'\\\\t'"
             raise DeclarationError(
-                f"the header line of {str(path)!r} has no {between!r}: say --delimiter {said}, "
+                f"the header line of {str(path)!r} has no {between!r}: say --delimiter {other!r}, "
                 f"or --delimiter {between!r} if it names one column"
             )
     sign = ('"' if '"' in line else "") if quote is None else quote
