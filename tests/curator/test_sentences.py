@@ -58,7 +58,9 @@ KINDS: list[tuple[Callable[[], Any], Callable[[float], float]]] = [
 
 
 @pytest.mark.parametrize(("question", "off"), KINDS, ids=["count", "sum", "mean", "variance", "median", "quantile"])
-@pytest.mark.parametrize("loss", [{"epsilon": 0.5}, {"rho": 0.03}], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(
+    "loss", [{"epsilon": 0.5}, pytest.param({"rho": 0.03}, marks=pytest.mark.deep)], ids=["epsilon", "rho"]
+)
 def test_the_error_that_a_plan_prints_holds(
     question: Callable[[], Any], off: Callable[[float], float], loss: dict[str, Any]
 ) -> None:
