@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA_VERSION", "Key", "Output", "Release", "show_number", "show_rows"]
 
 SCHEMA_VERSION = 1
+_SHOWN = 40  # rows of a release that print shows
 
 Label = str | int | float | bool | None
 
@@ -236,6 +237,14 @@ class Release:
             else f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
         )
         return f"<Release {self.question}: {shape}; {self.summary()}>"
+
+    def __str__(self) -> str:
+        """The question, the table with its 95% intervals (at most 40 rows), and what it cost."""
+        rows = [self._display_columns(), *self.display_rows(0.95)[:_SHOWN]]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        more = [f"... {self._height() - _SHOWN:,} more rows"] if self._height() > _SHOWN else []
+        return "\n".join([self.question, *(lines if self.outputs else []), *more, self.summary()])
 
     def _repr_html_(self) -> str:
         from html import escape

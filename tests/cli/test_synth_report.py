@@ -1,4 +1,4 @@
-"""`synth report`: a page about a model, private or NON-PRIVATE, and what its figures are made of."""
+"""`synth report`: a page about a model, private or NOT PRIVATE, and what its figures are made of."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_private_page_states_its_cost(run) -> None:
     assert "cost: epsilon 2, delta 1e-6" in done.out
     assert "charge c-0002" in done.out
     assert "prediction: " in done.out
-    assert "NON-PRIVATE" not in done.out + done.err
+    assert "NOT PRIVATE" not in done.out + done.err
     text = Path("r.html").read_text()
     page = Page(text)
     loads_nothing(page, text)
@@ -107,7 +107,7 @@ def test_a_private_page_states_its_cost(run) -> None:
         "one row, add/remove",
     ):
         assert words_in in page.words, words_in
-    assert "NON-PRIVATE" not in page.words
+    assert "NOT PRIVATE" not in page.words
     assert page.tags.count("img") == 3  # distances, correlations, the model
     shown = run("show", "c-0002")
     assert "mean distance over 2" in shown.out
@@ -118,15 +118,15 @@ def test_a_private_page_states_its_cost(run) -> None:
 def test_an_open_page_says_so_on_its_face(run) -> None:
     done = run("synth", "report", "p.model", "--against", "census.parquet", "--non-private", "-o", "n.html", "-q")
     assert done.code == 0, done.err
-    assert done.out.startswith("NON-PRIVATE\n")
-    assert "NON-PRIVATE: computed on the rows of a file" in done.err
+    assert done.out.startswith("NOT PRIVATE\n")
+    assert "NOT PRIVATE: computed on the rows of a file" in done.err
     text = Path("n.html").read_text()
     page = Page(text)
     loads_nothing(page, text)
-    assert page.words.split("<h1>")[0].find("NON-PRIVATE") < 300
+    assert page.words.split("<h1>")[0].find("NOT PRIVATE") < 300
     assert text.index('class="alarm"') < text.index("<h1>")
-    assert re.search(r"<title>NON-PRIVATE: ", text)
-    assert text.count("NON-PRIVATE: no loss was charged") >= 3
+    assert re.search(r"<title>NOT PRIVATE: ", text)
+    assert text.count("NOT PRIVATE: no loss was charged") >= 3
     assert page.tags.count("img") == 2 + 4  # distances, correlations, four columns beside their originals
     assert len(run("releases", "--format", "csv").out.splitlines()) == 2  # only the fit was charged
 

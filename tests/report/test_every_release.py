@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,3 +136,19 @@ def test_a_chosen_label_is_drawn_as_text(asked: Any) -> None:
         svg = encoded(sd.plot(release), ".svg").decode()
         assert f">{release.value}<" in svg
         assert "no interval of values can be stated" in svg.replace("\n", " ")
+
+
+def test_one_phrase_marks_what_is_not_private() -> None:
+    root = Path(__file__).parents[2]
+    pages = [p for where in ("src", "docs", "examples", "changes") for p in (root / where).rglob("*.[pm][yd]")]
+    assert len(pages) > 300
+    assert not [p.name for p in pages if "NON-PRIVATE" in p.read_text(encoding="utf-8")]
+
+
+def test_print_shows_the_table(asked: Any) -> None:
+    made = asked[0]["grouped"]
+    said = str(made)
+    assert made.question in said
+    assert len(said.splitlines()) >= 12 + 3
+    assert all(row[0] in said for row in made.display_rows(0.95))
+    assert made.summary() in said

@@ -179,15 +179,15 @@ def test_a_page_escapes_its_words_and_states_costs() -> None:
     hostile = "<script>alert(1)</script>"
     svg = f'<svg xmlns="http://www.w3.org/2000/svg">{hostile}</svg>'
     one = Section(hostile, "cost epsilon 1", (hostile,), (hostile,), ((hostile,),), ((hostile, svg),))
-    two = Section("b", "NON-PRIVATE: rows")
-    page = sheet_page(Sheet(hostile, (hostile,), (one, two), "NON-PRIVATE: rows are shown", (hostile,)))
+    two = Section("b", "NOT PRIVATE: rows")
+    page = sheet_page(Sheet(hostile, (hostile,), (one, two), "NOT PRIVATE: rows are shown", (hostile,)))
     found = Tags(page)
     assert "script" not in found.tags
     assert found.tags.count("img") == 1
     assert found.words.count(hostile) >= 7
     assert "default-src 'none'" in page
-    assert page.index("NON-PRIVATE: rows are shown") < page.index("<h1>")
+    assert page.index("NOT PRIVATE: rows are shown") < page.index("<h1>")
     assert page.count('class="alarm"') == 2
     calm = sheet_page(Sheet("a", (), (Section("b", "cost epsilon 1"),), None))
-    assert "NON-PRIVATE" not in calm
+    assert "NOT PRIVATE" not in calm
     assert 'class="alarm"' not in calm

@@ -37,7 +37,7 @@ def test_an_evaluation_is_private_or_says_on_its_face_that_it_is_not() -> None:
     data = source()
     model = synth.fit(data, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
     openly = synth.evaluate(model, against=rows(), non_private=True, rng=sd.Rng.seeded(4))
-    assert "NON-PRIVATE" in repr(openly)
+    assert "NOT PRIVATE" in repr(openly)
     assert not openly.private
     privately = synth.evaluate(model, against=data, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(4))
     assert data.sessions[-1].spent() <= data.sessions[-1].allowed()
@@ -54,7 +54,7 @@ def test_an_evaluation_is_private_or_says_on_its_face_that_it_is_not() -> None:
 
 
 def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -> None:
-    """A CSV or Parquet file, read through the only room that may, gives the figures of its rows, marked NON-PRIVATE."""
+    """A CSV or Parquet file, read through the only room that may, gives the figures of its rows, marked NOT PRIVATE."""
     model = synth.fit(source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
     pacsv.write_csv(rows(), tmp_path / "rows.csv", pacsv.WriteOptions(quoting_style="none"))
     pq.write_table(rows(), tmp_path / "rows.parquet")
@@ -62,7 +62,7 @@ def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -
     for path in (tmp_path / "rows.csv", str(tmp_path / "rows.parquet")):
         found = synth.evaluate(model, against=path, non_private=True, rng=sd.Rng.seeded(4))
         assert found.to_dict() == openly.to_dict()
-        assert "NON-PRIVATE" in repr(found)
+        assert "NOT PRIVATE" in repr(found)
         with pytest.raises(DeclarationError, match="non_private"):
             synth.evaluate(model, against=path, epsilon=1)
     with pytest.raises(SourceError, match="no such file"):

@@ -15,6 +15,8 @@ __all__ = ["accept_amended", "accept_new", "changed", "refuse_changed", "table_a
 
 _AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
 
+_ANEW = "name a new ledger: what was spent was stated for the old neighbors and unit, so these cannot be amended"
+
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any], *, under: str = "") -> dict[str, tuple[Any, Any]]:
     """Return what differs, by dotted path: the old value and the new, None where there is none.
@@ -38,7 +40,8 @@ def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     if paths:
         more = f" and {len(paths) - 8} more" if len(paths) > 8 else ""
         what = f"table {name!r} is not declared as in its ledger: {', '.join(paths[:8])}{more} changed"
-        raise DeclarationChanged(f"{what}; put it back, or {_AMEND}")
+        same = _protected(name, old) == _protected(name, new)  # else an amendment would be refused
+        raise DeclarationChanged(f"{what}; put it back, or {_AMEND if same else _ANEW}")
 
 
 def accept_new(name: str, declaration: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 _WEIGHTS = {"distances": 5, "correlations": 2, "workload": 2, "score": 1}
 _QUESTIONS = 24
 _PAIRS = 12
-_OPEN = "NON-PRIVATE: no loss was charged"
+_OPEN = "NOT PRIVATE: no loss was charged"
 _MOST_ROWS = 1_000_000
 _DRAWN = 12  # columns
 
@@ -96,7 +96,7 @@ def wanted_of(
 
 
 def compared_openly(wanted: Wanted, path: Path, *, csv: Csv) -> Found:
-    """Return the comparison with the rows of a file, NON-PRIVATE."""
+    """Return the comparison with the rows of a file, NOT PRIVATE."""
     from sordino.datasets.raw import load_rows
     from sordino.synth.encoding import keys_of_table
 

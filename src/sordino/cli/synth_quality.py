@@ -1,6 +1,6 @@
 """How well a model does: correlations, a workload of counts, a score of prediction - through a Queryable, or openly.
 
-It sees tables of counts, noisy or NON-PRIVATE ones; it may not know a curator, an engine or a file.
+It sees tables of counts, noisy or NOT PRIVATE ones; it may not know a curator, an engine or a file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Count a table whose keys are known, NON-PRIVATE: the counts are exact."""
+    """Count a table whose keys are known, NOT PRIVATE: the counts are exact."""
 
     model: Model
     keys: Sequence[Codes]

@@ -48,7 +48,7 @@ def synth_report(
         ),
     ] = None,
     non_private: Annotated[
-        bool, typer.Option("--non-private", help="Compare openly: the page is NON-PRIVATE, and must not be published.")
+        bool, typer.Option("--non-private", help="Compare openly: the page is NOT PRIVATE, and must not be published.")
     ] = False,
     workload: Annotated[
         str | None,
@@ -80,7 +80,7 @@ def synth_report(
 ) -> None:
     """Write one HTML page: how far synthetic rows of a model lie from the table, with what each figure cost.
 
-    Against a declared table it is private and charged once; against a file it is NON-PRIVATE, and says so on its face.
+    Against a declared table it is private and charged once; against a file it is NOT PRIVATE, and says so on its face.
     """
     from sordino.cli.opening import table_at
     from sordino.cli.synth_evaluation import compared_openly, compared_privately, wanted_of
@@ -102,7 +102,7 @@ def synth_report(
             watch.enter("drawing synthetic rows")
             wanted = wanted_of(held, sets=sets, condition=condition, words=predict, rows=rows)
             if against is not None:
-                note("NON-PRIVATE: computed on the rows of a file; do not publish the page")
+                note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
                 watch.enter("comparing with the file")
                 found = compared_openly(wanted, against, csv=_csv(project, table))
             else:
@@ -117,7 +117,7 @@ def synth_report(
 def _one_way_or_the_other(against: Path | None, *, non_private: bool, loss: dict[str, str | None]) -> None:
     if (against is not None) != non_private:
         raise DeclarationError(
-            "--against FILE and --non-private go together: a comparison with raw rows is NON-PRIVATE and must be asked for "
+            "--against FILE and --non-private go together: a comparison with raw rows is NOT PRIVATE and must be asked for "
             "by that word; without both, state a loss, and the declared table is compared with privately"
         )
     if non_private and any(v is not None for v in loss.values()):
@@ -162,7 +162,7 @@ def _told(found: Found, *, quiet: bool) -> None:
     """Print the figures, and what they cost."""
     from sordino.cli.rendering import cost_lines
 
-    seal = [] if found.private else ["NON-PRIVATE"]
+    seal = [] if found.private else ["NOT PRIVATE"]
     for line in seal:
         say(line)
     evaluation: Any = found.evaluation

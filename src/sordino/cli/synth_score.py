@@ -117,7 +117,7 @@ def met(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
 
 
 def hits_of(card: Card, model: Model, keys: Sequence[Codes]) -> Hits:
-    """Return the exact counts over rows given by keys: free for synthetic rows, NON-PRIVATE for others."""
+    """Return the exact counts over rows given by keys: free for synthetic rows, NOT PRIVATE for others."""
     kept = np.all([keys[i] >= 0 for i, n in enumerate(model.columns) if n in names_in(card.condition.node)], axis=0)
     guess, truth = card.guesses(keys), met(model, card.condition, keys) & kept
     cells = [[float(np.sum((guess == g) & (truth == t))) for t in (False, True)] for g in (False, True)]

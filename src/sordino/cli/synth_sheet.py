@@ -1,4 +1,4 @@
-"""From an evaluation to the sections of its page: words, tables and pictures. It sees released or NON-PRIVATE figures."""
+"""From an evaluation to the sections of its page: words, tables and pictures. It sees released or NOT PRIVATE figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["sheet_of"]
 
 _ALARM = (
-    "NON-PRIVATE: computed on the rows of the original themselves, without noise. Do not publish this page; it is for "
+    "NOT PRIVATE: computed on the rows of the original themselves, without noise. Do not publish this page; it is for "
     "those who may see the data."
 )
 _SEEDED = "NOT PRIVATE: the noise was seeded."
@@ -38,7 +38,7 @@ def sheet_of(wanted: Wanted, found: Found, *, subject: str) -> Sheet:
             f"Cost of this comparison: {made.cost.describe()}, charge {made.charge}; {made.privacy_unit}, {relation}."
         )
     else:
-        facts.append("Cost of this comparison: none was charged, as it is NON-PRIVATE.")
+        facts.append("Cost of this comparison: none was charged, as it is NOT PRIVATE.")
     mark = None if found.private else _OPEN
     sections = [_distances(found, drawn, mark), _worst(found)]
     sections += [] if found.correlations is None else [_correlations(found, drawn, mark)]
@@ -175,7 +175,7 @@ def _score(wanted: Wanted, found: Found) -> Section:
                 "trained on half of the original, tested on the other",
                 f"{found.reference.accuracy:.3f}",
                 "",
-                "NON-PRIVATE",
+                "NOT PRIVATE",
             )
         )
     words = f"A scorecard learned by logistic regression: how often is it told right whether {wanted.predicted}?"
@@ -192,7 +192,7 @@ def _histograms(wanted: Wanted, found: Found, drawn: Draw) -> Section:
     if found.histograms:
         things = [(f"{one.column}: original against synthetic", one) for one in found.histograms]
         return Section(
-            "Column by column", "NON-PRIVATE: the original's counts are shown", drawings=_drawings(drawn, *things)
+            "Column by column", "NOT PRIVATE: the original's counts are shown", drawings=_drawings(drawn, *things)
         )
     words = ("What the model holds of each column by itself; the original's own counts are not asked.",)
     drawings = _drawings(drawn, ("The model, column by column", wanted.model))

@@ -225,7 +225,7 @@ class Plan:
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<pre>{escape(self.describe())}</pre>"
+        return f'<pre style="font-family: monospace">{escape(self.describe())}</pre>'
 
     def _laws(self, i: int) -> Sequence[Any]:
         return [p.mechanism.law for p in self.parts[i]]

@@ -5,6 +5,7 @@ It sees released values and public parameters only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.report.titles import COLORS, data_of, marked, title_of
@@ -26,13 +27,24 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
 
     release.interval(confidence)  # refuses a confidence that is none
     said = marked(title or f"{release.question}: {release.lower:,} to {release.upper:,}", _seal(release))
-    notes = [*release.notes, f"band: {100 * confidence:g}% interval of each sum", release.summary()]
     sides = list(dict.fromkeys(release.keys[0].labels))
+    notes = [*release.notes, *_read(release, sides, confidence), release.summary()]
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
     heading = title_of(said, notes, width=120 + 340 * len(panels), alarm=not release.private)
     if len(panels) == 1:
         return panels[0].properties(title=heading), said
     return alt.hconcat(*panels).properties(title=heading), said
+
+
+def _read(release: Release, sides: Sequence[object], confidence: float) -> list[str]:
+    """Return how the picture is read: what the band is, or that no sum was released, and why a bound has no panel."""
+    if not sides:
+        return ["points: the two bounds; this method releases no sum, so no curve can be drawn"]
+    words = [f"band: {100 * confidence:g}% interval of each sum"]
+    for side, bound in (("lower", release.lower), ("upper", release.upper)):
+        if side not in sides:
+            words.append(f"{side} bound: {bound:,}; it was not searched for, so it has no curve")
+    return words
 
 
 def _seal(release: Release) -> str | None:
@@ -54,16 +66,17 @@ def _side(release: Release, side: str, confidence: float) -> Any:
     ]
     bounds = [abs(float(r["bound"] or 0)) for r in rows]
     least = min((b for b in bounds if b), default=1.0)
-    scale = alt.Scale(type="symlog", constant=least) if max(bounds) > _WIDE * least else alt.Scale(zero=False)
-    axis = alt.Axis(labelOverlap="greedy", labelSeparation=8)
-    x = alt.X("bound:Q", title=f"{side} bound", scale=scale, axis=axis)
+    wide = max(bounds) > _WIDE * least
+    scale = alt.Scale(type="symlog", constant=least) if wide else alt.Scale(zero=False)
+    axis = alt.Axis(format=",~g", labelOverlap="greedy", labelSeparation=8)
+    x = alt.X("bound:Q", title=f"{side} bound{' (log scale, 0 added)' if wide else ''}", scale=scale, axis=axis)
     base = alt.Chart(data_of(rows))
     band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q", title="clipped sum"), y2="high:Q")
     line = base.mark_line(point=alt.OverlayMarkDef(size=18), color=COLORS[0]).encode(x=x, y="sum:Q")
     chosen = release.upper if side == "upper" else release.lower
     rule = alt.Chart(data_of([{"bound": chosen, "label": f"chosen: {chosen:,}"}]))
     mark = rule.mark_rule(color=COLORS[1], strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
-    word = rule.mark_text(color=COLORS[1], align="right", dx=-5, y=_HEIGHT - 10).encode(x=x, text="label:N")
+    word = rule.mark_text(color=COLORS[1], baseline="bottom", y=-4).encode(x=x, text="label:N")  # above the plot
     return (band + line + mark + word).properties(width=420, height=_HEIGHT)
 
 

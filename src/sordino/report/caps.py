@@ -5,6 +5,7 @@ It sees released values and public parameters only.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from sordino.report.titles import COLORS, data_of, marked, title_of
@@ -44,7 +45,9 @@ def _panel(release: Release, name: str, confidence: float) -> Any:
     import altair as alt
 
     lost = release.outputs[0].estimate.intervals(confidence)
-    words = {"lost": _LOST.get(name, "lost"), "noise": "noise", "error": "both"}
+    one = len(release.value) == 1  # panels share a legend, in which one color has one name
+    words = {"lost": _LOST.get(name, "lost") if one else "rows, or pairs of unit and key, lost", "noise": "noise"}
+    words["error"] = "both"
     lines: list[dict[str, Any]] = []
     band: list[dict[str, Any]] = []
     for i, row in enumerate(release.rows):
@@ -53,13 +56,22 @@ def _panel(release: Release, name: str, confidence: float) -> Any:
             band.append({"cap": row["at"], "low": max(0.0, lost[i][0] or 0.0), "high": max(0.0, lost[i][1] or 0.0)})
     last = max(float(r["cap"] or 0) for r in band)
     scale = alt.Scale(type="log") if last > _WIDE else alt.Scale(zero=False)
-    x = alt.X("cap:Q", title=name, scale=scale)
-    y = alt.Y("value:Q", title="expected error", scale=alt.Scale(type="symlog"))
-    color = alt.Color("what:N", title=None, sort=list(words.values()), scale=alt.Scale(range=COLORS[:3]))
+    x = alt.X(
+        "cap:Q",
+        title=name,
+        scale=scale,
+        axis=alt.Axis(format=",d", tickMinStep=1, labelOverlap="greedy", labelSeparation=8),
+    )
+    tall = max([1.0, *(float(line["value"] or 0) for line in lines), *(float(b["high"]) for b in band)])
+    ticks = [0.0, *(10.0**power for power in range(math.ceil(math.log10(tall)) + 1))]
+    axis = alt.Axis(values=ticks, format=",", labelOverlap="greedy")
+    y = alt.Y("value:Q", title="expected error (log scale, 0 added)", scale=alt.Scale(type="symlog"), axis=axis)
+    hues = alt.Scale(domain=list(words.values()), range=list(COLORS[: len(words)]))
+    color = alt.Color("what:N", title=None, scale=hues, legend=alt.Legend(orient="bottom"))
     drawn = alt.Chart(data_of(lines)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(x=x, y=y, color=color)
     doubt = alt.Chart(data_of(band)).mark_area(opacity=0.2, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
     at = release.value[name]
     rule = alt.Chart(data_of([{"cap": at, "label": f"chosen: {at:,}"}]))
     mark = rule.mark_rule(strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
-    word = rule.mark_text(align="left", dx=5, y=12).encode(x=x, text="label:N")
+    word = rule.mark_text(baseline="bottom", y=-4).encode(x=x, text="label:N")  # above the plot, where nothing is drawn
     return (doubt + drawn + mark + word).properties(width=420, height=260)

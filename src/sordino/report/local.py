@@ -33,6 +33,7 @@ __all__ = [
 
 MOST_LABELS = 200  # as many rows as a release shows
 _LIARS = 0.01
+_PARTS = {"error": "the noise", "shift": "what the liars weighed can add"}  # column: what the bar is due to
 _TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
 
 
@@ -191,23 +192,25 @@ def draw_weighed(choice: Weighed, confidence: float, title: str | None) -> tuple
     del confidence
     ranked = choice.table.to_pylist()
     rows = [
-        {"protocol": r["protocol"], "part": part, "points": 100 * r[part]}
+        {"protocol": r["protocol"], "part": word, "points": 100 * r[part]}
         for r in ranked
-        for part in ("error", "shift")
+        for part, word in _PARTS.items()
         if r[part] > 0
     ]
+    parts = [word for word in _PARTS.values() if any(row["part"] == word for row in rows)]
     order = [r["protocol"] for r in ranked]
     bars = (
         alt.Chart(data_of(rows))
         .mark_bar()
         .encode(
             y=alt.Y(field="protocol", type="nominal", sort=order, title=None),
-            x=alt.X(field="points", type="quantitative", title="points, at 95%", stack=True),
+            x=alt.X(field="points", type="quantitative", title="error in points, at 95%", stack=True),
             color=alt.Color(
                 field="part",
                 type="nominal",
                 title=None,
-                scale=alt.Scale(domain=["error", "shift"], range=list(COLORS[:2])),
+                scale=alt.Scale(domain=parts, range=list(COLORS[: len(parts)])),
+                legend=alt.Legend(orient="bottom") if len(parts) > 1 else None,
             ),
         )
     )
@@ -249,7 +252,11 @@ def draw_comparison(compared: Comparison, confidence: float, title: str | None) 
         ),
     ]
     said = marked(title or compared.subject, compared.mark)
-    notes = ["lines: 95% intervals of the local model", *compared.remarks, *_cut(compared.rows)]
+    notes = [
+        "lines: 95% intervals of the local model, cut to 0 or more; a raw estimate may lie outside",
+        *compared.remarks,
+        *_cut(compared.rows),
+    ]
     heading = title_of(said, notes, width=520, alarm=True)
     return alt.layer(*layers).properties(width=380, height=alt.Step(22), title=heading), said
 

@@ -131,7 +131,7 @@ def _faceted(chart: Any, points: list[dict[str, Any]]) -> Any:
         column=alt.Column(field="across", type="nominal", sort=ordered("across", _RELATIONS), header=header),
         row=alt.Row(field="down", type="nominal", sort=ordered("down", _SCOPES), header=side),
     )
-    return faceted.resolve_scale(y="independent").resolve_axis(x="independent", y="independent")
+    return faceted.resolve_axis(x="independent", y="independent")
 
 
 def _height(points: list[dict[str, Any]]) -> tuple[alt.Scale, alt.Axis]:

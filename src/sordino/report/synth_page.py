@@ -15,7 +15,7 @@ __all__ = ["Section", "Sheet", "sheet_page"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """State one part: its title, what it cost (or that it is NON-PRIVATE, or free), words, a table, pictures as SVG."""
+    """State one part: its title, what it cost (or that it is NOT PRIVATE, or free), words, a table, pictures as SVG."""
 
     title: str
     cost: str
@@ -45,12 +45,12 @@ def sheet_page(sheet: Sheet) -> str:
     alarm = "" if sheet.alarm is None else f'<p class="alarm" role="alert">{html.escape(sheet.alarm)}</p>\n'
     facts = "<ul>\n" + "\n".join(f"<li>{html.escape(f)}</li>" for f in sheet.facts) + "\n</ul>" if sheet.facts else ""
     parts = [facts, *map(_section, sheet.sections), *(f"<p>{html.escape(r)}</p>" for r in sheet.remarks)]
-    title = html.escape(sheet.title if sheet.alarm is None else f"NON-PRIVATE: {sheet.title}")
+    title = html.escape(sheet.title if sheet.alarm is None else f"NOT PRIVATE: {sheet.title}")
     return _PAGE.format(policy=_POLICY, style=_STYLE, title=title, alarm=alarm, body="\n".join(parts))
 
 
 def _section(one: Section) -> str:
-    alarm = ' class="alarm"' if one.cost.startswith("NON-PRIVATE") else ' class="cost"'
+    alarm = ' class="alarm"' if one.cost.startswith("NOT PRIVATE") else ' class="cost"'
     parts = [f"<h2>{html.escape(one.title)}</h2>", f"<p{alarm}>{html.escape(one.cost)}</p>"]
     parts += [f"<p>{html.escape(words)}</p>" for words in one.words]
     if one.head:

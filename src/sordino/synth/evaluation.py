@@ -48,7 +48,7 @@ class Distance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
-    """How far synthetic rows lie from the table: distances by sets of columns, and what it cost, or NON-PRIVATE.
+    """How far synthetic rows lie from the table: distances by sets of columns, and what it cost, or NOT PRIVATE.
 
     `floor` of a distance is what rows drawn independently from the true table would show.
     """
@@ -93,7 +93,7 @@ class Evaluation:
         }
 
     def __repr__(self) -> str:
-        seal = "" if self.private else "NON-PRIVATE: computed on the table itself. "
+        seal = "" if self.private else "NOT PRIVATE: computed on the table itself. "
         words = ", ".join(f"{w}-way {self.mean(w):.4f}" for w in (1, 2, 3) if not math.isnan(self.mean(w)))
         return f"<Evaluation: {seal}mean distances {words}; {self.cost}>"
 
@@ -130,7 +130,7 @@ def evaluate(
         table = load_rows(against, model.parts.domain) if isinstance(against, (str, Path)) else against
         real = keys_of_table(table, model.parts.columns, model.parts.domain)
         found = [_open(model, s, real, drawn, sizes) for s in sets]
-        return Evaluation(tuple(found), "NON-PRIVATE: no loss was charged", False, count)
+        return Evaluation(tuple(found), "NOT PRIVATE: no loss was charged", False, count)
     if non_private:
         raise DeclarationError("a curator's table is never compared with openly: leave out non_private, state a loss")
     scale = max(model.rows, 1) / count

@@ -22,10 +22,10 @@ function draw(labels) {
     const across = { y1: y, y2: y };
     return [
       shape('text', { x: LEFT - 8, y: y + 4, 'text-anchor': 'end' }, name.length > 20 ? `${name.slice(0, 19)}…` : name),
-      shape('rect', { class: 'bar', x: LEFT, y: y - 9, height: 18, width: x(one.projected) - LEFT }),
+      shape('rect', { class: 'bar', x: LEFT, y: y - 9, height: 18, width: x(one.frequency) - LEFT }),
       shape('line', { class: 'liars', x1: x(one.poisoned_lower), x2: x(one.poisoned_upper), ...across }),
       shape('line', { class: 'interval', x1: x(one.lower), x2: x(one.upper), ...across }),
-      shape('text', { x: x(one.poisoned_upper) + 6, y: y + 4 }, percent(one.projected)),
+      shape('text', { x: x(one.poisoned_upper) + 6, y: y + 4 }, percent(one.frequency)),
     ];
   }));
 }

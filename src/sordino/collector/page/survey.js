@@ -21,7 +21,8 @@ function says(report) {
     return `It says “${named(task.labels[number])}”, which may or may not be your answer: chance decided.`;
   }
   const yes = task.labels.filter((_, j) => report[j >> 3] >> (j & 7) & 1).map(named);
-  return `It says yes to ${yes.length ? yes.join(', ') : 'nothing'} and no to all others; chance decided each of them.`;
+  const all = yes.length === task.labels.length, others = all ? '' : yes.length ? ' and no to all others' : 'It says no to every answer';
+  return `${yes.length ? `It says yes to ${all ? 'every answer' : yes.join(', ')}` : ''}${others}; chance decided each of them.`;
 }
 
 function shown() {
@@ -38,6 +39,28 @@ function spent() {
   at('spent').textContent = Number(n) / Number(d);
 }
 
+// What the owner must allow for one more answer: what was revealed so far, and what this survey asks for.
+function needed() {
+  const [n, d] = device.spent(), asked = task.permanent ? task.lifetime_epsilon : task.epsilon, [over, under] = asked.split('/');
+  return Number(n) / Number(d) + Number(over) / Number(under ?? 1);
+}
+
+// A refusal of the collector in its own words, without the JSON around them.
+function plainly(message) {
+  const start = message.indexOf('{');
+  try {
+    return start < 0 ? message : JSON.parse(message.slice(start)).error.says;
+  } catch {
+    return message;
+  }
+}
+
+// Whether this browser holds a charge for the task and nothing that waits to be sent.
+function answered() {
+  const { charges, unsent } = new Device(0).state();
+  return charges.some(charge => charge[3] === task.id) && !unsent[task.id];
+}
+
 at('form').addEventListener('submit', async event => {
   event.preventDefault();
   const chosen = document.querySelector('input[name=answer]:checked');
@@ -50,7 +73,9 @@ at('form').addEventListener('submit', async event => {
     tell('');
   } catch (error) {
     at('shown').hidden = true;
-    tell(`Nothing was sent: ${error.message}.`, true);
+    const over = error.message.startsWith('above your cap');
+    tell(over ? `Nothing was sent: above your cap. To answer, allow ${needed()} or more above; or leave it.`
+      : `Nothing was sent: ${error.message}.`, true);
   }
 });
 
@@ -61,7 +86,7 @@ at('send').addEventListener('click', async () => {
     tell('Sent, and stored. Thank you.');
   } catch (error) {
     at('send').disabled = false;
-    tell(`Not stored yet: ${error.message}. The same bytes can be sent again.`, true);
+    tell(`Not stored yet: ${plainly(error.message)}. The same bytes can be sent again.`, true);
   }
 });
 
@@ -76,6 +101,9 @@ try {
     at('labels').append(line);
   });
   at('form').hidden = false;
+  device = new Device(0);
+  spent();
+  if (answered()) tell('You have answered this survey on this device. Another answer is another report.');
 } catch (error) {
   tell(`This survey does not hold what it promises, so your device will not answer it: ${error.message}.`, true);
 }
