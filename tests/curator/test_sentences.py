@@ -2,7 +2,7 @@
 
 Elsewhere: `explain` and the board's page in tests/risk/test_belief.py; readings of epsilon in
 tests/risk/test_hypotheses_*.py and test_requirements.py; intervals of answers in test_statistics.py. A simulation here has
-200 seeded runs; more than 26 misses at 5% have probability below 1e-5.
+100 seeded runs; more than 16 misses at 5% have probability below 1e-5.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sordino as sd
 from sordino import local
 from sordino.noise.laws import DiscreteLaplace
 
-RUNS, MISSES = 200, 26
+RUNS, MISSES = 100, 16
 AGES = [17 + (i * i) % 60 for i in range(300)]
 JOBS = ["cook", "nurse", "clerk"]
 
