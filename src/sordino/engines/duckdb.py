@@ -22,6 +22,7 @@ from sordino.engines.duckdb_words import DuckDBWords, Held, public_name
 from sordino.engines.engine import EngineFailed
 from sordino.engines.interrupts import interruptible
 from sordino.engines.sampled import SampledEngine, coin_sql
+from sordino.engines.utf8 import mend_arrow, mended_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source
@@ -91,6 +92,7 @@ class DuckDBEngine:
         self._directory = tempfile.mkdtemp(prefix="sordino-")
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._csv = source.csv if isinstance(source, Source) else None
+        self._files: str | None = None  # of a Parquet source, until it was mended
         self._connection = self._connected(source, public or {})
         physical = self._schema("source")
         headed = (
@@ -137,21 +139,35 @@ class DuckDBEngine:
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
         text = select.sql(dialect="duckdb")
-        answer: pa.Table | None = None
-        with self._lock:
-            try:
-                answer = self._interruptible(lambda: self._connection.sql(text).to_arrow_table())
-            except Exception:  # whatever the engine says may quote a cell: none of it goes on
-                answer = None
+        answer = self._answer(text)
+        if answer is None and self._mend():
+            answer = self._answer(text)
         if answer is None:
             raise EngineFailed("the engine could not compute the answer")
         return answer
+
+    def _answer(self, text: str) -> pa.Table | None:
+        with self._lock:
+            try:
+                return self._interruptible(lambda: self._connection.sql(text).to_arrow_table())
+            except Exception:  # whatever the engine says may quote a cell: none of it goes on
+                return None
+
+    def _mend(self) -> bool:
+        """Read a Parquet source once more, text that is not UTF-8 missing: it may be why a question failed."""
+        files, self._files = self._files, None
+        if files is None:
+            return False
+        cells = mended_parquet(files, self._held.physical, self._held.domain)
+        made = self._executed(f"CREATE TABLE sordino_mended AS {cells}", [])
+        return made and self._executed("CREATE OR REPLACE VIEW source AS SELECT * FROM sordino_mended", [])
 
     def sampled(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""
         name = f"sordino_sample_{next(self._samples)}"
         drawn = DuckDBWords(self._held).drawn(lambda named: coin_sql(named, threshold=threshold))
-        if not self._executed(f'CREATE TEMP TABLE "{name}" AS {drawn}', [key.hex()]):
+        made = f'CREATE TEMP TABLE "{name}" AS {drawn}'
+        if not (self._executed(made, [key.hex()]) or (self._mend() and self._executed(made, [key.hex()]))):
             raise EngineFailed("the engine could not draw the sample")
         return SampledEngine(
             replace(self._held, source=f'"{name}"'),
@@ -214,8 +230,8 @@ class DuckDBEngine:
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM store.{relation}")
             elif source.format == "parquet":
                 files = str(path) if pattern else literal_path(str(path))
-                listed = f"read_parquet({_text(files)}, hive_partitioning = false, union_by_name = true)"
-                connection.execute(f"CREATE VIEW source AS SELECT * FROM {listed}")
+                connection.execute(f"CREATE VIEW source AS SELECT * FROM {read_parquet(files)}")
+                self._files = files
             else:
                 assert source.csv is not None
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM {read_csv(path, source.csv)}")
@@ -268,7 +284,7 @@ def _hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
 def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
     failed = False
     try:
-        connection.register("source", table)
+        connection.register("source", mend_arrow(table))
     except duckdb_error():
         failed = True
     if failed:

@@ -1,0 +1,100 @@
+"""Text that is not UTF-8 is missing, and fails nothing: how each kind of source is mended, at no cost where it is whole.
+
+Arrow tables are validated when they are opened. Parquet is validated by its reader, which fails at the first bad cell; only
+then is the table read again, with such cells missing. DuckDB files hold no such text, and in CSV the line is lost.
+
+Theorem: a question that did not fail read no bad cell, and mending changes no other, so its answer is that of the mended
+table in each case: what is answered is one function of the table, whichever way it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["mend_arrow", "mended_parquet", "read_parquet"]
+
+
+def mend_arrow(table: pa.Table) -> pa.Table:
+    """Return an Arrow table whose text is UTF-8, other cells of text columns missing; a whole table comes back as it is."""
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        if _is_text(column.type) and not all(_is_whole(chunk) for chunk in column.chunks):
+            table = table.set_column(place, name, _mend_column(column))
+    return table
+
+
+def read_parquet(files: str, *, bad: str = "strict", numbered: bool = False) -> str:
+    """Return the call that reads Parquet files; `bad` bytes in text fail ("strict"), or "replace" or "ignore"."""
+    place = ", filename = 'sordino_file', file_row_number = true" if numbered else ""
+    return f"read_parquet({_text(files)}, hive_partitioning = false, union_by_name = true, utf8_validation = '{bad}'{place})"
+
+
+def mended_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]) -> str:
+    """Return the SELECT of these columns of Parquet files, text that is not UTF-8 missing.
+
+    A bad byte is read as "?" one time and as nothing the other: both readings are equal for whole text alone.
+    """
+    chosen = ", ".join(
+        f"CASE WHEN sordino_a.{n} = sordino_b.{n} THEN sordino_a.{n} END AS {n}" if text else f"sordino_a.{n}"
+        for n, text in ((_name(c), physical[c] == "VARCHAR") for c in columns)
+    )
+    one, other = (read_parquet(files, bad=bad, numbered=True) for bad in ("replace", "ignore"))
+    return (
+        f"SELECT {chosen} FROM {one} AS sordino_a JOIN {other} AS sordino_b "
+        "ON sordino_a.sordino_file = sordino_b.sordino_file AND sordino_a.file_row_number = sordino_b.file_row_number"
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held))
+
+
+def _is_whole(chunk: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(chunk.type):
+        chunk = chunk.dictionary
+    try:
+        chunk.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _mend_column(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        whole = [_mend_chunk(c.dictionary).take(c.indices) for c in column.chunks]
+        return pa.chunked_array(whole, column.type.value_type)
+    return pa.chunked_array([_mend_chunk(c) for c in column.chunks], column.type)
+
+
+def _mend_chunk(chunk: Any) -> Any:
+    import pyarrow as pa
+
+    wide = pa.large_binary() if pa.types.is_large_string(chunk.type) else pa.binary()
+    raw = chunk.cast(pa.binary_view() if pa.types.is_string_view(chunk.type) else wide)
+    return pa.array([_decode(cell) for cell in raw.to_pylist()], chunk.type)
+
+
+def _decode(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _name(value: str) -> str:
+    return '"' + value.replace('"', '""') + '"'
