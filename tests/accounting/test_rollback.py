@@ -56,7 +56,7 @@ def altered(path: Path, *statements: str) -> None:
         ("UPDATE budget SET spent = '1', spent_units = 1", "the sums"),
         ("UPDATE charges SET state = 'failed' WHERE number = 2", "charge c-0002"),
         ("DELETE FROM charges WHERE number = 5", "charge c-0005"),
-        ("UPDATE declarations SET declaration = '{}'", "the declarations"),
+        ("UPDATE declarations SET declaration = '{}'", "the sums"),
         ("DROP TRIGGER entries_stay", "triggers"),
     ],
 )

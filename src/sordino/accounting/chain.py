@@ -71,7 +71,7 @@ def _unlike(books: Books, text: str) -> str | None:
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SordinoError):
         return "it does not say what the ledger adds up to"
     tables = tables_digest({name: canonical(words) for name, words in books.declarations.items()})
-    own = Sums(books.ledger, books.caps[-1], books.spent, books.carried, len(books.charges), tables)
+    own = Sums(books.ledger, books.caps[-1], books.carried, books.spent, len(books.charges), tables)
     return None if told == own else "the sums that it holds do not follow"
 
 

@@ -404,7 +404,7 @@ class Ledger:
         if self.path is None:
             return ()
         seen = [one for one in seen_at(str(self.path)) if one.ledger != self.id]
-        return tuple(Former(one.ledger, one.seq, one.spent) for one in seen)
+        return tuple(Former(one.ledger, one.seq, one.amounts()) for one in seen)
 
 
 def _check_text(text: object, *, name: str, empty: bool) -> None:

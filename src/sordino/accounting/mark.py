@@ -12,7 +12,7 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,7 +34,14 @@ class Seen:
     seq: int
     hash: str
     path: str
-    spent: Mapping[str, Fraction]
+    spent: str  # amounts as canonical JSON
+
+    def amounts(self) -> dict[str, Fraction]:
+        """Return what was charged in the ledger itself; nothing where the text is no amounts."""
+        try:
+            return {str(name): Fraction(text) for name, text in json.loads(self.spent).items()}
+        except (ValueError, AttributeError, TypeError, ZeroDivisionError):
+            return {}
 
 
 class Mark:
@@ -50,10 +57,10 @@ class Mark:
         if old is not None and old.ledger == seen.ledger and old.seq >= seen.seq and old.path == seen.path:
             return
         head = f"{seen.ledger} {seen.seq:020d} {seen.hash} "
-        spent = {name: str(amount) for name, amount in seen.spent.items()}
-        if len(head) + len(json.dumps(spent)) >= _HEAD:  # up to a few digits more, so that the text is short
-            spent = {name: str(Fraction(math.ceil(amount * 10**30), 10**30)) for name, amount in seen.spent.items()}
-        record = (head + json.dumps(spent)).encode().ljust(_HEAD - 1) + b"\n"
+        spent = seen.spent
+        if len(head) + len(spent) >= _HEAD:  # rounded up, so that the text is short
+            spent = json.dumps({n: str(Fraction(math.ceil(a * 10**30), 10**30)) for n, a in seen.amounts().items()})
+        record = (head + spent).encode().ljust(_HEAD - 1) + b"\n"
         if old is None or old.path != seen.path:
             record = (record + json.dumps(seen.path, ensure_ascii=False).encode()).ljust(_SIZE - 1) + b"\n"
         os.pwrite(self._file, record, 0)
@@ -125,10 +132,9 @@ def _parsed(record: bytes, path: Path) -> Seen | None:
         return None
     try:
         ledger, seq, digest, spent = record[:_HEAD].decode("ascii").split(" ", 3)
-        amounts = {str(name): Fraction(text) for name, text in json.loads(spent).items()}
         lay = json.loads(record[_HEAD:].decode())
         if len(record) == _SIZE and len(ledger) == 32 and len(digest) == 64:
-            return Seen(ledger, int(seq), digest, str(lay), amounts)
-    except (ValueError, AttributeError, TypeError, ZeroDivisionError):
+            return Seen(ledger, int(seq), digest, str(lay), spent.rstrip())
+    except ValueError:
         pass
     raise LedgerError(f"the ledger's mark {path} is damaged; restore it, or remove it if you can vouch for the ledger")

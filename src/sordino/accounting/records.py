@@ -45,6 +45,8 @@ GENESIS = "0" * 64  # what the first entry names as the hash before it
 _FINEST = 10**60  # a sum whose denominator passes this is rounded up to a multiple of 1 / _FINEST
 _LARGEST_UNITS = 2**63 - 1
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 State = Literal["reserved", "committed", "failed"]
 
 
@@ -98,8 +100,8 @@ class Sums:
 
     ledger: str
     cap: Loss
-    spent: Mapping[str, Fraction]
     carried: Mapping[str, Fraction]
+    spent: Mapping[str, Fraction]
     charges: int
     tables: str
 
@@ -119,7 +121,7 @@ class Sums:
         """Return the sums that `to_dict` wrote."""
         spent, carried = amounts_from(plain["spent"]), amounts_from(plain["carried"])
         cap = loss_from_dict(plain["cap"])
-        return cls(plain["ledger"], cap, spent, carried, plain["charges"], plain["tables"])
+        return cls(plain["ledger"], cap, carried, spent, plain["charges"], plain["tables"])
 
     def own(self) -> dict[str, Fraction]:
         """Return what was charged in this ledger itself."""
@@ -218,7 +220,7 @@ def formers_to_dict(report: Report) -> dict[str, Any]:
 def canonical(value: object) -> str:
     """Return JSON text that is the same for equal values; raise DeclarationError for what JSON cannot hold."""
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return _ENCODER.encode(value)
     except (TypeError, ValueError):
         raise DeclarationError(
             "a ledger holds plain data only: text, whole numbers, lists and tables of them"

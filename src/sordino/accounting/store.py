@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from sordino.accounting.records import (
     amounts_to_dict,
     canonical,
     entry_hash,
+    loss_from_dict,
     loss_to_dict,
     tables_digest,
     units,
@@ -33,6 +35,7 @@ from sordino.loss import Loss
 __all__ = [
     "Transaction",
     "check_mark",
+    "checked_end",
     "checked_sums",
     "connected",
     "created",
@@ -54,7 +57,7 @@ _SCHEMA = (
     prev TEXT NOT NULL, hash TEXT NOT NULL)""",
     """CREATE TABLE state (
     one INTEGER PRIMARY KEY CHECK (one = 1), ledger TEXT NOT NULL, cap TEXT NOT NULL,
-    head INTEGER NOT NULL, hash TEXT NOT NULL, charges INTEGER NOT NULL)""",
+    carried TEXT NOT NULL, head INTEGER NOT NULL, hash TEXT NOT NULL, charges INTEGER NOT NULL)""",
     """CREATE TABLE budget (
     name TEXT PRIMARY KEY, spent TEXT NOT NULL, spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL,
     CHECK (spent_units BETWEEN 0 AND cap_units))""",
@@ -83,8 +86,7 @@ class Transaction:
     def __init__(self, db: sqlite3.Connection, clock: Callable[[], str]) -> None:
         self.db = db
         self._clock = clock
-        self.sums = checked_sums(db)
-        self.head, self.hash = db.execute("SELECT head, hash FROM state").fetchone()
+        self.sums, self.head, self.hash = checked_end(db)
         self.changed = False
 
     def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
@@ -188,8 +190,7 @@ def connected(path: Path) -> sqlite3.Connection:
 
 def quick_check(db: sqlite3.Connection, seen: Seen | None, *, whole_schema: bool = False) -> None:
     """Raise LedgerError where the last entry, the head and the mark disagree (cheap: nothing is replayed)."""
-    sums = checked_sums(db)
-    head = db.execute("SELECT head FROM state").fetchone()[0]
+    sums, head, _ = checked_end(db)
     if whole_schema:
         kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
         if kept != set(_SCHEMA):
@@ -200,25 +201,36 @@ def quick_check(db: sqlite3.Connection, seen: Seen | None, *, whole_schema: bool
 
 
 def checked_sums(db: sqlite3.Connection) -> Sums:
-    """Return the sums that the last entry holds; raise LedgerError where the tables hold others, or its hash does not fit.
+    """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `checked_end`."""
+    return checked_end(db)[0]
 
-    One entry is read, whatever their number: each holds the sums after it, under its hash.
+
+def checked_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
+    """Return the sums that the tables hold, and the last entry's number and hash.
+
+    Raises LedgerError where that entry's hash does not fit, or it holds other sums. One entry is read, whatever their
+    number: each begins with the sums after it, under its hash, so the two are compared as text.
     """
     last = db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    kept = db.execute("SELECT ledger, cap, charges, head, hash FROM state").fetchall()
+    kept = db.execute("SELECT ledger, cap, carried, charges, head, hash FROM state").fetchall()
     if last is None or len(kept) != 1:
         raise LedgerError(f"the ledger has no entries; {SOUND}")
-    if (last[0], last[5]) != kept[0][3:] or entry_hash(*last[:5]) != last[5]:
-        raise LedgerError(f"entry {max(last[0], kept[0][3])} is not what was written; {SOUND}")
-    sums = Sums.from_dict(json.loads(last[3])["after"])
-    spent = dict(db.execute("SELECT name, spent FROM budget"))
-    if kept[0][:3] != (sums.ledger, canonical(loss_to_dict(sums.cap)), sums.charges) or spent != amounts_to_dict(
-        sums.spent
-    ):
-        raise LedgerError(f"the sums of what was spent, or the cap, are not what entry {last[0]} says; {SOUND}")
-    if tables_digest(dict(db.execute("SELECT name, declaration FROM declarations"))) != sums.tables:
-        raise LedgerError(f"the declarations of tables are not what entry {last[0]} says; {SOUND}")
-    return sums
+    ledger, cap, carried, charges, head, digest = kept[0]
+    if (last[0], last[5]) != (head, digest) or entry_hash(*last[:5]) != digest:
+        raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
+    tables = dict(db.execute("SELECT name, declaration FROM declarations"))
+    spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
+    sums = Sums(ledger, *_parsed(cap, carried), spent, charges, tables_digest(tables))
+    if not last[3].startswith(f'{{"after":{canonical(sums.to_dict())},'):
+        rule = "the sums of what was spent, the cap or the declarations of tables are not what"
+        raise LedgerError(f"{rule} entry {head} says; {SOUND}")
+    return sums, head, digest
+
+
+@lru_cache(maxsize=64)
+def _parsed(cap: str, carried: str) -> tuple[Loss, Mapping[str, Fraction]]:
+    """Return a cap and what was carried over, which seldom change, from their text."""
+    return loss_from_dict(json.loads(cap)), amounts_from(json.loads(carried))
 
 
 def check_mark(db: sqlite3.Connection, seen: Seen | None, *, ledger: str, head: int) -> None:
@@ -271,13 +283,14 @@ def in_words(error: sqlite3.Error) -> str:
 def _filled(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
     carried = amounts_from(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
     sums = Sums(payload["ledger"], cap, carried, carried, 0, tables_digest({}))
+    told = canonical(amounts_to_dict(carried))
     text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
     digest = entry_hash(1, "open", time, text, GENESIS)
     db.execute("BEGIN")
     for statement in _SCHEMA:
         db.execute(statement)
     db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
-    db.execute("INSERT INTO state VALUES (1, ?, ?, 1, ?, 0)", (payload["ledger"], plain, digest))
+    db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, told, digest))
     for name, most in cap.amounts().items():
         db.execute(
             "INSERT INTO budget VALUES (?, ?, ?, ?)", (name, str(carried[name]), units(carried[name]), units(most))

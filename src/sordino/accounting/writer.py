@@ -23,7 +23,7 @@ from sordino.accounting.chain import replay
 from sordino.accounting.lock import FairLock
 from sordino.accounting.lookup import ENTRIES
 from sordino.accounting.mark import Mark, Seen, held, marks_directory, read, seen_at
-from sordino.accounting.records import amounts_to_dict, hash_of, loss_to_dict
+from sordino.accounting.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
 from sordino.accounting.store import Transaction, check_mark, connected, created, guarded, quick_check
 from sordino.errors import DeclarationError, InDoubt, LedgerError, SordinoError
 from sordino.loss import Loss, shown
@@ -158,7 +158,7 @@ class Writer:
                 ticket.done = True
             if mark is not None and step.changed:
                 with suppress(OSError):  # the charge stands; the next write advances the mark
-                    mark.advance(Seen(step.sums.ledger, step.head, step.hash, self._where, step.sums.own()))
+                    mark.advance(Seen(step.sums.ledger, step.head, step.hash, self._where, _own(step.sums)))
 
     def _compare(self, step: Transaction, mark: Mark | None) -> None:
         if mark is None:
@@ -223,7 +223,7 @@ def begin(place: Path, *, cap: Loss, mark: Path | None, time: str, reason: str |
                     older = [new.seen]
                 payload = {"ledger": identity, "cap": loss_to_dict(cap), **_succeeding(lay, older, cap, reason)}
                 digest = created(place, payload, cap=cap, time=time)
-                new.advance(Seen(identity, 1, digest, lay, dict.fromkeys(cap.amounts(), Fraction(0))))
+                new.advance(Seen(identity, 1, digest, lay, canonical(dict.fromkeys(cap.amounts(), "0"))))
         finally:
             lock.close()
 
@@ -242,7 +242,7 @@ def _succeeding(lay: str, older: list[Seen], cap: Loss | None, reason: str | Non
         return {"predecessor": None}
     gone: dict[str, Fraction] = {}
     for seen in older:
-        for name, amount in seen.spent.items():
+        for name, amount in seen.amounts().items():
             gone[name] = gone.get(name, Fraction(0)) + amount
     words = ", ".join(f"{name} {shown(amount)}" for name, amount in gone.items())
     if reason is None or cap is None:
@@ -258,6 +258,10 @@ def _succeeding(lay: str, older: list[Seen], cap: Loss | None, reason: str | Non
         raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
     before = {"ledger": older[0].ledger, "seq": older[0].seq}
     return {"predecessor": before, "carried": amounts_to_dict(gone), "reason": reason}
+
+
+def _own(sums: Sums) -> str:
+    return canonical(amounts_to_dict(sums.own()))
 
 
 def _run(ticket: _Ticket[Any], step: Transaction) -> None:

@@ -233,7 +233,7 @@ class Lifetime:
                 raise
             self._db.execute("COMMIT")
             with suppress(OSError):  # the charge stands; the next one advances the mark
-                mark.advance(Seen(self._id, number, digest, self._where, {"epsilon": total}))
+                mark.advance(Seen(self._id, number, digest, self._where, json.dumps({"epsilon": str(total)})))
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
