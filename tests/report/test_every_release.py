@@ -152,3 +152,15 @@ def test_print_shows_the_table(asked: Any) -> None:
     assert len(said.splitlines()) >= 12 + 3
     assert all(row[0] in said for row in made.display_rows(0.95))
     assert made.summary() in said
+
+
+def test_a_question_in_a_notebook_is_words() -> None:
+    class Printer:
+        said = ""
+
+        def text(self, words: str) -> None:
+            self.said += words
+
+    printer = Printer()
+    sd.histogram("age", width=5)._repr_pretty_(printer, cycle=False)
+    assert printer.said.startswith("<Question: the number of rows")

@@ -30,6 +30,8 @@ def project_path(given: Path | None) -> Path:
         path = given / "sordino.toml"
         if not path.is_file():
             raise DeclarationError(f"no sordino.toml in {given}; `sordino init FILE` writes one")
+    elif not given.exists():
+        raise DeclarationError(f"there is no file or directory {given}; `sordino init FILE` writes a project file")
     else:
         path = given
     near = os.path.relpath(path)

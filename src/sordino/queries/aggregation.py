@@ -86,6 +86,11 @@ class Aggregation:
         found, neighbors = resolve(self, joined_domain(domain, self.joins)), joined_neighbors(neighbors, self.joins)
         return stacked([found.sensitivity(p, neighbors) for parts in found.parts for p in parts])
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the question in words in a notebook; `repr` states every part."""
+        del cycle
+        printer.text(f"<Question: {self.describe()}; table.plan(...) prices it, table.ask(...) answers it>")
+
     def describe(self) -> str:
         """Return the question as a sentence."""
         what = _listed([a.describe() for a in self.aggregates])
