@@ -54,8 +54,9 @@ class Parts:
 class Answered:
     """An answer from a model: labels, values and the standard deviation of each value's error, all free.
 
-    `.interval(0.95)` holds on average over questions of its kind (see Errors), not for each by itself. `notes` says which
-    constraints it does not hold to.
+    `.interval(0.95)` holds on average over random questions of its kind (see Errors), not for each by itself. It is cut to
+    what is possible: at `least`, and at `most`, a value and its own deviation, such as the number of rows. `notes` says
+    which constraints it does not hold to.
     """
 
     question: str
@@ -65,6 +66,7 @@ class Answered:
     values: tuple[tuple[float, ...], ...]
     deviations: tuple[tuple[float, ...], ...]
     least: tuple[float, ...]
+    most: tuple[tuple[float, float], ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -91,8 +93,13 @@ class Answered:
         reach = self._reach(confidence)
         return self._shaped(
             [
-                [(max(v - reach * d, low), v + reach * d) for v, d in zip(values, deviations, strict=True)]
-                for values, deviations, low in zip(self.values, self.deviations, self.least, strict=True)
+                [
+                    (min(max(v - reach * d, low), v), max(min(v + reach * d, top + reach * beyond), v))
+                    for v, d in zip(values, deviations, strict=True)
+                ]
+                for values, deviations, low, (top, beyond) in zip(
+                    self.values, self.deviations, self.least, self.most, strict=True
+                )
             ]
         )
 
@@ -141,9 +148,10 @@ def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constrai
         kind,
         tuple((g.alias, tuple(row[i] for row in labels)) for i, g in enumerate(question.groups)),
         tuple(a.alias for a in question.aggregates),
-        tuple(tuple(v.tolist()) for v, _, _ in columns),
-        tuple(tuple(d.tolist()) for _, d, _ in columns),
-        tuple(low for _, _, low in columns),
+        tuple(tuple(v.tolist()) for v, _, _, _ in columns),
+        tuple(tuple(d.tolist()) for _, d, _, _ in columns),
+        tuple(low for _, _, low, _ in columns),
+        tuple(most for _, _, _, most in columns),
         notes,
     )
 
@@ -222,28 +230,30 @@ def _column(
     errors: Errors,
     kind: str,
     total: float,
-) -> tuple[Floats, Floats, float]:
-    """Return values, deviations and the least possible value of one aggregate over all groups.
+) -> tuple[Floats, Floats, float, tuple[float, float]]:
+    """Return values, deviations, and the least and most possible value of one aggregate over all groups.
 
     A sum errs by the deviation of its count times the largest value, at most; a mean by the spread of values about it.
     """
     if aggregate.of is None:
         counts = _summed(weight, groups, sizes)
-        return counts, errors.deviation(kind, counts / total), 0.0
+        return counts, errors.deviation(kind, counts / total), 0.0, (total, errors.rows)
     if isinstance(aggregate, Count):
         present = ~_absent(aggregate.of, cells)
         counts = _summed(weight * present, groups, sizes)
-        return counts, errors.deviation(kind, counts / total), 0.0
+        return counts, errors.deviation(kind, counts / total), 0.0, (total, errors.rows)
     value, absent = number_of(aggregate.of, cells)
     live = weight * ~absent
     counts, sums = _summed(live, groups, sizes), _summed(live * np.where(absent, 0.0, value), groups, sizes)
     low, high = float(np.min(value)), float(np.max(value))
     deviation = errors.deviation(kind, counts / total)
     if isinstance(aggregate, Sum):
-        return sums, deviation * max(abs(low), abs(high)), 0.0 if low >= 0 else -math.inf
+        largest = max(high, 0.0)
+        least = 0.0 if low >= 0 else -math.inf
+        return sums, deviation * max(abs(low), abs(high)), least, (total * largest, errors.rows * largest)
     means = np.divide(sums, counts, out=np.full(len(sums), (low + high) / 2.0), where=counts > 0)
     reach = np.maximum(means - low, high - means)
-    return means, np.minimum(deviation * reach / np.maximum(counts, 1.0), high - low), low
+    return means, np.minimum(deviation * reach / np.maximum(counts, 1.0), high - low), low, (high, 0.0)
 
 
 def _absent(node: Node, cells: Mapping[str, Cells]) -> Any:

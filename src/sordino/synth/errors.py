@@ -6,6 +6,7 @@ pair, more columns); what the model's answers miss by, less the noise of asking,
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +27,12 @@ __all__ = ["KINDS", "Errors", "checked_errors", "kind_of", "multiple"]
 KINDS = ("one", "measured", "unmeasured", "many")
 _QUESTIONS = {"one": 24, "measured": 36, "unmeasured": 30, "many": 30}
 _TRIPLES = 10  # distinct sets of three columns: each is a scan of its own
-_SAFE = 1.645  # deviations added for the noise of checking: error is stated too high in 19 of 20 fits
-_FAINT = 0.02  # noise of asking, as a share of the rows, above which fewer questions are asked, each with less noise
-_FEWEST = 0.15
-_WIDER = 1.35  # questions of people are about columns that depend on each other, more often than random ones
-_ALIKE = 0.5  # deviation of the kinds' squared errors about their mean, as a share of it, that is taken for granted
+_SAFE = 1.3  # deviations added for what a few noisy questions leave open
+_CLEAR = 16.0  # questions are asked while the noise of one has at most this many times the variance that the model's counts have
+_CHANCE = 1 / 80  # of the rows: the variance of a count about a smooth model, at the least
+_FEWEST = 8  # questions of a kind
+_WIDER = 1.35  # errors have heavier tails than normal ones
+_ALIKE = 0.5  # deviation of a kind's squared error about the mean of all, as a share of it, that is taken for granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,12 @@ class Errors:
     """The mean squared error of a count of each kind, and the mean of p (1 - p) that it was found at.
 
     A count of a share p of the rows is taken to have the variance B2 (1 + p (1 - p) / mean) / 2. It holds on average over
-    questions of the kind, not for each by itself.
+    random questions of the kind, not for each by itself. `rows` is the deviation of the number of rows.
     """
 
     squared: Mapping[str, float]
     spread: Mapping[str, float]
+    rows: float
 
     def deviation(self, kind: str, share: Floats) -> Floats:
         """Return the standard deviation, in rows, of counts of these shares of the rows."""
@@ -70,16 +73,22 @@ def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
     """Return the model's errors, found by spending all that is left on random questions.
 
     A kind's mean(r^2) - s^2 over the cells r of its questions, s^2 the variance of the noise of asking, has the variance
-    2 s^4 / cells of that noise, or more as the questions differ; the kinds are drawn together by as much as that exceeds
-    what they are taken to differ by, and 1.645 deviations and a third are added. Where the noise would pass a fiftieth of
-    the rows fewer questions are asked.
+    2 s^4 / cells of that noise, and more as the questions differ. The kinds are drawn together by as much as that noise, and
+    it alone, exceeds what they are taken to differ by: where the questions differ instead, a kind's own error stands. A
+    third and 1.3 deviations, of the noise or of how the questions differ, are added. Fewer questions are asked, each with
+    less noise, where the noise of asking is large beside that of the one-way counts.
     """
     columns, measured = outcome.coding.columns, frozenset(outcome.measured)
     asked: list[tuple[str, tuple[int, ...], list[Floats]]] = []
-    noise = math.sqrt(session.variance(session.left, tables=sum(_QUESTIONS.values())))
-    part = min(max(_FAINT * outcome.coding.rows / noise, _FEWEST), 1.0)
+    noise = session.variance(session.left, tables=sum(_QUESTIONS.values()))
+    ways = outcome.ways
+    own = float(
+        np.mean([v * c.size / 6.0 for c, v in zip(ways.columns, ways.variances, strict=True)])
+    )  # of half a column
+    own += outcome.coding.rows * _CHANCE
+    part = min(_CLEAR * own / noise, 1.0)
     for kind, most in _QUESTIONS.items():
-        count = max(round(most * part), 2)
+        count = max(round(most * part), _FEWEST)
         for chosen in _chosen(kind, count, len(columns), measured, session.rng):
             halves = [_half(columns[c], session.rng) for c in chosen]
             asked.append((kind, chosen, halves))
@@ -94,22 +103,23 @@ def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
         model = _model(outcome, within, chosen, halves)
         missed[kind].append((found.cells - model).ravel())
         shares[kind].append((model / max(outcome.coding.rows, 1.0)).ravel())
-    return _errors(missed, shares, counts[0].variance)
+    return _errors(missed, shares, counts[0].variance, outcome.ways.rows_deviation)
 
 
-def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], noise: float) -> Errors:
+def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], noise: float, rows: float) -> Errors:
     squared: dict[str, float] = {}
     spread: dict[str, float] = {}
     known = [k for k in KINDS if missed[k]]
     cells = np.array([sum(len(r) for r in missed[k]) for k in known], dtype=np.float64)
     found = np.array([float(np.square(np.concatenate(missed[k])).mean()) for k in known]) - noise
-    each = np.maximum(2.0 * noise**2 / cells, [_unevenness(missed[k]) for k in known])
+    each = 2.0 * noise**2 / cells
+    uneven = np.array([_unevenness(missed[k]) for k in known])
     whole = 1.0 / float((1.0 / each).sum())
     mean = float((found / each).sum()) * whole
-    apart = (_ALIKE * max(mean, math.sqrt(whole))) ** 2
-    for kind, one, variance in zip(known, found.tolist(), each.tolist(), strict=True):
+    for kind, one, variance, differ in zip(known, found.tolist(), each.tolist(), uneven.tolist(), strict=True):
+        apart = (_ALIKE * max(one, mean, math.sqrt(whole))) ** 2
         own = apart / (apart + variance)
-        safe = _SAFE * math.sqrt(own * variance + (1.0 - own) ** 2 * whole)
+        safe = _SAFE * math.sqrt(own * max(variance, differ) + (1.0 - own) ** 2 * whole)
         squared[kind] = max(_WIDER * (mean + own * (one - mean)) + safe, safe, 1.0)
         p = np.clip(np.concatenate(shares[kind]), 0.0, 1.0)
         spread[kind] = max(float((p * (1.0 - p)).mean()), 1e-6)
@@ -117,7 +127,7 @@ def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], no
         if kind not in squared:
             other = next(k for k in (*reversed(KINDS[:i]), *KINDS[i:]) if k in squared)
             squared[kind], spread[kind] = squared[other], spread[other]
-    return Errors(squared, spread)
+    return Errors(squared, spread, rows)
 
 
 def _unevenness(missed: Sequence[Floats]) -> float:
@@ -139,15 +149,21 @@ def _chosen(
     elif kind == "unmeasured":
         pool = [p for p in pairs if kind_of(p, measured) == "unmeasured"]
     else:
-        pool = [] if columns < 3 else [_three(columns, rng) for _ in range(_TRIPLES)]
-    return [pool[rng.below(len(pool))] for _ in range(count)] if pool else []
+        pool = _triples(columns, rng)
+    order = np.argsort(rng.uniform_doubles(len(pool))).tolist() if pool else []
+    return [pool[order[i % len(order)]] for i in range(count)] if pool else []
 
 
-def _three(columns: int, rng: Rng) -> tuple[int, ...]:
-    found: set[int] = set()
-    while len(found) < 3:
-        found.add(rng.below(columns))
-    return tuple(sorted(found))
+def _triples(columns: int, rng: Rng) -> list[tuple[int, ...]]:
+    """Return all sets of three columns, or random ones where they are too many to scan."""
+    if math.comb(columns, 3) <= _TRIPLES:
+        return list(itertools.combinations(range(columns), 3))
+    found: set[tuple[int, ...]] = set()
+    while len(found) < _TRIPLES:
+        places = {rng.below(columns) for _ in range(3)}
+        if len(places) == 3:
+            found.add(tuple(sorted(places)))
+    return sorted(found)
 
 
 def _half(column: Keyed, rng: Rng) -> Floats:

@@ -116,7 +116,7 @@ def _read(source: Path) -> Stored | str | None:
         tuple(raw[f"within{i}"] for i in range(len(columns))),
         beliefs,
         frozenset(tuple(m) for m in header["measured"]),
-        Errors(header["squared"], header["spread"]),
+        Errors(header["squared"], header["spread"], header["rows"]),
     )
     return parts, tuple(_constraint(c) for c in header["constraints"]), header["facts"]
 
@@ -138,6 +138,7 @@ def _header(parts: Parts, constraints: Sequence[Constraint], facts: Mapping[str,
         "measured": sorted(list(m) for m in parts.measured),
         "squared": dict(parts.errors.squared),
         "spread": dict(parts.errors.spread),
+        "rows": parts.errors.rows,
         "constraints": [_plain(c) for c in constraints],
         "facts": dict(facts),
     }

@@ -36,6 +36,11 @@ class Ways:
         sums = [float(c.sum()) for c in self.noisy]
         return max(sum(s * w for s, w in zip(sums, weights, strict=True)) / sum(weights), 1.0)
 
+    @property
+    def rows_deviation(self) -> float:
+        """The standard deviation of the estimated number of rows."""
+        return 1.0 / math.sqrt(sum(1.0 / (v * len(c)) for c, v in zip(self.noisy, self.variances, strict=True)))
+
     def projected(self) -> list[Floats]:
         """Return the counts projected to the simplex of the estimated rows."""
         total = self.rows
