@@ -98,9 +98,13 @@ class Noisy:
         ends = [(min(s, self._cut(s - margin)), max(s, self._cut(s + margin))) for s in self.steps]
         return [(_scaled(low, self.unit), _scaled(high, self.unit)) for low, high in ends]
 
-    def beyond(self) -> int:
-        """Return how many values noise has carried past what is possible."""
-        return sum(1 for s in self.steps if self._cut(s) != s)
+    def remarks(self, name: str) -> tuple[str, ...]:
+        """Return in words how many values noise has carried past what is possible."""
+        beyond = sum(1 for s in self.steps if self._cut(s) != s)
+        side = "below 0" if self.least is not None else "above 0"
+        rows = "" if len(self.steps) == 1 else f" in {beyond:,} of {len(self.steps):,} rows"
+        said = f"{name} is {side}{rows}: that is noise, kept so that sums over rows stay right; read 0"
+        return (said,) if beyond else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data; steps as text where they leave 53 bits."""

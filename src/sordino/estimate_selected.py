@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.errors import DeclarationError
-from sordino.estimate import Estimate, Number, estimate_from_dict
+from sordino.estimate import Estimate, Noisy, Number, estimate_from_dict
 
 __all__ = ["Selected", "from_dict", "simultaneous_confidence"]
 
@@ -57,6 +57,10 @@ class Selected:
     def intervals(self, confidence: float) -> Sequence[tuple[Number | None, Number | None]]:
         """Return the interval of each; all hold together with probability `confidence`."""
         return self.of.intervals(simultaneous_confidence(confidence, self.among))
+
+    def remarks(self, name: str) -> tuple[str, ...]:
+        """Return what the values say of themselves, in words."""
+        return self.of.remarks(name) if isinstance(self.of, Noisy) else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.composition import currencies
 from sordino.accounting.events import event_from_dict, event_to_dict
-from sordino.errors import DeclarationError, instead_of
-from sordino.estimate import Estimate, estimate_from_dict
+from sordino.errors import DeclarationError, QuestionRefused, instead_of
+from sordino.estimate import Estimate, Noisy, estimate_from_dict
+from sordino.estimate_selected import Selected
 from sordino.loss import ZCDP, Event, Loss, exact, loss_from, shown
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Release:
     private: bool = True
     request: str | None = None
     notes: tuple[str, ...] = field(default=())
-    chosen: tuple[tuple[str, Fraction], ...] = field(default=())
+    chosen: tuple[tuple[str, Fraction | None], ...] = field(default=())  # of a search; None where it found nothing
     layout: tuple[str, ...] = field(default=())  # the columns as SELECT orders them; empty for keys first
 
     # ---- values
@@ -96,22 +97,35 @@ class Release:
 
     @property
     def value(self) -> Any:
-        """The number, where the release is one; the numbers chosen, by name, for a search; else the list of its rows."""
+        """The number, where the release is one; a search's numbers by name, None if it found none; else the list of rows."""
         if self.chosen:
-            return {n: _plain_number(v) for n, v in self.chosen}
+            return {n: _plain_number(v) for n, v in self.chosen if v is not None} if self.found else None
         if not self.keys and len(self.outputs) == 1:
             return self.outputs[0].estimate.values()[0]
         return self.rows if self.keys else self.rows[0]
 
     @property
+    def found(self) -> bool:
+        """Whether a search found what it looked for; raises AttributeError for a release of no search."""
+        if not self.chosen:
+            raise AttributeError("this release is of no search, such as find_bounds or find_caps")
+        return all(v is not None for _, v in self.chosen)
+
+    @property
     def lower(self) -> int | float:
-        """The lower bound that a search chose; raises AttributeError for any other release."""
+        """The lower bound that a search chose: QuestionRefused where it found none, AttributeError for other releases."""
         return self._chosen("lower")
 
     @property
     def upper(self) -> int | float:
-        """The upper bound that a search chose; raises AttributeError for any other release."""
+        """The upper bound that a search chose: QuestionRefused where it found none, AttributeError for other releases."""
         return self._chosen("upper")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to read beside the answer: the notes, and which released values lie past what is possible."""
+        own = (o.estimate.remarks(o.name) for o in self.outputs if isinstance(o.estimate, (Noisy, Selected)))
+        return (*self.notes, *(r for several in own for r in several))
 
     @property
     def table(self) -> pa.Table:
@@ -181,7 +195,8 @@ class Release:
             "privacy_unit": self.privacy_unit,
             "declaration": self.declaration,
             "notes": list(self.notes),
-            "chosen": {n: shown(v) for n, v in self.chosen},
+            "remarks": list(self.remarks),
+            "chosen": {n: None if v is None else shown(v) for n, v in self.chosen},
             "event": event_to_dict(self.event),
             "keys": [{"name": k.name, "labels": list(k.labels)} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
@@ -217,7 +232,7 @@ class Release:
             private=data["private"],
             request=data["request"],
             notes=tuple(data["notes"]),
-            chosen=tuple((n, exact(v, name=n)) for n, v in data.get("chosen", {}).items()),
+            chosen=tuple((n, None if v is None else exact(v, name=n)) for n, v in data.get("chosen", {}).items()),
         )
 
     # ---- views
@@ -255,7 +270,7 @@ class Release:
             "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
             for cells in self.display_rows(0.95)[:200]
         )
-        notes = "".join(f"<li>{escape(n)}</li>" for n in self.notes)
+        notes = "".join(f"<li>{escape(n)}</li>" for n in self.remarks)
         more = f"<p>{len(rows['rows']) - 200} more rows</p>" if len(rows["rows"]) > 200 else ""
         return (
             f"<p><b>{escape(self.question)}</b></p><table><thead><tr>{head}</tr></thead>"
@@ -281,6 +296,8 @@ class Release:
     def _chosen(self, name: str) -> int | float:
         for known, value in self.chosen:
             if known == name:
+                if value is None:
+                    raise QuestionRefused(f"the search found no {name} bound to ask with: {'; '.join(self.notes)}")
                 return _plain_number(value)
         raise AttributeError(f"this release chose no {name} bound: only find_bounds does")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from sordino.estimate import Noisy
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.queries.ladder import PARTS, TOP, Rungs, octaves
+from sordino.release import Release
 
 ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult.data"
 
@@ -134,11 +137,78 @@ def test_a_ladder_of_100_bounds_at_a_hundredth_costs_1() -> None:
         assert width == pytest.approx(2**0.5 * bound / 0.01, rel=1e-3)  # each sum: Laplace of scale bound / .01
 
 
-def test_nothing_in_the_table_gives_an_answer_of_the_same_kind() -> None:
-    for values in ([], [None, None], [0]):
-        found = held(pa.table({"x": pa.array(values, pa.int64())})).find_bounds("x", epsilon=1)
-        assert found.lower <= found.upper
-        assert found.cost == PureDP(1)
+@pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile"])
+@pytest.mark.parametrize(
+    "values", [[], [None, None], [0], list(range(100, 150))], ids=["none", "missing", "one", "few"]
+)
+def test_what_finds_nothing_says_so_and_cannot_be_asked_with(values: Any, method: Any) -> None:
+    table = held(pa.table({"x": pa.array(values, pa.int64())}))
+    found = table.find_bounds("x", epsilon=1, method=method)
+    assert found.cost == PureDP(1)
+    assert not found.found
+    assert found.value is None
+    assert found.notes[0].startswith("no bounds were found")
+    assert json.loads(found.to_json())["chosen"] == {"lower": None, "upper": None}
+    assert Release.from_dict(json.loads(found.to_json())) == found == table.release(found.charge)
+    assert "None" in repr(found)
+    assert "none found" in repr(sd.plot(found))
+    for name in ("lower", "upper"):
+        with pytest.raises(QuestionRefused, match=f"found no {name} bound.*more epsilon"):
+            col("x").clip(getattr(found, name), None)
+    assert table.spent == PureDP(1)  # the refusal cost nothing more
+    with pytest.raises(AttributeError, match="of no search"):
+        _ = table.ask(sd.count(), epsilon=1).found
+
+
+def test_where_both_bounds_are_declared_they_are_the_fallback() -> None:
+    for column in (sd.Integer(0, 125), sd.Integer(-(10**9), 10**9)):
+        found = held([3, 4], column).find_bounds("x", epsilon=1)
+        assert (found.lower, found.upper) == (column.lower, column.upper)
+        assert "these are the declared bounds" in found.notes[0]
+    assert not held([3, 4], sd.Integer(0, None)).find_bounds("x", epsilon=1).found
+
+
+def beyond(found: Release) -> tuple[int, int]:
+    """Return how many rows may lie below and above, by the note."""
+    noted = next(n for n in found.notes if n.startswith("up to about"))
+    each = [int(n.replace(",", "")) for n in re.findall(r"[0-9][0-9,]*(?= )", noted)]
+    return (each[0], each[0]) if "each end" in noted else (each[1], each[2])
+
+
+@pytest.mark.parametrize(
+    ("method", "runs"),
+    [
+        ("histogram", 12),
+        ("sparse_vector", 2),
+        ("quantile", 2),
+        *(pytest.param(m, 300, marks=pytest.mark.deep) for m in ("histogram", "sparse_vector", "quantile")),
+    ],
+)
+@pytest.mark.parametrize("declared", [sd.Integer(), sd.Integer(-500, 1500)], ids=["open", "declared"])
+def test_no_more_rows_lie_beyond_than_the_note_says(declared: Any, method: Any, runs: int) -> None:
+    """At 95% for each search; 4.5 deviations are allowed. Shapes and sizes where hundreds of rows do lie beyond."""
+    shapes = np.random.default_rng(3)
+    missed = 0
+    for seed in range(runs):
+        size = int(shapes.choice([300, 2_000, 6_000]))
+        values = np.rint(shapes.standard_t(2, size) * 60 + 200).astype(np.int64)
+        epsilon = float(shapes.choice([0.05, 0.2, 1.0]))
+        found = held(values, declared, seed=seed).find_bounds("x", epsilon=epsilon, method=method)
+        if not found.found or found.notes[0].startswith("nothing"):
+            continue
+        clipped = np.clip(values, -500, 1500) if declared.lower is not None else values
+        below, above = beyond(found)
+        missed += int((clipped < found.lower).sum()) > below or int((clipped > found.upper).sum()) > above
+    assert missed <= runs * (0.05 + 4.5 * (0.05 * 0.95 / runs) ** 0.5)
+
+
+def test_bounds_that_clip_a_third_of_the_rows_warn() -> None:
+    values = np.clip(np.random.default_rng(1).lognormal(0.6, 0.5, 4_000) - 1, -1, 4)
+    table = held(values, sd.Real(-1, 4, resolution="0.01"), seed=3)
+    small, large = (table.find_bounds("x", epsilon=e) for e in ("0.05", 2))
+    assert small.notes[1].endswith("ask with more epsilon")
+    assert "ask with" not in large.notes[1]
+    assert sum(beyond(large)) < 50 < sum(beyond(small))
 
 
 def test_declared_bounds_are_respected_and_near_ones_need_one_scan() -> None:

@@ -79,7 +79,7 @@ def test_values_lie_in_their_intervals(kind: str, scale: str) -> None:
         for question in (asked, asked.having(col("v") < 10**30)):
             release = table.ask(question, epsilon=epsilon)
             found = check(release, kind)
-            assert bool(found) == any(n.startswith("v is below 0") for n in release.notes)
+            assert bool(found) == any(n.startswith("v is below 0") for n in release.remarks)
             assert Release.from_dict(json.loads(release.to_json())) == release
             past += found
     assert bool(past) == (kind in ("count", "sum", "distinct"))
@@ -92,11 +92,11 @@ def test_a_count_of_nothing_says_that_what_is_below_0_is_noise() -> None:
     for release in below:
         low, high = release.interval(0.95)
         assert low == release.value < 0 <= high  # no further below 0 than the value itself
-        assert release.notes == ("count is below 0: that is noise, kept so that sums over rows stay right; read 0",)
+        assert release.remarks == ("count is below 0: that is noise, kept so that sums over rows stay right; read 0",)
     for release in releases:
         if release.value >= 0:
             assert release.interval(0.95)[0] >= 0
-            assert release.notes == ()
+            assert release.remarks == ()
 
 
 def test_small_numbers_are_told_by_their_figures() -> None:

@@ -12,6 +12,7 @@ import typer
 
 from sordino.cli.options import Confidence, Delta, Epsilon, PictureFile, ProjectPath, Quiet, Rho, TextFormat
 from sordino.cli.terminal import note, say
+from sordino.errors import ChargedError
 
 __all__ = ["bounds"]
 
@@ -55,6 +56,7 @@ def bounds(
     """Find bounds of a column, privately: beyond them lie so few rows that noise hides them.
 
     Nothing else is required: no bound is read from the data without paying for it. Charged once, before data is touched.
+    Exit 5 where nothing was found: the charge stands, and there are no bounds to use.
     """
     from sordino.cli.opening import table_at
     from sordino.cli.question import checked_confidence
@@ -72,10 +74,12 @@ def bounds(
         if form is TextFormat.json:
             sys.stdout.write(json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n")
         else:
-            say(f"lower  {release.lower:,}")
-            say(f"upper  {release.upper:,}")
+            for name in ("lower", "upper") if release.found else ():
+                say(f"{name}  {getattr(release, name):,}")
         for line in cost_lines(release):
             note(line, quiet=quiet and release.private, aside=form is TextFormat.json)
         if target is not None and plot is not None:
             target.write(encoded(plotted(release, confidence=confidence), plot.suffix))
             note(f"wrote {plot}", quiet=quiet)
+    if not release.found:
+        raise ChargedError(release.notes[0], charge=release.charge)

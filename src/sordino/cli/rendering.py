@@ -135,7 +135,7 @@ def cost_lines(release: Release) -> list[str]:
     left = left_of(release.remaining, release.spent)
     return [
         *seal,
-        *(f"note: {n}" for n in release.notes),
+        *(f"note: {n}" for n in release.remarks),
         f"cost: {release.cost.describe()}, left: {left}; privacy unit: {release.privacy_unit}, {relation}",
         f"charge {release.charge}; `sordino explain {release.charge}` says what this reveals",
     ]

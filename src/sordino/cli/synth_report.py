@@ -112,6 +112,8 @@ def synth_report(
             _written(wanted, found, target, subject=model)
     note(f"wrote {output}", quiet=quiet)
     _told(found, quiet=quiet)
+    if against is not None and "caps" in held.facts:
+        note(f"note: the model is of fewer rows than the file, since {held.facts['caps']}", quiet=quiet, aside=False)
 
 
 def _one_way_or_the_other(against: Path | None, *, non_private: bool, loss: dict[str, str | None]) -> None:

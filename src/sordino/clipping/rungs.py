@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.estimate import Noisy
+from sordino.estimate_spread import combined_margin
 from sordino.queries.ladder import octaves
 from sordino.queries.measure import Measure
 
@@ -24,6 +25,7 @@ __all__ = [
     "narrow",
     "occupied",
     "refined",
+    "rows_within",
     "spread",
     "within",
 ]
@@ -114,6 +116,29 @@ def occupied(rows: Noisy, sure: float = _SURE) -> tuple[int, int] | None:
 
     last, first = reached(range(size - 1, -1, -1)), reached(range(size))
     return None if last is None or first is None else (min(first, last), max(first, last))
+
+
+def _margin(rows: Noisy, length: int) -> float:
+    """Return what the noise of `length` rungs from an end of the ladder adds up to at most, in rows.
+
+    With probability 0.95 it holds for all runs from both ends together (Bonferroni), so also for a run whose length
+    follows from the noise.
+    """
+    if not length:
+        return 0.0
+    sure = 1 - _SURE / (2 * len(rows.steps))
+    return combined_margin([rows.law] * length, [float(rows.unit)] * length, sure)
+
+
+def rows_within(rows: Noisy, places: Sequence[int]) -> float:
+    """Return at most how many rows the rungs at these places, from an end of the ladder, hold: noisy sum plus margin.
+
+    >>> from sordino.noise.laws import DiscreteLaplace
+    >>> rows_within(Noisy((5, 7, 900), Fraction(1), DiscreteLaplace(Fraction(0))), [0, 1])
+    12.0
+    """
+    total = math.fsum(rows.steps[i] * float(rows.unit) for i in places)
+    return max(0.0, total + _margin(rows, len(places)))
 
 
 def ends_within(edges: Sequence[int], rows: Noisy, low: int, high: int) -> tuple[int, int]:

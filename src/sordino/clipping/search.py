@@ -21,6 +21,7 @@ from sordino.clipping.rungs import (
     narrow,
     occupied,
     refined,
+    rows_within,
     spread,
     within,
 )
@@ -28,6 +29,7 @@ from sordino.errors import QuestionRefused
 from sordino.estimate import Noisy
 from sordino.estimate_curve import Curve
 from sordino.loss import ZCDP, Loss, Number, PureDP, exact, shown
+from sordino.neighbors import Neighbors
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.build import Column, label
 from sordino.queries.expr import Clip, Expr, Node, col, describe
@@ -35,7 +37,7 @@ from sordino.queries.ladder import Beyond, Rungs, held_measure, octaves
 from sordino.queries.measure import Measure
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.queries.sums import Sum
-from sordino.release import Key, Output, Release
+from sordino.release import Key, Output, Release, show_number
 
 __all__ = ["Bounds", "Method", "find_bounds"]
 
@@ -44,17 +46,23 @@ _METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
 _MOST_BOUNDS = 256
 _LEFT = 4  # sparse vector leaves about this many rows times ln(rungs) / epsilon; the quantile 2 (ln(rungs) + this) / epsilon
 _ASTRAY = 1e-6  # the chance that noise leads the search to an octave that holds nothing, which could be any
+_MISS = 0.05  # the chance that more rows than the notes say lie beyond
+_MUCH = 0.05  # of the rows counted: beyond it the notes warn
 _ACROSS = 8  # rungs an octave for those two
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds found, the clipped sums they were chosen from, and how, in words."""
+    """The bounds found, None where there are none, the clipped sums they were chosen from, and how, in words.
 
-    lower: Fraction
-    upper: Fraction
+    `beyond` says in words what may lie beyond them, from noisy numbers and public parameters alone.
+    """
+
+    lower: Fraction | None
+    upper: Fraction | None
     curves: tuple[Clipped, ...]
     how: str
+    beyond: str = "how many rows lie beyond is not known"
 
 
 def find_bounds(
@@ -68,6 +76,9 @@ def find_bounds(
     rho: Number | None = None,
 ) -> Release:
     """Return a release with `.lower` and `.upper`: bounds beyond which so few rows lie that noise hides them.
+
+    Where no row stands out of the noise and no bounds are declared, nothing is found: `.found` is False, `.value` None, and
+    asking for `.lower` or `.upper` is refused. The notes say how many rows may lie beyond the bounds.
 
     Needs no declared bounds, and respects those that are declared. `method`:
 
@@ -95,7 +106,12 @@ def find_bounds(
         words += f" of {len(cuts)} clipped sums up to {shown(cuts[-1])}"
     named = label(node)
     _, release = source.adapt(
-        algorithm, describe=words, tell=lambda b: _told(b, named), epsilon=epsilon, delta=delta, rho=rho
+        algorithm,
+        describe=words,
+        tell=lambda b: _told(b, named, source.neighbors),
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
     )
     return release
 
@@ -134,33 +150,34 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, found: Measure) -> tu
 
 def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
     """Search by magnitude first, unless the declared bounds are near, then count finely within the ends found."""
-    spare, coarse, seen = q.loss, False, None
+    spare, coarse, seen, outer = q.loss, False, None, (0.0, 0.0)
     rough: tuple[int, ...] = ()
     if narrow(found):
         edges = linear(*declared(found))
     else:
         third = _part(q.loss, Fraction(1, 3))
         rough = within(octaves(), found)
-        seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False), third), 0), _ASTRAY)
+        counts = _noisy(q.release(Rungs(node, rough, offsets=False), third), 0)
+        seen = occupied(counts, _ASTRAY)
         spare = _part(q.loss, Fraction(2, 3))
         wide = held_measure(node, q.domain, coarse=True)
         if seen is not None and wide.unit != found.unit and max(-rough[seen[0]], rough[seen[1] + 1]) >= 2**61:
             coarse, found, rough = True, wide, within(octaves(), wide)  # beyond the fine grid: look on the coarse one
-            seen = occupied(_noisy(q.release(Rungs(node, rough, offsets=False, coarse=True), third), 0), _ASTRAY)
+            counts = _noisy(q.release(Rungs(node, rough, offsets=False, coarse=True), third), 0)
+            seen = occupied(counts, _ASTRAY)
             spare = third
         if seen is None:
             return _nothing(found)
         edges = refined(rough, *seen)
+        outer = rows_within(counts, range(seen[0])), rows_within(counts, range(seen[1] + 1, len(counts.steps)))
     told = q.release(Rungs(node, edges, offsets=True, coarse=coarse), spare)
     rows, offsets = _noisy(told, 0), _noisy(told, 1)
     curves = tuple(clipped_sums(edges, found.unit, rows, offsets))
     ends = occupied(rows) if seen is None else ends_within(edges, rows, rough[seen[0] + 1], rough[seen[1]])
     if ends is None:
-        return Bounds(
-            *_ends(edges, 0, len(edges) - 1, found), curves, "no rung stood out of the noise: the declared bounds"
-        )
+        return _nothing(found, curves)
     how = f"the outermost of {len(edges) - 1} rung{'s' if len(edges) > 2 else ''} that stand out of the noise"
-    return Bounds(*_ends(edges, ends[0], ends[1] + 1, found), curves, how)
+    return Bounds(*_ends(edges, ends[0], ends[1] + 1, found), curves, how, _beyond(rows, *ends, outer))
 
 
 # ---- the textbook: sums clipped at each bound
@@ -179,7 +196,10 @@ def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...
     )
     spreads = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in told.outputs)  # type: ignore[attr-defined]
     curve = Clipped("upper", tuple(map(float, cuts)), tuple(values), spreads)
-    return Bounds(low, cuts[chosen], (curve,), "the first bound after which the sum is flat within its noise")
+    more = max(0.0, values[-1] - values[chosen] + margins[-1] + margins[chosen]) if chosen < len(cuts) - 1 else 0.0
+    beyond = f"clipped at {shown(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
+    how = "the first bound after which the sum is flat within its noise"
+    return Bounds(low, cuts[chosen], (curve,), how, beyond)
 
 
 def _sums(node: Node, found: Measure, cuts: Sequence[Fraction]) -> Aggregation:
@@ -197,10 +217,14 @@ def _floor(found: Measure, cuts: Sequence[Fraction]) -> Fraction:
 
 
 def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bounds:
-    """Return the outer edges with few rows beyond, each with half of the loss."""
+    """Return the outer edges with few rows beyond, each for 9/20 of the loss.
+
+    A tenth counts the rows: neither method can tell an empty table from one of zeros.
+    """
     edges = spread(found, _ACROSS if method == "sparse_vector" else _ACROSS // 2)
     ladder = Rungs(node, edges, offsets=False)
-    half = _part(q.loss, Fraction(1, 2))
+    counted = _noisy(q.release(Rungs(node, (edges[0], edges[-1]), offsets=False), _part(q.loss, Fraction(1, 10))), 0)
+    half = _part(q.loss, Fraction(9, 20))
     worth = _epsilon(half)
     top = len(edges) - 1
     if method == "sparse_vector":
@@ -209,6 +233,7 @@ def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bound
         down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
         low = q.above([Beyond(ladder, j, target, "few", below=True) for j in down], 0, half).value
         first, last = 0 if low is None else top - low, top if high is None else high
+        most = target + 8 * (math.log(top) + math.log(2 / _MISS)) / worth * q.neighbors.contributions
     else:
         target = math.ceil(2 * (math.log(top) + _LEFT) / worth) * q.neighbors.contributions
         step = math.ceil(2 / worth) * q.neighbors.contributions  # each rung away from 0 is e times less likely
@@ -218,17 +243,60 @@ def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bound
             return [Beyond(ladder, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
 
         last, first = q.select(near(False), half).value, q.select(near(True), half).value
-    if last <= first:  # few rows lie above the one and below the other: few rows there are
+        gap = 2 * (math.log(top + 1) + math.log(2 / _MISS)) / worth * q.neighbors.contributions
+        spared = max(
+            top - zero - abs(last - zero), zero - abs(first - zero), 0
+        )  # rungs nearer than the last, empty one
+        most = 2 * target + step * spared + gap
+    if (
+        last <= first or counted.steps[0] - counted.law.error(1 - _MISS) < target
+    ):  # few rows lie above the one and below the other: few rows there are
         return _nothing(found)
     how = f"about {target} rows left beyond each end, among {top} rungs"
-    return Bounds(*_ends(edges, first, last, found), (), how)
+    beyond = f"up to about {_round(most):,} rows may lie beyond each end{_warning(2 * most, counted.steps[0])}"
+    return Bounds(*_ends(edges, first, last, found), (), how, beyond)
 
 
-def _nothing(found: Measure) -> Bounds:
-    """Return the bounds of what holds too few rows to be seen: the declared ones, else one step from 0."""
+def _nothing(found: Measure, curves: tuple[Clipped, ...] = ()) -> Bounds:
+    """Return what is known where too few rows are to be seen: the declared bounds where there are two, else nothing."""
     low, high = found.values.lower, found.values.upper
-    least = Fraction(0) if low is None else low
-    return Bounds(least, max(least + found.unit, high or least), (), "nothing stood out of the noise")
+    if low is not None and high is not None:
+        how = "nothing stood out of the noise, so these are the declared bounds"
+        return Bounds(low, high, curves, how, "no rows lie beyond them, as cells are clipped to what is declared")
+    how = "no bounds were found, as too few rows stood out of the noise: ask with more epsilon, or declare bounds you know"
+    return Bounds(None, None, curves, how)
+
+
+def _beyond(rows: Noisy, first: int, last: int, outer: tuple[float, float]) -> str:
+    """Return how many rows may lie beyond the rungs kept, at 95%, with a warning where that is much of what was counted.
+
+    The end rungs also count what lies outside the ladder; where they are kept, `outer` bounds those rows from the search
+    by magnitude before.
+    """
+    size = len(rows.steps)
+    below = rows_within(rows, range(first)) if first else outer[0]
+    above = rows_within(rows, range(last + 1, size)) if last < size - 1 else outer[1]
+    warning = _warning(below + above, math.fsum(rows.steps) * float(rows.unit))
+    each = f"{_round(below):,} below, {_round(above):,} above"
+    return f"up to about {_round(below + above):,} rows may lie beyond these bounds: {each}{warning}"
+
+
+def _warning(most: float, counted: float) -> str:
+    """Return what to do where `most` rows, that may lie beyond, are much of the noisy number of rows."""
+    if most <= _MUCH * counted:
+        return ""
+    share = f"{100 * most / counted:.0f}%" if counted > most else "all"
+    return f"; that may be {share} of the rows counted, about {max(0, _round(counted)):,}: ask with more epsilon"
+
+
+def _round(value: float) -> int:
+    """Return a number of rows rounded up to two figures.
+
+    >>> _round(1234.5), _round(7.2), _round(0.0)
+    (1300, 8, 0)
+    """
+    size = int(10 ** max(0, len(str(math.ceil(abs(value)))) - 2))
+    return math.ceil(value / size) * size
 
 
 def _ends(edges: Sequence[int], first: int, last: int, found: Measure) -> tuple[Fraction, Fraction]:
@@ -254,9 +322,11 @@ def _noisy(told: Release, place: int) -> Noisy:
     return estimate
 
 
-def _told(found: Bounds, name: str) -> Told:
+def _told(found: Bounds, name: str, neighbors: Neighbors) -> Told:
     rows = [(c.side, b) for c in found.curves for b in c.bounds]
     keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
     curve = Curve(tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations))
     chosen = (("lower", found.lower), ("upper", found.upper))
-    return Told(keys, (Output(f"clipped_sum_{name}", curve, found.how),), (found.how,), chosen)
+    caps = neighbors.describe_caps()
+    notes = (found.how, found.beyond, *([] if caps is None else [caps]))
+    return Told(keys, (Output(f"clipped_sum_{name}", curve, found.how),), notes, chosen)

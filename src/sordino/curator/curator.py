@@ -19,7 +19,6 @@ from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
 from sordino.curator.batch import Batch, batched, several
 from sordino.curator.choice import ChoicePlan
 from sordino.curator.explain import explain
-from sordino.curator.notes import noise_notes
 from sordino.curator.plan import Plan, asked_loss
 from sordino.curator.pricing import AnyPlan, price, refuse_altered
 from sordino.curator.robust import RobustPlan
@@ -488,8 +487,7 @@ class Curator:
         try:
             release = self._till.dressed(plan, charge, plan.released(Rows(self._engine), self._rng))
             if isinstance(plan, Plan):
-                notes = (*plan.notes, *noise_notes(release.outputs))
-                release = replace(release, notes=notes, layout=plan.question.layout)
+                release = replace(release, notes=plan.notes, layout=plan.question.layout)
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None

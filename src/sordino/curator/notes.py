@@ -1,17 +1,13 @@
-"""Notes: what an answer is about, said beside its numbers. They follow from public facts and released values alone."""
+"""Notes: what an answer is about, said beside its numbers. They follow from public facts alone."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 
 from sordino.curator.parts import Threshold
-from sordino.estimate import Noisy
-from sordino.estimate_selected import Selected
 from sordino.neighbors import Neighbors
-from sordino.release import Output
 
-__all__ = ["contribution_notes", "key_note", "noise_notes", "selection_note", "units_to_show"]
+__all__ = ["contribution_notes", "key_note", "selection_note", "units_to_show"]
 
 
 def contribution_notes(neighbors: Neighbors, *, private_keys: bool) -> tuple[str, ...]:
@@ -46,18 +42,3 @@ def selection_note(groups: int | None) -> str:
         "HAVING or LIMIT chose these rows by noisy values, which lean towards being chosen; errors and intervals allow for "
         f"it: they hold for {together} together, so they are wider than those of one group by itself"
     )
-
-
-def noise_notes(outputs: Sequence[Output]) -> tuple[str, ...]:
-    """Return which released values lie beyond what is possible, as in a count below 0."""
-    notes = []
-    for output in outputs:
-        noisy = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
-        beyond = noisy.beyond() if isinstance(noisy, Noisy) else 0
-        if beyond and isinstance(noisy, Noisy):
-            side = "below 0" if noisy.least is not None else "above 0"
-            rows = "" if len(noisy.steps) == 1 else f" in {beyond:,} of {len(noisy.steps):,} rows"
-            notes.append(
-                f"{output.name} is {side}{rows}: that is noise, kept so that sums over rows stay right; read 0"
-            )
-    return tuple(notes)

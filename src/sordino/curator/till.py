@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from sordino.accounting.ledger import Ledger
 from sordino.accounting.records import Charge, Recalled
-from sordino.curator.notes import contribution_notes, noise_notes
+from sordino.curator.notes import contribution_notes
 from sordino.curator.rows import Answer, Planned
 from sordino.errors import ChargedError, LedgerError, QuestionRefused
 from sordino.neighbors import Neighbors
@@ -86,7 +86,7 @@ class Till:
             time=charge.time,
             private=self._private,
             request=charge.request,
-            notes=(*contribution_notes(self._neighbors, private_keys=False), *noise_notes(answer[1])),
+            notes=contribution_notes(self._neighbors, private_keys=False),
         )
 
     def commit(self, charge: Charge, text: str) -> None:

@@ -115,7 +115,7 @@ class Told:
     keys: tuple[Key, ...] = ()
     outputs: tuple[Output, ...] = ()
     notes: tuple[str, ...] = ()
-    chosen: tuple[tuple[str, Fraction], ...] = ()
+    chosen: tuple[tuple[str, Fraction | None], ...] = ()
 
 
 class Adaptive(Protocol):

@@ -26,7 +26,8 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
     import altair as alt
 
     release.interval(confidence)  # refuses a confidence that is none
-    said = marked(title or f"{release.question}: {release.lower:,} to {release.upper:,}", _seal(release))
+    chosen = f"{release.lower:,} to {release.upper:,}" if release.found else "none found"
+    said = marked(title or f"{release.question}: {chosen}", _seal(release))
     sides = list(dict.fromkeys(release.keys[0].labels))
     notes = [*release.notes, *_read(release, sides, confidence), release.summary()]
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
@@ -84,7 +85,8 @@ def _ends(release: Release) -> Any:
     """Return the panel of a search that released no sums: the interval chosen."""
     import altair as alt
 
-    rows = [{"side": side, "bound": bound} for side, bound in (("lower", release.lower), ("upper", release.upper))]
+    ends = (("lower", release.lower), ("upper", release.upper)) if release.found else ()
+    rows = [{"side": side, "bound": bound} for side, bound in ends]
     points = alt.Chart(data_of(rows)).mark_point(filled=True, size=70, color=COLORS[1])
     return points.encode(x=alt.X("bound:Q", title="bound"), y=alt.Y("side:N", title=None)).properties(
         width=420, height=90

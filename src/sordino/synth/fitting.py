@@ -232,15 +232,16 @@ class _Plan:
             unreadable_rows=declared.unreadable_rows,
         )
         names = ", ".join(c.name for c in self.columns)
+        caps = self.source.neighbors.describe_caps()
         parts, release = self.source.adapt(
             lambda data: _fitted(data, self.columns, domain, algorithm, source),
             describe=f"a synthetic table ({method}) of {names}",
-            tell=lambda found: Told(notes=(found[1],)),
+            tell=lambda found: Told(notes=(found[1], *([] if caps is None else [caps]))),
             epsilon=self.epsilon,
             delta=None if pure else self.delta,
             rho=self.asked_rho,
         )
-        return Model(parts[0], self.constraints, _facts(method, parts[1], release))
+        return Model(parts[0], self.constraints, _facts(method, parts[1], release, caps))
 
 
 def _fitted(
@@ -264,8 +265,9 @@ def _fitted(
     return parts, outcome.tier
 
 
-def _facts(method: str, tier: str, release: Release) -> dict[str, str]:
+def _facts(method: str, tier: str, release: Release, caps: str | None) -> dict[str, str]:
     return {
+        **({} if caps is None else {"caps": caps}),
         "method": method,
         "tier": tier,
         "loss": release.cost.describe(),

@@ -1,0 +1,90 @@
+"""What an answer is about, said beside it: in Python, JSON, the stored release, the notebook and the terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from curator.support import S, curator
+from sordino import col
+from sordino.cli.rendering import cost_lines
+
+UNIT = sd.PrivacyUnit("id", max_rows=5)
+CAPPED = "at most 5 rows of one id count; rows beyond are not counted"
+KEYED = S.group_by("occ").agg(sd.count().alias("n"))
+TOWNS = S.group_by("town").agg(sd.count().alias("n"))
+
+
+def people(unit: Any = "row", *, seed: int = 7, rows: int = 600) -> Any:
+    table = pa.table(
+        {
+            "id": [f"u{i // 10}" for i in range(rows)],
+            "occ": [["Sales", "Tech"][i % 2] for i in range(rows)],
+            "town": [f"t{i % 3}" for i in range(rows)],
+            "x": [i % 9 for i in range(rows)],
+        }
+    )
+    columns = {"id": sd.Identifier(), "occ": sd.Category(["Sales", "Tech"]), "town": sd.Identifier()}
+    columns["x"] = sd.Integer(0, 9)
+    domain = sd.Domain(columns)
+    return curator(source=table, domain=domain, unit=unit, budget=sd.ApproxDP(1000, "0.1"), seed=seed)
+
+
+ASKED: dict[str, tuple[Any, Any, dict[str, Any], list[str]]] = {
+    "rows": ("row", KEYED, {}, []),
+    "units": (UNIT, KEYED, {}, [CAPPED]),
+    "a median of units": (UNIT, sd.median("x"), {}, [CAPPED]),
+    "a choice of units": (UNIT, sd.most_common("occ"), {}, [CAPPED]),
+    "having": ("row", KEYED.having(col("n") > 3), {}, ["HAVING or LIMIT chose these rows by noisy values", "for all 2 groups"]),
+    "limit": (UNIT, KEYED.order_by(-col("n")).limit(1), {}, [CAPPED, "HAVING or LIMIT chose these rows"]),
+    "all rows, ordered": ("row", KEYED.order_by(-col("n")).limit(2), {}, []),
+    "having on a key": ("row", KEYED.having(col("occ") != "Tech"), {}, []),
+    "the first by key": ("row", KEYED.order_by("occ").limit(1), {}, []),
+    "private keys": ("row", TOWNS, {"delta": "1e-6"}, ["keys of fewer than about "]),
+    "capped keys": (
+        sd.PrivacyUnit("id", max_rows=5, max_groups=2), TOWNS, {"delta": "1e-6"},
+        [CAPPED, "at most 2 keys of one id count; its rows under other keys are not counted", "keys of fewer than about "],
+    ),
+    "selected private keys": (
+        "row", TOWNS.having(col("n") > 3), {"delta": "1e-6"}, ["keys of fewer than", "HAVING or LIMIT", "for all groups together"]
+    ),
+    "a sample": ("row", S.sample("1/2").agg(sd.count()), {}, ["each unit is used with chance 0.5"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_one_note_for_each_thing_that_an_answer_is_not_about(name: str) -> None:
+    unit, question, more, said = ASKED[name]
+    table = people(unit)
+    release = table.ask(question, epsilon=10, **more)
+    assert all(any(words in note for note in release.notes) for words in said), release.notes
+    assert len(release.notes) == len([s for s in said if not s.startswith("for all")]), release.notes
+    assert json.loads(release.to_json())["notes"] == list(release.notes) == list(table.release(release.charge).notes)
+    for note in release.notes:
+        assert f"note: {note}" in cost_lines(release)
+        assert note in release._repr_html_().replace("&#x27;", "'")
+
+
+def test_the_size_below_which_keys_stay_hidden_is_that_of_the_threshold() -> None:
+    plan = people().plan(TOWNS, epsilon=1, delta="1e-6")
+    threshold = plan.answered.threshold
+    half = int(plan.notes[0].split("fewer than about ")[1].split()[0])
+    assert threshold.appears(half - 1) < 0.5 <= threshold.appears(half)
+    sure = int(plan.notes[0].split("95% of those of ")[1].rstrip(")"))
+    assert threshold.appears(sure - 1) < 0.95 <= threshold.appears(sure)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_notes_depend_on_no_row(name: str) -> None:
+    unit, question, more, _ = ASKED[name]
+    noted = [people(unit, rows=rows).ask(question, epsilon=10, **more).notes for rows in (600, 30, 0)]
+    assert noted[0] == noted[1] == noted[2]
+
+
+def test_a_search_for_bounds_says_which_rows_it_saw() -> None:
+    assert CAPPED in people(UNIT).find_bounds("x", epsilon=5).notes
+    assert CAPPED not in people(UNIT).find_caps(epsilon=5).notes  # it counts units by their rows before any cap
