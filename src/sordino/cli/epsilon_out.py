@@ -226,7 +226,7 @@ def tradeoff_of(made: Choice, precision: Precision, rows: int | None, prior: flo
     ticks = [e for power in decades for e in (float(f"1e{power}"), float(f"3e{power}")) if low <= e <= high]
     ticks = ticks[:: math.ceil(len(ticks) / _NAMED)]
     odds = None if made.epsilon is None or precision.delta else posterior_bounds(made.epsilon, prior=prior)
-    but = f"at delta {float(precision.delta):g}: the posterior is of epsilon alone, and is passed more often than delta"
+    but = f"at delta {float(precision.delta):g}: the posterior reads epsilon alone, and is passed more often than delta"
     return Tradeoff(
         subject=precision.describe(),
         prior=prior,
