@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
-from curator.extremes import Questions, domain_of, store
+from curator.extremes import NUMBERS, Questions, domain_of, store
 from engines.support import engine_of, exact
 from sordino import col
 from sordino.curator.curator import Curator
@@ -22,6 +22,7 @@ from sordino.queries.aggregation import resolve
 from sordino.queries.build import Selection
 from sordino.queries.expr import when
 from sordino.queries.words import whole
+from sordino.source import public
 
 S = Selection()
 
@@ -166,4 +167,35 @@ def test_sessions_and_searches_answer_too(seed: int, tmp_path: Path) -> None:
             except QuestionRefused:
                 assert session.open
     assert answered > 10
+    curator.close()
+
+
+KEYS: list[tuple[Any, Any, pa.DataType]] = [
+    (sd.Integer(-(2**62), 2**62), [2**63 - 1, -(2**63), 77, 0, None], pa.int64()),
+    (sd.Identifier(), ["", "77", "a\x00b", "😀", None], pa.string()),
+    (sd.Category(["a", "", "it's"], other="a"), ["a", "", "q", None], pa.string()),
+    (sd.Boolean(), [True, None], pa.bool_()),
+]
+
+
+@pytest.mark.parametrize(("column", "cells", "kind"), KEYS, ids=["integer", "identifier", "category", "boolean"])
+def test_joins_with_extreme_keys_answer_too(column: Any, cells: list[Any], kind: pa.DataType) -> None:
+    rng = random.Random(2)
+    shared = pa.table(
+        {"k": pa.array(cells, kind), "w": pa.array([2**62, -(2**62), 1, None, 0][: len(cells)], pa.int64())}
+    )
+    table = pa.table(
+        {"k": pa.array([rng.choice(cells) for _ in range(50)], kind), "n": [rng.randrange(9) for _ in range(50)]}
+    )
+    joined = public(shared, key="k", columns=sd.Domain({"k": column, "w": sd.Integer()}), max_rows=2)
+    curator = sd.protect(
+        table, domain=sd.Domain({"k": column, "n": sd.Integer(0, 9)}), neighbors="add_remove", privacy_unit="row",
+        ledger=None, name="data", budget=sd.PureDP(10**9), rng=sd.Rng.seeded(1), public={"p": joined},
+    )  # fmt: skip
+    seen = Counter[str]()
+    for _ in range(25):
+        weight = col("p.w") * rng.choice(NUMBERS) + col("n")
+        asked = curator.join("p", on="k", how=rng.choice(["inner", "left"])).where(weight > rng.choice(NUMBERS))
+        ask(curator, asked.agg(sd.count(), sd.sum(weight.clip(-1, 10**60).clip(None, 5))), seen)
+    assert seen["answered"] > 3
     curator.close()
