@@ -40,8 +40,8 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
 def _read(release: Release, sides: Sequence[object], confidence: float) -> list[str]:
     """Return how the picture is read: what the band is, or that no sum was released, and why a bound has no panel."""
     if not sides:
-        words = "points: the two bounds; this method releases no sum, so no curve can be drawn"
-        return [words] if release.found else []
+        points = "points: the two bounds; this method releases no sum, so no curve can be drawn"
+        return [points] if release.found else []
     words = [f"band: {100 * confidence:g}% interval of each sum"]
     for side, bound in (("lower", release.lower), ("upper", release.upper)):
         if side not in sides:
