@@ -42,6 +42,7 @@ __all__ = [
 
 _RUNS = 4  # runs of about equal mass that a correlation is over
 _MOST_COLUMNS = 12
+_UNCLEAR = 0.5  # the reach of the noise at which a correlation of the table is not shown: it would be noise
 
 
 Cut = tuple[int, "Codes", Floats]  # a column, the run of each of its keys, the rank of each run
@@ -133,7 +134,8 @@ def correlated(model: Model, cut: Sequence[Cut], answers: Answers) -> Correlatio
         own, _ = _correlation(_model_counts(model, [(cut[i][0], cut[i][1]) for i in (a, b)]), ranks, 0.0)
         found, deviation = _correlation(counts.cells, ranks, counts.variance)
         made[a, b] = made[b, a] = 0.0 if own is None else own
-        real[a][b] = real[b][a] = found
+        unclear = deviation is not None and multiple(0.95) * deviation > _UNCLEAR
+        real[a][b] = real[b][a] = None if unclear else found
         errors.append(deviation)
     told = [e for e in errors if e is not None]
     error = multiple(0.95) * float(np.sqrt(np.mean(np.square(told)))) if told else math.inf

@@ -94,7 +94,7 @@ def _distances(found: Found, drawn: Draw, mark: str | None) -> Section:
 
 def _worst(found: Found) -> Section:
     rows = tuple(
-        (" x ".join(d.columns), f"{d.value:.4f}", f"{1.96 * d.deviation:.4f}", f"{d.floor:.4f}")
+        (" x ".join(d.columns), f"{min(max(d.value, 0.0), 1.0):.4f}", f"{1.96 * d.deviation:.4f}", f"{d.floor:.4f}")
         for d in found.evaluation.worst(10)
     )
     words = (

@@ -59,7 +59,7 @@ def _data(model: Model, confidence: float) -> dict[str, Any]:
                 "type": type(c.column).__name__.lower(),
                 "keys": c.size,
                 "codes": k.size,
-                "missing": c.missing,
+                "missing": c.missing and not c.dropped,
             }
             for c, k in zip(parts.columns, parts.codes, strict=True)
         ],

@@ -59,9 +59,9 @@ class Evaluation:
     rows: int
 
     def mean(self, ways: int) -> float:
-        """Return the mean distance over all sets of so many columns that were asked."""
+        """Return the mean distance over all sets of so many columns that were asked, cut to what is possible: 0 to 1."""
         found = [d.value for d in self.distances if len(d.columns) == ways]
-        return float(np.mean(found)) if found else math.nan
+        return min(max(float(np.mean(found)), 0.0), 1.0) if found else math.nan
 
     def error(self, ways: int, confidence: float) -> float:
         """Return the error, from the noise of asking, of that mean."""

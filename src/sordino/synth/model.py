@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +84,8 @@ class Model:
 
         Constraints on its columns hold in it as in rows. Raises QuestionRefused for a column that the model does not have.
         """
-        return answered(self.parts, as_aggregation(question), self.constraints)
+        made = answered(self.parts, as_aggregation(question), self.constraints)
+        return replace(made, notes=(*made.notes, self.facts["caps"])) if "caps" in self.facts else made
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open file of arrays and JSON, with a checksum; no pickle."""
@@ -95,9 +96,12 @@ class Model:
         seal = "" if self.facts.get("private", "true") == "true" else "NOT PRIVATE (seeded noise). "
         held = f" Always: {'; '.join(c.describe() for c in self.constraints)}." if self.constraints else ""
         return (
-            f"{seal}{self.facts.get('tier', 'a model')} of {len(self.columns)} columns and about {self.rows:,} rows, "
-            f"{self.facts.get('loss', 'loss unknown')}, {self.facts.get('neighbors', '')}.{held}"
+            f"{seal}{len(self.columns)} columns and about {self.rows:,} rows; {self.facts.get('tier', 'a model')}; "
+            f"{self.facts.get('loss', 'loss unknown')}; {self.facts.get('neighbors', '')}.{self._caps()}{held}"
         )
+
+    def _caps(self) -> str:
+        return f" Note: {self.facts['caps']}." if "caps" in self.facts else ""
 
     def __repr__(self) -> str:
         return f"<Model: {self.describe()}>"
