@@ -141,7 +141,7 @@ def test_an_open_page_says_so_on_its_face(run) -> None:
         (["--epsilon", "9999"], 4, "does not cover"),
         (["--epsilon", "1", "--workload", "age,seks"], 3, "'seks'"),
         (["--epsilon", "1", "--predict", "gain > 3"], 3, "'gain' is not declared"),
-        (["--epsilon", "1", "--predict", "age > 10"], 3, "all on one side"),
+        (["--epsilon", "1", "--predict", "age < 10"], 3, "all on one side"),
         (["--epsilon", "1", "--rows", "0"], 2, "--rows"),
         (["--epsilon", "1", "--table", "peple"], 3, "'peple'"),
         (["--against", "gone.csv", "--non-private"], 2, "no such file"),
