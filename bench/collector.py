@@ -28,8 +28,8 @@ import numpy as np
 import uvloop
 
 from sordino.collector.store import Store
+from sordino.local.protocols.unary import OUE
 from sordino.local.task import SigningKey, Task, create_task
-from sordino.local.unary import OUE
 from sordino.noise.rng import Rng
 
 LABELS = [f"label {i}" for i in range(128)]

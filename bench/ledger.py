@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from sordino.accounting.events import LaplaceEvent
-from sordino.accounting.ledger import Ledger
+from sordino.ledger.ledger import Ledger
 from sordino.loss import PureDP
 
 SECONDS = 3.0

@@ -60,7 +60,7 @@ def _times(rows: int, repeats: int) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from sordino.queries.quantile import median, quantiles
+    from sordino.queries.aggregates.quantile import median, quantiles
 
     told: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:

@@ -16,10 +16,10 @@ import uvicorn
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
 from sordino.collector.store import Store
-from sordino.local.response import GRR
-from sordino.local.rounds import TwoRounds
+from sordino.local.protocols.memoization import TwoRounds
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
-from sordino.local.unary import SUE, Unary
 from sordino.noise.rng import Rng
 
 LABELS = ("tea", "coffee", "milk", "water")

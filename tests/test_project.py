@@ -16,7 +16,7 @@ from sordino.domain import Boolean, Category, Date, Fill, Identifier, Integer, R
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.project import (
+from sordino.project.load import (
     Problem,
     check_project,
     find_project,
@@ -25,7 +25,7 @@ from sordino.project import (
     unnamed_columns,
     write_template,
 )
-from sordino.project_text import positions
+from sordino.project.text import positions
 from sordino.source import Csv
 
 SAMPLE = """\

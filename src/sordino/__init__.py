@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
     from sordino import synth as synth
-    from sordino.accounting.ledger import Ledger as Ledger
     from sordino.curator.against_data import check_against_data as check_against_data
     from sordino.curator.batch import Batch as Batch
     from sordino.curator.connect import Connection as Connection
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from sordino.domain import Identifier as Identifier
     from sordino.domain import Integer as Integer
     from sordino.domain import Real as Real
+    from sordino.ledger.ledger import Ledger as Ledger
     from sordino.loss import ZCDP as ZCDP
     from sordino.loss import ApproxDP as ApproxDP
     from sordino.loss import PureDP as PureDP
@@ -43,6 +43,14 @@ if TYPE_CHECKING:
     from sordino.neighbors import PrivacyUnit as PrivacyUnit
     from sordino.neighbors import Sensitivity as Sensitivity
     from sordino.noise.rng import Rng as Rng
+    from sordino.queries.aggregates.most_common import most_common as most_common
+    from sordino.queries.aggregates.quantile import iqr as iqr
+    from sordino.queries.aggregates.quantile import median as median
+    from sordino.queries.aggregates.quantile import quantile as quantile
+    from sordino.queries.aggregates.quantile import quantiles as quantiles
+    from sordino.queries.aggregates.robust import propose_test_release as propose_test_release
+    from sordino.queries.aggregates.robust import sample_and_aggregate as sample_and_aggregate
+    from sordino.queries.aggregates.robust import smooth as smooth
     from sordino.queries.build import correlation as correlation
     from sordino.queries.build import count as count
     from sordino.queries.build import count_distinct as count_distinct
@@ -52,18 +60,10 @@ if TYPE_CHECKING:
     from sordino.queries.build import std as std
     from sordino.queries.build import sum as sum
     from sordino.queries.build import variance as variance
-    from sordino.queries.choice import most_common as most_common
-    from sordino.queries.expr import Expr as Expr
-    from sordino.queries.expr import col as col
-    from sordino.queries.expr import when as when
-    from sordino.queries.quantile import iqr as iqr
-    from sordino.queries.quantile import median as median
-    from sordino.queries.quantile import quantile as quantile
-    from sordino.queries.quantile import quantiles as quantiles
-    from sordino.queries.robust import propose_test_release as propose_test_release
-    from sordino.queries.robust import sample_and_aggregate as sample_and_aggregate
-    from sordino.queries.robust import smooth as smooth
-    from sordino.queries.sql import sql as sql
+    from sordino.queries.expressions.expr import Expr as Expr
+    from sordino.queries.expressions.expr import col as col
+    from sordino.queries.expressions.expr import when as when
+    from sordino.queries.sql.parse import sql as sql
     from sordino.release import Release as Release
     from sordino.report.charts import plot as plot
     from sordino.source import Csv as Csv
@@ -81,11 +81,11 @@ _EXPORTS = {
     "Curator": "sordino.curator.curator",
     "Date": "sordino.domain",
     "Domain": "sordino.domain",
-    "Expr": "sordino.queries.expr",
+    "Expr": "sordino.queries.expressions.expr",
     "Fill": "sordino.domain",
     "Identifier": "sordino.domain",
     "Integer": "sordino.domain",
-    "Ledger": "sordino.accounting.ledger",
+    "Ledger": "sordino.ledger.ledger",
     "Neighbors": "sordino.neighbors",
     "Plan": "sordino.curator.plan",
     "PrivacyUnit": "sordino.neighbors",
@@ -96,7 +96,7 @@ _EXPORTS = {
     "Sensitivity": "sordino.neighbors",
     "ZCDP": "sordino.loss",
     "check_against_data": "sordino.curator.against_data",
-    "col": "sordino.queries.expr",
+    "col": "sordino.queries.expressions.expr",
     "connect": "sordino.curator.connect",
     "correlation": "sordino.queries.build",
     "count": "sordino.queries.build",
@@ -104,23 +104,23 @@ _EXPORTS = {
     "covariance": "sordino.queries.build",
     "explain": "sordino.curator.explain",
     "histogram": "sordino.queries.build",
-    "iqr": "sordino.queries.quantile",
+    "iqr": "sordino.queries.aggregates.quantile",
     "mean": "sordino.queries.build",
-    "median": "sordino.queries.quantile",
-    "most_common": "sordino.queries.choice",
+    "median": "sordino.queries.aggregates.quantile",
+    "most_common": "sordino.queries.aggregates.most_common",
     "plot": "sordino.report.charts",
-    "propose_test_release": "sordino.queries.robust",
+    "propose_test_release": "sordino.queries.aggregates.robust",
     "protect": "sordino.curator.connect",
     "public": "sordino.source",
-    "quantile": "sordino.queries.quantile",
-    "quantiles": "sordino.queries.quantile",
-    "sample_and_aggregate": "sordino.queries.robust",
-    "smooth": "sordino.queries.robust",
-    "sql": "sordino.queries.sql",
+    "quantile": "sordino.queries.aggregates.quantile",
+    "quantiles": "sordino.queries.aggregates.quantile",
+    "sample_and_aggregate": "sordino.queries.aggregates.robust",
+    "smooth": "sordino.queries.aggregates.robust",
+    "sql": "sordino.queries.sql.parse",
     "std": "sordino.queries.build",
     "sum": "sordino.queries.build",
     "variance": "sordino.queries.build",
-    "when": "sordino.queries.expr",
+    "when": "sordino.queries.expressions.expr",
 }
 _ROOMS = ("datasets", "errors", "local", "risk", "sensitivity", "synth")
 

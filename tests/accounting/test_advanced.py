@@ -18,10 +18,10 @@ from sordino.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
 )
-from sordino.accounting.ledger import Ledger
 from sordino.accounting.pld import pld_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
+from sordino.ledger.ledger import Ledger
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.mechanisms.cheapest import cheapest
 from sordino.neighbors import Sensitivity

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sordino.accounting.events import LaplaceEvent
-from sordino.accounting.ledger import Ledger
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.ledger.ledger import Ledger
 from sordino.loss import ApproxDP, Loss, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
-from sordino.accounting.ledger import Charge, Ledger, Recalled
 from sordino.errors import (
     BudgetExhausted,
     ChargedError,
@@ -19,6 +18,7 @@ from sordino.errors import (
     QuestionRefused,
     UnknownName,
 )
+from sordino.ledger.ledger import Charge, Ledger, Recalled
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}

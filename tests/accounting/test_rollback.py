@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.events import LaplaceEvent
-from sordino.accounting.ledger import Charge, Ledger
-from sordino.accounting.records import canonical, entry_hash
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.ledger.ledger import Charge, Ledger
+from sordino.ledger.records import canonical, entry_hash
 from sordino.loss import ZCDP, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}

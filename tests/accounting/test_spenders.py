@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.events import LaplaceEvent
-from sordino.accounting.ledger import Charge, Ledger, Recalled
 from sordino.errors import BudgetExhausted, InDoubt, LedgerError
+from sordino.ledger.ledger import Charge, Ledger, Recalled
 from sordino.loss import PureDP
 
 FORK = multiprocessing.get_context("fork")
@@ -148,7 +148,7 @@ def test_processes_create_one_ledger_between_them(path: Path) -> None:
 CHILD = """
 import sys
 from sordino.accounting.events import LaplaceEvent
-from sordino.accounting.ledger import Ledger
+from sordino.ledger.ledger import Ledger
 from sordino.errors import BudgetExhausted
 from sordino.loss import PureDP
 ledger = Ledger.open(sys.argv[1], cap=PureDP(5))
@@ -209,7 +209,7 @@ def test_200_killed_processes_never_refund_or_corrupt(path: Path) -> None:
 
 LOOK = """
 import sys
-from sordino.accounting.ledger import Ledger
+from sordino.ledger.ledger import Ledger
 ledger = Ledger.existing(sys.argv[1])
 print(ledger.spent().epsilon)
 ledger.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accounting import brute
-from sordino.accounting import convolution
+from sordino.accounting import fft as convolution
 from sordino.accounting.composition import best
 from sordino.accounting.events import (
     ApproxEvent,
@@ -19,8 +19,8 @@ from sordino.accounting.events import (
     LaplaceEvent,
     Sampled,
 )
-from sordino.accounting.laid import laid_out
 from sordino.accounting.pld import pld_delta, pld_epsilon
+from sordino.accounting.pld_rows import laid_out
 from sordino.accounting.renyi import laplaces_renyi, responses_renyi
 from sordino.loss import Event, Grid
 

@@ -169,7 +169,7 @@ def test_a_failure_after_the_charge_stays_charged(census, run) -> None:
 
 @pytest.mark.usefixtures("census")
 def test_an_answer_that_cannot_be_written_is_kept(run, monkeypatch) -> None:
-    from sordino.cli.writing import Draft
+    from sordino.cli.shared.atomic_file import Draft
 
     def refuse(*_: object) -> None:
         raise OSError(28, "no space left")

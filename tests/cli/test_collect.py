@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sordino.local.longitudinal import permanent_answer
+from sordino.local.device.client import permanent_answer
 from sordino.local.reports import Reports
 from sordino.local.task import Task, read_task
 from sordino.noise.rng import Rng

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.zcdp import rho_for
-from sordino.cli.epsilon_out import rounded_up
+from sordino.cli.epsilon.output import rounded_up
 from sordino.errors import DeclarationError, UnknownName
-from sordino.project import load_project
-from sordino.project_write import budget_in, rounded_down, with_cap
+from sordino.project.edit import budget_in, rounded_down, with_cap
+from sordino.project.load import load_project
 
 SCHOOL, ABSENCE = "1,2,3,4", "1,2,3,10"
 AVERAGE = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "32561")

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import sordino
-from sordino.cli.terminal import columns_of, plain
+from sordino.cli.shared.terminal import columns_of, plain
 
 PANELS = {
     "Declare": ("init", "check", "import"),
@@ -64,7 +64,7 @@ def test_an_unforeseen_error_tells_nothing(run, monkeypatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("row 17 holds 42")
 
-    monkeypatch.setattr("sordino.cli.question.planned", fail)
+    monkeypatch.setattr("sordino.cli.ask.question.planned", fail)
     done = run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5")
     assert done.code == 1
     assert "42" not in done.err
@@ -79,7 +79,7 @@ def test_an_interrupt(run, monkeypatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sordino.cli.question.planned", stop)
+    monkeypatch.setattr("sordino.cli.ask.question.planned", stop)
     assert run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5").code == 130
 
 
@@ -139,8 +139,8 @@ def test_demo(run, tmp_path, monkeypatch) -> None:
 def test_values_are_told_to_two_figures_of_their_error_and_intervals_outward() -> None:
     from fractions import Fraction
 
-    from sordino.cli.rendering import _told
-    from sordino.estimate import Noisy
+    from sordino.cli.ask.rendering import _told
+    from sordino.estimates.estimate import Noisy
     from sordino.noise.laws import DiscreteLaplace
 
     cents = Noisy((-12, 0, 123_456_789), Fraction(1, 100), DiscreteLaplace(Fraction(100)))

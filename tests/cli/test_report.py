@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.events import LaplaceEvent
-from sordino.accounting.ledger import Ledger
-from sordino.project import load_project
+from sordino.ledger.ledger import Ledger
+from sordino.project.load import load_project
 
 VOID = {"meta", "img", "br"}
 HOSTILE = 'SELECT COUNT(*) AS "<script>alert(1)</script>" FROM people WHERE age > 64'

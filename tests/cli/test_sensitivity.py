@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sordino import sensitivity as sens
-from sordino.cli.terminal import in_terminal
+from sordino.cli.shared.terminal import in_terminal
 from sordino.sensitivity.check import enumerated
 from sordino.sensitivity.moves import moves_from
 from sordino.sensitivity.statistic import statistic_from
@@ -222,7 +222,7 @@ def test_files_that_cannot_be_read(run, file: Path, tmp_path: Path) -> None:
 
 
 def test_progress_is_for_terminals(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sordino.cli.sensitivity.in_terminal", lambda _stream=None: True)
+    monkeypatch.setattr("sordino.cli.learn.sensitivity.in_terminal", lambda _stream=None: True)
     done = run("sensitivity", *MEDIAN, *REPLACE)
     assert done.out.startswith("global sensitivity of the median: 8")
     monkeypatch.undo()

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.accounting.ledger import Ledger
 from sordino.cli.main import main
 from sordino.datasets import write_census_project
+from sordino.ledger.ledger import Ledger
 from sordino.noise.rng import Rng
-from sordino.project import load_project
+from sordino.project.load import load_project
 from sordino.synth import load
 
 COLUMNS = ["region", "sex", "age", "education_num", "hours_per_week", "gain", "occupation"]
@@ -159,7 +159,7 @@ def test_what_is_refused_costs_and_leaves_nothing(here: Path, run, words: list[s
 
 
 def test_a_model_that_cannot_be_written_is_kept(here: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sordino.cli.writing import Draft
+    from sordino.cli.shared.atomic_file import Draft
 
     monkeypatch.setenv("TMPDIR", str(here))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -277,7 +277,7 @@ def test_sampling_is_free_and_repeats_with_a_seed(here: Path, run) -> None:
 
 
 def test_texts_are_quoted_only_where_they_must_be() -> None:
-    from sordino.cli.synth_sample import _csv
+    from sordino.cli.synth.sample import _csv
 
     plain = pa.table({"job": ["a b", None], "n": [1, None]})
     assert "".join(_csv(iter([plain, plain]))) == "job,n\na b,1\n,\na b,1\n,\n"

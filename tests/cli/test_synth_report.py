@@ -17,10 +17,10 @@ import pytest
 
 import sordino as sd
 from sordino.cli.main import main
-from sordino.cli.synth_evaluation import _all as everything
-from sordino.cli.synth_evaluation import compared_openly, compared_privately, wanted_of
-from sordino.cli.synth_progress import Stages
-from sordino.cli.synth_score import hits_of, question_of_hits, trained
+from sordino.cli.synth.evaluation import _all as everything
+from sordino.cli.synth.evaluation import compared_openly, compared_privately, wanted_of
+from sordino.cli.synth.progress import Stages
+from sordino.cli.synth.score import hits_of, question_of_hits, trained
 from sordino.datasets import write_census_project
 from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.noise.rng import Rng

@@ -17,10 +17,10 @@ from collecting import KEY, UNTIL, running, task_of, with_tokens
 from sordino.collector.limits import Limits
 from sordino.collector.pages import POLICY
 from sordino.collector.store import Store
-from sordino.local.response import GRR
-from sordino.local.rounds import two_rounds
+from sordino.local.protocols.memoization import two_rounds
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import SUE
 from sordino.local.task import create_task
-from sordino.local.unary import SUE
 from sordino.noise.rng import Rng
 
 LABELS = ("tea", "coffee", "milk", "water")

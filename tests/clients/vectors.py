@@ -13,13 +13,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from sordino.local.device.client import permanent_answer, permanent_key
 from sordino.local.labels import canonical
-from sordino.local.longitudinal import permanent_answer, permanent_key
-from sordino.local.response import GRR
-from sordino.local.rounds import again, two_rounds
+from sordino.local.protocols.memoization import again, two_rounds
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import log_up
-from sordino.local.unary import OUE, SUE, Unary
 from sordino.loss import shown
 from sordino.noise.rng import Rng
 

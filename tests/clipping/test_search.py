@@ -17,10 +17,10 @@ import sordino as sd
 from sordino import col
 from sordino.clipping.rungs import clipped_sums, linear, occupied, refined
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.estimate import Noisy
+from sordino.estimates.estimate import Noisy
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
-from sordino.queries.ladder import PARTS, TOP, Rungs, octaves
+from sordino.queries.adaptive.magnitudes import PARTS, TOP, Rungs, octaves
 from sordino.release import Release
 
 ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult.data"

@@ -17,12 +17,12 @@ from sordino.collector.intake import ERRORS, MOST_REPORTS
 from sordino.collector.limits import Limits
 from sordino.collector.store import Store
 from sordino.errors import DeclarationError
-from sordino.local.hashing import OLH
+from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.memoization import two_rounds
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import SUE
 from sordino.local.reports import Reports
-from sordino.local.response import GRR
-from sordino.local.rounds import two_rounds
 from sordino.local.task import create_task
-from sordino.local.unary import SUE
 from sordino.noise.rng import Rng
 
 

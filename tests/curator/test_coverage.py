@@ -17,7 +17,7 @@ import pytest
 import sordino as sd
 from curator.support import curator
 from sordino import col
-from sordino.curator.rows import Rows
+from sordino.curator.data_access import Rows
 
 ROWS = 40  # of each group, all alike
 X = [(7 * i) % 41 for i in range(ROWS)]

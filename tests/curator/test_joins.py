@@ -12,7 +12,7 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.errors import DeclarationError, QuestionRefused, SordinoError, UnknownName
-from sordino.project import check_project
+from sordino.project.load import check_project
 from sordino.source import public
 
 PEOPLE = pa.table(

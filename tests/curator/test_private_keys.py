@@ -113,7 +113,7 @@ def test_private_keys_need_a_delta_and_nothing_is_spent_without(loss: Any) -> No
 
 
 def test_quantiles_of_private_keys_are_refused_by_name() -> None:
-    from sordino.queries.quantile import median
+    from sordino.queries.aggregates.quantile import median
 
     with pytest.raises(QuestionRefused, match="quantiles of private keys"):
         held([]).plan(S.group_by("town").agg(median("age")), epsilon=1, delta=1e-6)

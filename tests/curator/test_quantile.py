@@ -25,10 +25,10 @@ from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, Loss, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.rng import Rng
+from sordino.queries.aggregates.quantile import iqr, median, quantile, quantiles
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.build import Selection, count
-from sordino.queries.expr import Expr
-from sordino.queries.quantile import iqr, median, quantile, quantiles
+from sordino.queries.expressions.expr import Expr
 
 F = Fraction
 ALARM = 1e-6

@@ -14,10 +14,10 @@ import sordino as sd
 from sordino import col
 from sordino.accounting.amplify import Sampled
 from sordino.accounting.events import LaplaceEvent
-from sordino.curator.rows import Rows
+from sordino.curator.data_access import Rows
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import ChargedError, QuestionRefused
-from sordino.queries.quantile import quantile
+from sordino.queries.aggregates.quantile import quantile
 from sordino.source import public
 
 TABLE = pa.table({"age": [i % 100 for i in range(20_000)], "id": [f"u{i // 4}" for i in range(20_000)]})

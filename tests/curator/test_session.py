@@ -12,8 +12,8 @@ import sordino as sd
 from curator.support import TABLE, S, curator
 from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused
 from sordino.loss import ZCDP, PureDP
-from sordino.queries.distance_to import PARTS, Distances
-from sordino.queries.marginal import Axis, Marginals, Table
+from sordino.queries.adaptive.distance_to import PARTS, Distances
+from sordino.queries.adaptive.marginal import Axis, Marginals, Table
 from sordino.queries.queryable import Queryable, Told
 
 PAIR = Table((Axis("age", edges=(0, 40, 60, 100)), Axis("occ")))

@@ -20,7 +20,7 @@ import sordino as sd
 from curator.support import S, curator
 from sordino import col
 from sordino.curator.plan import Plan
-from sordino.estimate import Noisy, ratio_margin
+from sordino.estimates.estimate import Noisy, ratio_margin
 
 DEEP = pytest.param(20_000, marks=pytest.mark.deep)
 LOSSES: list[dict[str, Any]] = [{"epsilon": 0.5}, {"rho": 0.05}]

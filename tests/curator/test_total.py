@@ -20,8 +20,8 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import resolve
 from sordino.queries.build import Selection
-from sordino.queries.expr import when
-from sordino.queries.words import whole
+from sordino.queries.expressions.expr import when
+from sordino.queries.expressions.sql_trees import whole
 from sordino.source import public
 
 S = Selection()

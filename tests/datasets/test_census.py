@@ -16,7 +16,7 @@ from sordino.datasets import adult_columns, adult_domain, census_domain, load_ad
 from sordino.domain import Category, Integer, Real
 from sordino.errors import DeclarationError, SourceError
 from sordino.noise.rng import Rng
-from sordino.project import load_project
+from sordino.project.load import load_project
 
 ADULT = Path(os.environ.get("SORDINO_ADULT") or Path(__file__).parents[2] / "../shared/data/adult.data")
 ROWS = 300_000  # more than one chunk

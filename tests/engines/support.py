@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import sordino as sd
-from sordino.curator.answer import exact_vectors
+from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
 from sordino.neighbors import Neighbors, PrivacyUnit

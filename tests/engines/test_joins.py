@@ -16,7 +16,7 @@ import pytest
 
 import sordino as sd
 from sordino import col
-from sordino.curator.answer import exact_vectors
+from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.public import public_cells
 from sordino.errors import DeclarationError, SourceError

@@ -50,7 +50,7 @@ def population(k: int, n: int) -> np.ndarray[Any, Any]:
 
 def squared_errors(protocol: Any, *, k: int, n: int, runs: int, seed: int) -> np.ndarray[Any, Any]:
     """Return (error of share)^2 / variance formula, a row a run and a column a label; its mean is 1."""
-    from sordino.local.frequency import variance
+    from sordino.local.estimates.frequency import variance
 
     truth = population(k, n)
     shares = np.bincount(truth, minlength=k) / n

@@ -12,10 +12,10 @@ import pytest
 from local.battery import NARROW, RANDOMIZERS, WIDE, RandomizerCase, false_alarm, population, squared_errors
 from sordino.errors import DeclarationError
 from sordino.local import Reports, exact_epsilon, fair_coins, from_parameters
-from sordino.local.binomial import binomial_law, population_interval, respondents_interval
+from sordino.local.estimates.binomial import binomial_law, population_interval, respondents_interval
+from sordino.local.estimates.frequency import variance
 from sordino.local.exactness import exact_ratio
-from sordino.local.frequency import variance
-from sordino.local.randomizer import Randomizer
+from sordino.local.protocols.randomizer import Randomizer
 from sordino.noise.rng import Rng
 
 CASES = pytest.mark.parametrize("case", RANDOMIZERS, ids=lambda case: case.name)

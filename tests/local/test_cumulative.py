@@ -10,8 +10,8 @@ import pytest
 
 from sordino.errors import DeclarationError
 from sordino.local import Distribution
-from sordino.local.cumulative import _averaged, _sums
-from sordino.local.distribution import DistributionEstimate
+from sordino.local.estimates.cumulative import _averaged, _sums
+from sordino.local.protocols.distribution import DistributionEstimate
 from sordino.local.thresholds import FULL
 from sordino.noise.rng import Rng
 

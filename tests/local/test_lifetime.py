@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
-from sordino.local.lifetime import Lifetime, LifetimeCharge
+from sordino.local.device.client_ledger import Lifetime, LifetimeCharge
 from sordino.noise.rng import Rng
 
 

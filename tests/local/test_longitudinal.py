@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.local.device.client import ID_BYTES, Device, permanent_answer, permanent_key
+from sordino.local.device.client_ledger import Lifetime
 from sordino.local.exactness import exact_epsilon
 from sordino.local.labels import Label
-from sordino.local.lifetime import Lifetime
-from sordino.local.longitudinal import ID_BYTES, Device, permanent_answer, permanent_key
-from sordino.local.randomizer import Randomizer
+from sordino.local.protocols.memoization import TwoRounds, again, two_rounds
+from sordino.local.protocols.randomizer import Randomizer
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.reports import Reports
-from sordino.local.response import GRR
-from sordino.local.rounds import TwoRounds, again, two_rounds
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import FULL, log_up
-from sordino.local.unary import OUE, SUE, Unary
 from sordino.noise.rng import Rng
 
 LABELS = [f"label {i}" for i in range(14)]

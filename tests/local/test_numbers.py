@@ -10,8 +10,8 @@ import pytest
 
 from sordino.errors import DeclarationError
 from sordino.local import GRR, OLH, OUE, Attributes, Distribution, Hadamard, Mean, Reports, exact_epsilon, shape_test
-from sordino.local.frequency import norm_sub
-from sordino.local.numeric import METHODS
+from sordino.local.estimates.frequency import norm_sub
+from sordino.local.protocols.numeric import METHODS
 from sordino.noise.rng import Rng
 
 POINTS = (-1.0, -0.3, 0.0, 0.71, 1.0)

@@ -30,7 +30,7 @@ from sordino.local import (
     shuffled,
 )
 from sordino.local.choice import candidates
-from sordino.local.frequency import variance
+from sordino.local.estimates.frequency import variance
 from sordino.local.reports import parameters_hash
 from sordino.noise.rng import Rng
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from sordino.errors import BudgetExhausted, DeclarationError
-from sordino.local.hashing import OLH
 from sordino.local.labels import canonical
-from sordino.local.response import GRR
-from sordino.local.rounds import two_rounds
+from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.memoization import two_rounds
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import OUE, SUE
 from sordino.local.task import SigningKey, Task, create_task, key_fingerprint, read_task
-from sordino.local.unary import OUE, SUE
 from sordino.noise.rng import Rng
 
 LABELS = ["apple", "pear", "Zwetschge", "açaí"]

@@ -12,8 +12,8 @@ import pytest
 from sordino.errors import DeclarationError
 from sordino.local import GRR, OLH, OUE, SUE, Hadamard, Reports, SubsetSelection, Unary, from_parameters
 from sordino.local.draws import below_from, bit_sums, packed_coins
-from sordino.local.hashing import _divided, _wide
 from sordino.local.labels import canonical, labels_hash
+from sordino.local.protocols.hashing import _divided, _wide
 from sordino.local.reports import parameters_hash
 from sordino.noise.rng import Rng
 

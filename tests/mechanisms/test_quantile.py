@@ -15,8 +15,8 @@ import pytest
 from battery import audited_epsilon, chi_square_tail
 from quantile_law import Counted, law, single_law
 from sordino.errors import DeclarationError
-from sordino.estimate import estimate_from_dict
-from sordino.estimate_ranks import Ranks
+from sordino.estimates.estimate import estimate_from_dict
+from sordino.estimates.ranks import Ranks
 from sordino.mechanisms import partition, quantile
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile import QuantileSelection, halved

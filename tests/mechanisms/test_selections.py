@@ -12,7 +12,7 @@ import pytest
 
 from battery import SELECTIONS, SelectionCase, chi_square_tail
 from sordino.errors import DeclarationError
-from sordino.estimate_choice import bad_flip
+from sordino.estimates.selections import bad_flip
 from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.noisy_max import NoisyMax
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip

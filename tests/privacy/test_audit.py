@@ -18,13 +18,13 @@ import sordino as sd
 from battery import audited_epsilon
 from privacy.units import S
 from sordino.clipping.search import _algorithm, held_measure
-from sordino.curator.answer import exact_vectors
+from sordino.curator.data_access import Rows
+from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.quantile import _ExactCounts
-from sordino.curator.rows import Rows
 from sordino.curator.session import Session
 from sordino.loss import PureDP
 from sordino.noise.rng import Rng
-from sordino.queries.ladder import Beyond, Rungs
+from sordino.queries.adaptive.magnitudes import Beyond, Rungs
 
 ALARM = 1e-6
 RUNS = [500, pytest.param(20_000, marks=pytest.mark.deep)]

@@ -26,8 +26,8 @@ from sordino.loss import PureDP
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
-from sordino.queries.count import Count
-from sordino.queries.marginal import Axis, Marginals, Table
+from sordino.queries.adaptive.marginal import Axis, Marginals, Table
+from sordino.queries.aggregates.count import Count
 from sordino.queries.queryable import Queryable
 
 OCC = Table((Axis("occ"),))

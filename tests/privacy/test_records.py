@@ -66,7 +66,7 @@ def test_what_is_charged_is_what_the_plan_said_under_every_cap(cap: str, relatio
 
 _READ = """
 import json, sys
-from sordino.accounting.ledger import Ledger
+from sordino.ledger.ledger import Ledger
 from sordino.accounting.composition import tight
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.loss import ApproxDP

@@ -25,9 +25,9 @@ from curator.support import S, curator
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused, SordinoError
 from sordino.loss import ZCDP, PureDP
-from sordino.queries.distance_to import Distances
-from sordino.queries.ladder import Beyond, Rungs
-from sordino.queries.marginal import Axis, Marginals, Table
+from sordino.queries.adaptive.distance_to import Distances
+from sordino.queries.adaptive.magnitudes import Beyond, Rungs
+from sordino.queries.adaptive.marginal import Axis, Marginals, Table
 from sordino.queries.queryable import Queryable
 
 CANARY = "canary-4711"

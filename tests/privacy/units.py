@@ -15,16 +15,16 @@ import pyarrow.parquet as pq
 
 import sordino as sd
 from sordino import col
-from sordino.curator.answer import exact_vectors
-from sordino.curator.rows import Rows
-from sordino.curator.tallies import Tallies
+from sordino.curator.count_cache import Tallies
+from sordino.curator.data_access import Rows
+from sordino.curator.noise_answer import exact_vectors
+from sordino.queries.adaptive.contributions import Contributions
+from sordino.queries.adaptive.distance_to import Distances
+from sordino.queries.adaptive.magnitudes import Beyond, Rungs, octaves
+from sordino.queries.adaptive.marginal import Axis, Marginals, Table
 from sordino.queries.aggregation import Resolved
 from sordino.queries.build import Selection
-from sordino.queries.contributions import Contributions
-from sordino.queries.distance_to import Distances
-from sordino.queries.expr import when
-from sordino.queries.ladder import Beyond, Rungs, octaves
-from sordino.queries.marginal import Axis, Marginals, Table
+from sordino.queries.expressions.expr import when
 from sordino.queries.queryable import Tabulated
 from sordino.source import public
 

@@ -13,10 +13,11 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.domain import Boolean, Category, Date, Domain, Fill, Integer, Real
+from sordino.queries.aggregates.count import Count
+from sordino.queries.aggregates.distinct import Distinct
+from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.count import Count
-from sordino.queries.distinct import Distinct
-from sordino.queries.expr import (
+from sordino.queries.expressions.expr import (
     Absolute,
     Arithmetic,
     Bin,
@@ -32,7 +33,6 @@ from sordino.queries.expr import (
     Not,
     When,
 )
-from sordino.queries.sums import Mean, Sum
 
 Row = Mapping[str, Any]
 OPS = {

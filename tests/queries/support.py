@@ -12,12 +12,12 @@ import pyarrow as pa
 
 import sordino as sd
 from sordino import col
-from sordino.curator.answer import exact_vectors
+from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.build import Selection, correlation, count_distinct, covariance, std, variance
-from sordino.queries.expr import Expr, when
+from sordino.queries.expressions.expr import Expr, when
 
 DOMAIN = sd.Domain(
     {

@@ -12,11 +12,11 @@ import sordino as sd
 from queries.support import DOMAIN, arrow
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
-from sordino.queries.after import After, kept_rows
+from sordino.queries.aggregates.quantile import quantiles
 from sordino.queries.aggregation import resolve
 from sordino.queries.build import Selection
-from sordino.queries.expr import Expr
-from sordino.queries.quantile import quantiles
+from sordino.queries.expressions.expr import Expr
+from sordino.queries.post_processing import After, kept_rows
 
 S = Selection()
 CONDITIONS: list[tuple[Expr, str]] = [

@@ -29,7 +29,7 @@ from sordino.queries.build import (
     std,
     variance,
 )
-from sordino.queries.expr import when
+from sordino.queries.expressions.expr import when
 
 S = Selection()
 FIXED: list[Aggregation] = [

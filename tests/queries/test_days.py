@@ -12,8 +12,8 @@ from sordino import col
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.queries.build import Selection
-from sordino.queries.keys import keys
-from sordino.queries.measure import measure
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.keys import keys
 
 PARTS = ["year", "quarter", "month", "day", "dow"]
 

@@ -11,12 +11,12 @@ import pytest
 
 import sordino as sd
 from queries.support import DOMAIN, arrow, duckdb_exact
-from sordino.curator.answer import exact_vectors
+from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.aggregation import resolve
 from sordino.queries.build import Selection, as_aggregation, count_distinct
-from sordino.queries.rules import distinct_sensitivity
+from sordino.queries.sensitivity_rules import distinct_sensitivity
 
 S = Selection()
 Rows = tuple[tuple[int, int], ...]  # (group, value)

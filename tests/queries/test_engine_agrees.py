@@ -9,9 +9,9 @@ import pytest
 
 from queries import reference
 from queries.support import DOMAIN, arrow, duckdb_exact, question, rows
+from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
+from sordino.queries.aggregates.sums import Mean
 from sordino.queries.aggregation import Aggregation, resolve
-from sordino.queries.spread import Correlation, Covariance, Deviation, Variance
-from sordino.queries.sums import Mean
 
 
 def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[object]]:

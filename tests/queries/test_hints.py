@@ -13,7 +13,7 @@ import sordino as sd
 from sordino import col
 from sordino.cli.flags import in_flags
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.queries.nodes import sql_name
+from sordino.queries.expressions.nodes import sql_name
 
 NAMES = ["Culmen Length (mm)", "Island", "order", 'a "quoted" name', "it's", "select", "größe", "2nd"]
 

@@ -13,9 +13,9 @@ import sordino as sd
 from queries.reference import value
 from sordino import col
 from sordino.errors import QuestionRefused
-from sordino.queries.expr import Expr
-from sordino.queries.intervals import Interval
-from sordino.queries.measure import measure
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.expr import Expr
+from sordino.queries.expressions.intervals import Interval
 
 X = col("x")
 

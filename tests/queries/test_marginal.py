@@ -14,8 +14,8 @@ import sordino as sd
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.queries.distance_to import PARTS, Distances
-from sordino.queries.marginal import Axis, Marginals, Table, grouped
+from sordino.queries.adaptive.distance_to import PARTS, Distances
+from sordino.queries.adaptive.marginal import Axis, Marginals, Table, grouped
 from sordino.synth.columns import keyed_columns
 from sordino.synth.encoding import keys_of_table
 

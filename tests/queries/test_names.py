@@ -14,8 +14,8 @@ import pytest
 
 import sordino as sd
 from sordino import col
-from sordino.cli.options import AnswerFormat
-from sordino.cli.rendering import encoded, table_lines
+from sordino.cli.ask.rendering import encoded, table_lines
+from sordino.cli.shared.options import AnswerFormat
 from sordino.errors import QuestionRefused
 from sordino.release import Release
 

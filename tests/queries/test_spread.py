@@ -18,8 +18,8 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.errors import QuestionRefused
-from sordino.estimate import Noisy, estimate_from_dict
-from sordino.estimate_spread import combined_margin
+from sordino.estimates.estimate import Noisy, estimate_from_dict
+from sordino.estimates.moments import combined_margin
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.queries.aggregation import resolve
 from sordino.queries.build import Selection, as_aggregation, correlation, covariance, std, variance

@@ -11,6 +11,7 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
+from sordino.queries.aggregates.quantile import quantile
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.build import (
     Selection,
@@ -21,9 +22,8 @@ from sordino.queries.build import (
     std,
     variance,
 )
-from sordino.queries.expr import when
-from sordino.queries.quantile import quantile
-from sordino.queries.sql import parse_sql, table_of
+from sordino.queries.expressions.expr import when
+from sordino.queries.sql.parse import parse_sql, table_of
 
 S = Selection()
 AND = S.where((col("age") > 3) & (col("gain") < 9))

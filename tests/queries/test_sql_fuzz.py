@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import sordino as sd
 from sordino.errors import QuestionRefused
 from sordino.queries.aggregation import Aggregation, resolve
-from sordino.queries.sql import parse_sql
+from sordino.queries.sql.parse import parse_sql
 
 DOMAIN = sd.Domain(
     {

@@ -15,7 +15,7 @@ import pytest
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.estimate import Bare, Noisy, Ratio
+from sordino.estimates.estimate import Bare, Noisy, Ratio
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.release import Key, Output, Release

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import sordino as sd
+from sordino.cli.ask.rendering import encoded as file_of
 from sordino.cli.main import main
-from sordino.cli.options import AnswerFormat
-from sordino.cli.rendering import encoded as file_of
+from sordino.cli.shared.options import AnswerFormat
 from sordino.datasets import write_census_project
 from sordino.noise.rng import Rng
 from sordino.release import show_number

@@ -22,8 +22,8 @@ from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.rng import Rng
 from sordino.queries.build import Selection, as_aggregation, count, histogram, mean
 from sordino.queries.build import sum as total
-from sordino.queries.expr import col
-from sordino.queries.sql import sql
+from sordino.queries.expressions.expr import col
+from sordino.queries.sql.parse import sql
 from sordino.risk import requirements as risk
 from sordino.risk.choice import Choice, Requirement
 from sordino.risk.precision import precision_of

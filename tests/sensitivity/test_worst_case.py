@@ -13,7 +13,7 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.neighbors import PrivacyUnit, Sensitivity
 from sordino.queries.build import Selection, count, histogram, mean
 from sordino.queries.build import sum as total
-from sordino.queries.expr import Expr, col
+from sordino.queries.expressions.expr import Expr, col
 from sordino.sensitivity.worst_case import worst_case_sensitivity
 
 DOMAIN = Domain(

@@ -16,7 +16,7 @@ import pytest
 from sordino.accounting.events import GaussianEvent
 from sordino.accounting.zcdp import rho_for
 from sordino.domain import Boolean, Category, Domain, Integer
-from sordino.estimate import Noisy
+from sordino.estimates.estimate import Noisy
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.mechanisms.gaussian import gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace

@@ -11,7 +11,7 @@ import sordino as sd
 from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.build import Selection
-from sordino.queries.expr import col
+from sordino.queries.expressions.expr import col
 from synth.support import Source, small
 
 DOMAIN, KEYS = small()

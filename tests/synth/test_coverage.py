@@ -10,7 +10,7 @@ import pytest
 import sordino as sd
 from sordino import synth
 from sordino.queries.build import Selection
-from sordino.queries.expr import col
+from sordino.queries.expressions.expr import col
 from synth.support import Source
 
 ROWS = 20_000

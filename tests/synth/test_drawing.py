@@ -13,7 +13,7 @@ import sordino as sd
 from sordino import synth
 from sordino.noise.rng import Rng
 from sordino.queries.build import Selection
-from sordino.queries.expr import col
+from sordino.queries.expressions.expr import col
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.junction import junction_tree
 from sordino.synth.sampler import drawn_codes, spacings

@@ -15,7 +15,7 @@ import sordino as sd
 from sordino import synth
 from sordino.errors import DeclarationError, SourceError
 from sordino.neighbors import Neighbors
-from sordino.queries.distance_to import Distances
+from sordino.queries.adaptive.distance_to import Distances
 from synth.support import Source, small
 
 DOMAIN, KEYS = small()

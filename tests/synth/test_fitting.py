@@ -16,10 +16,10 @@ import sordino as sd
 from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
 from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.queries.adaptive.distance_to import Distances
+from sordino.queries.adaptive.marginal import Marginals
 from sordino.queries.build import Selection
-from sordino.queries.distance_to import Distances
-from sordino.queries.expr import col
-from sordino.queries.marginal import Marginals
+from sordino.queries.expressions.expr import col
 from synth.support import Source, small
 
 DOMAIN, KEYS = small()

@@ -15,7 +15,7 @@ import sordino as sd
 from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.build import Selection
-from sordino.queries.expr import col
+from sordino.queries.expressions.expr import col
 from synth.support import Source, small
 
 METHODS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sordino.accounting.kinds import event_kind
+from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, PrivacyLoss, exact, shown
 
@@ -110,7 +110,7 @@ class Sampled:
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the losses of the mixture in both directions; the event's own losses may come of its rho or pair."""
-        from sordino.accounting.discretised import thinned
+        from sordino.accounting.discretize import thinned
 
         rho = self.inner.rho()
         scale = math.sqrt(2 * float(rho)) if rho is not None else 0.0
@@ -149,7 +149,7 @@ class Sampled:
 
 def _losses(event: Event, grid: Grid) -> PrivacyLoss:
     """Return losses that dominate the event: its own, else those that its rho or its (epsilon, delta) imply."""
-    from sordino.accounting.discretised import approximate, concentrated
+    from sordino.accounting.discretize import approximate, concentrated
 
     found = event.profile(grid)
     if found is not None:

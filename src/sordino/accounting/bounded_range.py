@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.kinds import event_kind
+from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import Grid, Number, PrivacyLoss, exact, shown
 
@@ -83,7 +83,7 @@ class BoundedRangeEvent:
         """
         import numpy as np
 
-        from sordino.accounting.discretised import approximate, blocked
+        from sordino.accounting.discretize import approximate, blocked
 
         most = _up(self.epsilon)
         if most < 1e-9 or most > min(

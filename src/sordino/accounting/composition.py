@@ -20,10 +20,10 @@ from sordino.accounting.events import (
     event_from_dict,
     parts,
 )
-from sordino.accounting.records import Charge
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
+from sordino.ledger.records import Charge
 from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, exact, round_up, shown
 
 __all__ = ["Best", "best", "charge_amounts", "currencies", "tight"]

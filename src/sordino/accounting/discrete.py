@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.kinds import event_kind
+from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, exact, shown
 
@@ -83,7 +83,7 @@ class DiscreteLaplaceEvent:
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the law's own losses."""
-        from sordino.accounting.discretised import laplace_losses
+        from sordino.accounting.discretize import laplace_losses
 
         return laplace_losses(_up(self.epsilon), self.steps, grid)
 
@@ -137,7 +137,7 @@ class DiscreteGaussianEvent:
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the law's own losses, summed over the cells by repeated doubling."""
-        from sordino.accounting.discretised import both, gaussian_losses
+        from sordino.accounting.discretize import both, gaussian_losses
 
         total, power, left = None, gaussian_losses(_down(self.sigma_squared), self.shift, grid), self.cells
         while True:

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from sordino.accounting.amplify import Sampled
 from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.codec import event_from_dict, event_kind, event_to_dict
 from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.accounting.kinds import event_from_dict, event_kind, event_to_dict
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss, exact, shown
@@ -88,7 +88,7 @@ class LaplaceEvent:
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the losses of randomized response, which dominate those of every pure mechanism."""
-        from sordino.accounting.discretised import approximate
+        from sordino.accounting.discretize import approximate
 
         return approximate(_up(self.epsilon), 0.0, grid)
 
@@ -173,7 +173,7 @@ class ApproxEvent:
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the losses of randomized response that reveals all with probability delta."""
-        from sordino.accounting.discretised import approximate
+        from sordino.accounting.discretize import approximate
 
         return approximate(_up(self.epsilon), _up(self.delta), grid)
 
@@ -229,7 +229,7 @@ class Composed:
 
     def profile(self, grid: Grid) -> PrivacyLoss | None:
         """Return the sum of the parts' losses, all independent (adaptive choice within dominating pairs included)."""
-        from sordino.accounting.discretised import both
+        from sordino.accounting.discretize import both
 
         total = LaplaceEvent(0).profile(grid)
         for event in self.events:

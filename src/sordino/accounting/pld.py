@@ -13,7 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.convolution import (
+from sordino.accounting.events import Composed, DiscreteGaussianEvent, summands
+from sordino.accounting.fft import (
     Summands,
     convolved,
     deviation,
@@ -22,8 +23,7 @@ from sordino.accounting.convolution import (
     tilt_for_delta,
     tilt_for_epsilon,
 )
-from sordino.accounting.events import Composed, DiscreteGaussianEvent, summands
-from sordino.accounting.laid import laid_out, rough_rho
+from sordino.accounting.pld_rows import laid_out, rough_rho
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, exact, shown
 

@@ -11,32 +11,32 @@ from typing import Annotated
 import typer
 
 from sordino import __version__
-from sordino.cli.ask import ask
-from sordino.cli.bounds import bounds
-from sordino.cli.budget import budget
-from sordino.cli.caps import caps
-from sordino.cli.check import check
-from sordino.cli.collect import close, estimate, export_reports, serve, token
-from sordino.cli.demo import demo
-from sordino.cli.epsilon import choose, worlds
-from sordino.cli.explain import explain
+from sordino.cli.ask.ask import ask
+from sordino.cli.ask.bounds import bounds
+from sordino.cli.ask.budget import budget
+from sordino.cli.ask.contribution_bounds import caps
+from sordino.cli.ask.explain import explain
+from sordino.cli.ask.ledger import amend, export, new, verify
+from sordino.cli.ask.plan import plan
+from sordino.cli.ask.releases import releases
+from sordino.cli.ask.report import report
+from sordino.cli.ask.show import show
+from sordino.cli.declare.check import check
+from sordino.cli.declare.import_csv import import_csv
+from sordino.cli.declare.init import init
+from sordino.cli.epsilon.epsilon import choose, worlds
 from sordino.cli.flags import in_flags
-from sordino.cli.import_csv import import_csv
-from sordino.cli.init import init
-from sordino.cli.ledger import amend, export, new, verify
-from sordino.cli.local import local_plan, local_simulate
-from sordino.cli.plan import plan
-from sordino.cli.releases import releases
-from sordino.cli.report import report
-from sordino.cli.sensitivity import sensitivity
-from sordino.cli.show import show
-from sordino.cli.synth_answer import synth_answer
-from sordino.cli.synth_fit import synth_fit
-from sordino.cli.synth_report import synth_report
-from sordino.cli.synth_sample import synth_sample
-from sordino.cli.synth_show import synth_show
-from sordino.cli.tasks import create, keygen, show_task
-from sordino.cli.terminal import paint, plain
+from sordino.cli.learn.demo import demo
+from sordino.cli.learn.sensitivity import sensitivity
+from sordino.cli.local.collect import close, estimate, export_reports, serve, token
+from sordino.cli.local.local import local_plan, local_simulate
+from sordino.cli.local.tasks import create, keygen, show_task
+from sordino.cli.shared.terminal import paint, plain
+from sordino.cli.synth.answer import synth_answer
+from sordino.cli.synth.fit import synth_fit
+from sordino.cli.synth.report import synth_report
+from sordino.cli.synth.sample import synth_sample
+from sordino.cli.synth.show import synth_show
 from sordino.errors import SordinoError
 
 __all__ = ["app", "main"]

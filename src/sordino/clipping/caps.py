@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.errors import QuestionRefused
-from sordino.estimate import Noisy
-from sordino.estimate_curve import Curve
+from sordino.estimates.curve import Curve
+from sordino.estimates.estimate import Noisy
 from sordino.loss import ZCDP, Loss, Number, PureDP, exact, shown
+from sordino.queries.adaptive.contributions import Contributions, contribution_rungs
 from sordino.queries.build import Column
-from sordino.queries.contributions import Contributions, contribution_rungs
-from sordino.queries.expr import Expr, Node, col, describe
-from sordino.queries.keys import keys
+from sordino.queries.expressions.expr import Expr, Node, col, describe
+from sordino.queries.expressions.keys import keys
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.release import Key, Output, Release
 

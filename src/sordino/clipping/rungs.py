@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.estimate import Noisy
-from sordino.estimate_spread import combined_margin
-from sordino.queries.ladder import octaves
-from sordino.queries.measure import Measure
+from sordino.estimates.estimate import Noisy
+from sordino.estimates.moments import combined_margin
+from sordino.queries.adaptive.magnitudes import octaves
+from sordino.queries.expressions.compile import Measure
 
 __all__ = [
     "Clipped",

@@ -26,17 +26,17 @@ from sordino.clipping.rungs import (
     within,
 )
 from sordino.errors import QuestionRefused
-from sordino.estimate import Noisy
-from sordino.estimate_curve import Curve
+from sordino.estimates.curve import Curve
+from sordino.estimates.estimate import Noisy
 from sordino.loss import ZCDP, Loss, Number, PureDP, exact, shown
 from sordino.neighbors import Neighbors
+from sordino.queries.adaptive.magnitudes import Beyond, Rungs, held_measure, octaves
+from sordino.queries.aggregates.sums import Sum
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.build import Column, label
-from sordino.queries.expr import Clip, Expr, Node, col, describe
-from sordino.queries.ladder import Beyond, Rungs, held_measure, octaves
-from sordino.queries.measure import Measure
+from sordino.queries.expressions.compile import Measure
+from sordino.queries.expressions.expr import Clip, Expr, Node, col, describe
 from sordino.queries.queryable import Adaptive, Queryable, Told
-from sordino.queries.sums import Sum
 from sordino.release import Key, Output, Release, show_number
 
 __all__ = ["Bounds", "Method", "find_bounds"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sordino.accounting.composition import charge_amounts
 from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.zcdp import rho_for
-from sordino.curator.rows import Answer, Rows
+from sordino.curator.data_access import Answer, Rows
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, loss_from
 from sordino.noise.rng import Rng

@@ -15,9 +15,9 @@ from sordino.curator.choice import ChoicePlan
 from sordino.curator.plan import Plan, asked_loss
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, exact, loss_from, shown
+from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.choice import MostCommon
-from sordino.queries.sql import SqlText
+from sordino.queries.sql.parse import SqlText
 from sordino.release import loss_to_dict, show_number, show_rows
 
 __all__ = ["Batch", "batched", "several"]

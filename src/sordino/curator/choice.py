@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.accounting.composition import charge_amounts
-from sordino.curator.answer import exact_vectors
-from sordino.curator.rows import Answer, Rows
+from sordino.curator.data_access import Answer, Rows
+from sordino.curator.noise_answer import exact_vectors
 from sordino.domain import Domain
-from sordino.estimate_choice import Choices
+from sordino.estimates.selections import Choices
 from sordino.loss import ZCDP, Event, Loss, loss_from
 from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
@@ -20,8 +20,8 @@ from sordino.mechanisms.selection_choice import best_selection
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
+from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregation import Resolved
-from sordino.queries.choice import MostCommon
 from sordino.release import Output, loss_to_dict, show_rows
 
 __all__ = ["ChoicePlan", "make_choice_plan"]

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sordino.accounting.ledger import Ledger
 from sordino.curator.curator import Curator
 from sordino.domain import Domain
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
 from sordino.engines.public import public_cells
 from sordino.errors import DeclarationError, UnknownName, nearest
+from sordino.ledger.ledger import Ledger
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
-from sordino.project import Budget, Project, Table, find_project, load_project
+from sordino.project.load import Budget, Project, Table, find_project, load_project
 from sordino.source import Csv, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "declaration_of", "protect"]

@@ -11,37 +11,37 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
-from sordino.accounting.ledger import Ledger
-from sordino.accounting.records import Charge
 from sordino.clipping.caps import find_caps
 from sordino.clipping.search import Method, find_bounds
+from sordino.curator.above_threshold import PARTS, Crossings
 from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
 from sordino.curator.batch import Batch, batched, several
+from sordino.curator.charging import Till
 from sordino.curator.choice import ChoicePlan
+from sordino.curator.data_access import Answer, Planned, Rows
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan, asked_loss
 from sordino.curator.pricing import AnyPlan, price, refuse_altered
 from sordino.curator.robust import RobustPlan
-from sordino.curator.rows import Answer, Planned, Rows
 from sordino.curator.session import Session
-from sordino.curator.sparse import PARTS, Crossings
-from sordino.curator.till import Till
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge
 from sordino.loss import ZCDP, Event, Loss, Number, PureDP
 from sordino.mechanisms.selection_choice import root_below
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
+from sordino.queries.aggregates.most_common import MostCommon
+from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Asked, Column, Selection, as_aggregation
-from sordino.queries.choice import MostCommon
-from sordino.queries.expr import Expr
+from sordino.queries.expressions.expr import Expr
 from sordino.queries.joined_names import bound
 from sordino.queries.queryable import Queryable, Told
-from sordino.queries.robust import Robust
-from sordino.queries.sql import SqlText, parse_choice, parse_sql
+from sordino.queries.sql.parse import SqlText, parse_choice, parse_sql
 from sordino.release import Release
 from sordino.source import PublicTable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from sordino.curator.parts import Threshold
+from sordino.curator.allocation import Threshold
 from sordino.neighbors import Neighbors
 
 __all__ = ["contribution_notes", "key_note", "selection_note", "units_to_show"]

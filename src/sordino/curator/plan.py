@@ -10,22 +10,22 @@ from typing import Any
 
 from sordino.accounting.amplify import poisson_sampled
 from sordino.accounting.composition import charge_amounts
-from sordino.curator.answer import after_release, noisy_columns
+from sordino.curator.allocation import Parts, PlannedPart, plan_parts
+from sordino.curator.data_access import Answer, Rows
+from sordino.curator.noise_answer import after_release, noisy_columns
 from sordino.curator.notes import contribution_notes, key_note, selection_note, units_to_show
-from sordino.curator.parts import Parts, PlannedPart, plan_parts
-from sordino.curator.rows import Answer, Rows
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.estimate_ranks import Ranks
-from sordino.estimate_selected import simultaneous_confidence
+from sordino.estimates.ranks import Ranks
+from sordino.estimates.selected import simultaneous_confidence
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, exact, loss_from, round_up, shown
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
+from sordino.queries.aggregates.sums import Mean
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
 from sordino.queries.joins import joined, joined_domain, joined_neighbors
 from sordino.queries.off_grid import never_equal
-from sordino.queries.sums import Mean
 from sordino.release import Output, currencies_to_dict, loss_to_dict, other_currencies, show_number, show_rows
 
 __all__ = ["Plan", "asked_loss", "make_plan"]

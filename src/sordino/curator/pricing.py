@@ -8,10 +8,10 @@ from sordino.curator.choice import ChoicePlan, make_choice_plan
 from sordino.curator.plan import Plan, make_plan
 from sordino.curator.robust import RobustPlan, make_robust_plan
 from sordino.errors import DeclarationError
+from sordino.queries.aggregates.most_common import MostCommon
+from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.choice import MostCommon
 from sordino.queries.own import refuse_foreign
-from sordino.queries.robust import Robust
 
 __all__ = ["AnyPlan", "price", "refuse_altered"]
 

@@ -13,7 +13,7 @@ from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.events import Composed
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimate_ranks import Ranks
+from sordino.estimates.ranks import Ranks
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile import QuantileSelection, Segment, halved
@@ -21,9 +21,9 @@ from sordino.mechanisms.selection_choice import root_below
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
+from sordino.queries.aggregates.quantile import Quantile, bin_select
 from sordino.queries.aggregation import Resolved
-from sordino.queries.measure import Measure
-from sordino.queries.quantile import Quantile, bin_select
+from sordino.queries.expressions.compile import Measure
 from sordino.release import Output
 
 if TYPE_CHECKING:

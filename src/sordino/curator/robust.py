@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.composition import charge_amounts
-from sordino.curator.rows import Answer, Rows
+from sordino.curator.data_access import Answer, Rows
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimate import Bare, Estimate, Noisy
+from sordino.estimates.estimate import Bare, Estimate, Noisy
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, loss_from
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
@@ -25,7 +25,7 @@ from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.queries.robust import Robust
+from sordino.queries.aggregates.robust import Robust
 from sordino.release import Output, loss_to_dict, show_number
 
 __all__ = ["RobustPlan", "make_robust_plan"]

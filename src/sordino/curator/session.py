@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.accounting.composition import charge_amounts
+from sordino.curator.count_cache import Tallies
+from sordino.curator.data_access import Answer, Rows
 from sordino.curator.plan import make_plan
-from sordino.curator.rows import Answer, Rows
-from sordino.curator.tallies import Tallies
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimate import Bare, Noisy
+from sordino.estimates.estimate import Bare, Noisy
 from sordino.loss import ZCDP, Event, Loss, Number, exact, loss_from, shown
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.selection_choice import best_selection, root_below

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
-from sordino.engines.duckdb_words import DuckDBWords, Held, public_name
+from sordino.engines.duckdb_primitives import DuckDBWords, Held, public_name
 from sordino.engines.engine import EngineFailed
 from sordino.engines.interrupts import interruptible
 from sordino.engines.sampled import SampledEngine, coin_sql

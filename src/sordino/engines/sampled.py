@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sordino.engines.duckdb_words import DuckDBWords, Held
+from sordino.engines.duckdb_primitives import DuckDBWords, Held
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,42 +14,42 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sordino.local.attributes import Attributes as Attributes
-    from sordino.local.average import MeanEstimate as MeanEstimate
-    from sordino.local.bloom import Bloom as Bloom
-    from sordino.local.catalog import from_parameters as from_parameters
     from sordino.local.choice import Choice as Choice
     from sordino.local.choice import best as best
     from sordino.local.choice import respondents_needed as respondents_needed
-    from sordino.local.distribution import Distribution as Distribution
-    from sordino.local.distribution import DistributionEstimate as DistributionEstimate
+    from sordino.local.device.client import Device as Device
+    from sordino.local.device.client_ledger import Lifetime as Lifetime
+    from sordino.local.estimates.frequency import Estimate as Estimate
+    from sordino.local.estimates.mean import MeanEstimate as MeanEstimate
+    from sordino.local.estimates.regression import BloomEstimate as BloomEstimate
     from sordino.local.exactness import exact_epsilon as exact_epsilon
-    from sordino.local.frequency import Estimate as Estimate
-    from sordino.local.hadamard import Hadamard as Hadamard
-    from sordino.local.hashing import OLH as OLH
-    from sordino.local.lifetime import Lifetime as Lifetime
-    from sordino.local.longitudinal import Device as Device
-    from sordino.local.numeric import Mean as Mean
     from sordino.local.poisoning import attainable_shift as attainable_shift
     from sordino.local.poisoning import shape_test as shape_test
-    from sordino.local.randomizer import Randomizer as Randomizer
-    from sordino.local.rappor import Rappor as Rappor
-    from sordino.local.regression import BloomEstimate as BloomEstimate
+    from sordino.local.protocols.attributes import Attributes as Attributes
+    from sordino.local.protocols.bloom import Bloom as Bloom
+    from sordino.local.protocols.catalog import from_parameters as from_parameters
+    from sordino.local.protocols.distribution import Distribution as Distribution
+    from sordino.local.protocols.distribution import DistributionEstimate as DistributionEstimate
+    from sordino.local.protocols.hadamard import Hadamard as Hadamard
+    from sordino.local.protocols.hashing import OLH as OLH
+    from sordino.local.protocols.memoization import TwoRounds as TwoRounds
+    from sordino.local.protocols.memoization import two_rounds as two_rounds
+    from sordino.local.protocols.numeric import Mean as Mean
+    from sordino.local.protocols.randomizer import Randomizer as Randomizer
+    from sordino.local.protocols.rappor import Rappor as Rappor
+    from sordino.local.protocols.response import GRR as GRR
+    from sordino.local.protocols.response import fair_coins as fair_coins
+    from sordino.local.protocols.subset import SubsetSelection as SubsetSelection
+    from sordino.local.protocols.unary import OUE as OUE
+    from sordino.local.protocols.unary import SUE as SUE
+    from sordino.local.protocols.unary import Unary as Unary
     from sordino.local.reports import Reports as Reports
     from sordino.local.reports import SupportCounts as SupportCounts
-    from sordino.local.response import GRR as GRR
-    from sordino.local.response import fair_coins as fair_coins
-    from sordino.local.rounds import TwoRounds as TwoRounds
-    from sordino.local.rounds import two_rounds as two_rounds
     from sordino.local.shuffle import shuffled as shuffled
-    from sordino.local.subset import SubsetSelection as SubsetSelection
     from sordino.local.task import SigningKey as SigningKey
     from sordino.local.task import Task as Task
     from sordino.local.task import create_task as create_task
     from sordino.local.task import read_task as read_task
-    from sordino.local.unary import OUE as OUE
-    from sordino.local.unary import SUE as SUE
-    from sordino.local.unary import Unary as Unary
 
 _EXPORTS = {
     "Attributes": "attributes",

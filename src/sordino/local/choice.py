@@ -12,17 +12,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.errors import DeclarationError
-from sordino.local.binomial import quantile
-from sordino.local.catalog import Protocols
-from sordino.local.frequency import Estimate, shift_of, variance
-from sordino.local.hadamard import Hadamard
-from sordino.local.hashing import OLH
+from sordino.local.estimates.binomial import quantile
+from sordino.local.estimates.frequency import Estimate, shift_of, variance
 from sordino.local.labels import Answers, Label, Labels, checked_labels
+from sordino.local.protocols.catalog import Protocols
+from sordino.local.protocols.hadamard import Hadamard
+from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.subset import SubsetSelection
+from sordino.local.protocols.unary import OUE, SUE
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
-from sordino.local.response import GRR
-from sordino.local.subset import SubsetSelection
 from sordino.local.thresholds import checked_epsilon
-from sordino.local.unary import OUE, SUE
 from sordino.loss import Event, Number, exact, round_up
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import permutations
 
 from sordino.errors import DeclarationError
-from sordino.local.randomizer import Channel
+from sordino.local.protocols.randomizer import Channel
 from sordino.local.thresholds import float_up, log_up
 
 __all__ = ["exact_epsilon", "exact_ratio"]
@@ -38,7 +38,7 @@ def exact_epsilon(mechanism: Channel) -> float:
     Theorem: it is at most the mechanism's claim; tests assert so for every protocol. The probabilities are fractions
     over powers of 2^32, their largest ratio is exact, and its logarithm is bounded from above by 40 digits.
 
-    >>> from sordino.local.response import fair_coins
+    >>> from sordino.local.protocols.response import fair_coins
     >>> exact_epsilon(fair_coins())
     1.0986122886681098
     """

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from sordino.local.binomial import binomial_law, tail
-from sordino.local.catalog import Protocols
-from sordino.local.frequency import shift_of
-from sordino.local.hadamard import Hadamard
-from sordino.local.hashing import OLH
-from sordino.local.rappor import Rappor
+from sordino.local.estimates.binomial import binomial_law, tail
+from sordino.local.estimates.frequency import shift_of
+from sordino.local.protocols.catalog import Protocols
+from sordino.local.protocols.hadamard import Hadamard
+from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.rappor import Rappor
+from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Reports, own
-from sordino.local.unary import Unary
 
 __all__ = ["ShapeTest", "attainable_shift", "shape_test"]
 
@@ -51,7 +51,7 @@ def attainable_shift(protocol: Protocols, *, liars: float) -> tuple[float, float
 
     Paper: Cheu, Smith, Ullman 2021; Cao, Jia, Gong 2021 (maximal gain attack).
 
-    >>> from sordino.local.hadamard import Hadamard
+    >>> from sordino.local.protocols.hadamard import Hadamard
     >>> round(attainable_shift(Hadamard(range(128), epsilon=1), liars=0.01)[0], 3)
     0.022
     """

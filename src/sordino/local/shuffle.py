@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.binomial import binomial_law
+from sordino.local.estimates.binomial import binomial_law
 from sordino.loss import Number, exact, round_up, shown
 
 __all__ = ["Shuffled", "shuffled"]

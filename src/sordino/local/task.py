@@ -21,13 +21,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sordino.errors import BudgetExhausted, DeclarationError
-from sordino.local.catalog import from_parameters
-from sordino.local.frequency import Estimate
+from sordino.local.estimates.frequency import Estimate
 from sordino.local.labels import Label, canonical, checked_labels
+from sordino.local.protocols.catalog import from_parameters
+from sordino.local.protocols.memoization import TwoRounds
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
-from sordino.local.response import GRR
-from sordino.local.rounds import TwoRounds
-from sordino.local.unary import Unary
 from sordino.loss import Number, exact, shown
 from sordino.noise.rng import Rng
 
@@ -184,7 +184,7 @@ def create_task(
     `lifetime_epsilon` limits the sum of fresh reports' epsilons; for permanent answers it is the permanent epsilon, and
     must be None. Raises DeclarationError for a name, epoch, expiry or origin that breaks a rule.
 
-    >>> from sordino.local.unary import SUE
+    >>> from sordino.local.protocols.unary import SUE
     >>> until = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
     >>> task = create_task(SigningKey.make(Rng.seeded(1)), SUE(["tea", "coffee"], epsilon=1), task="drinks",
     ...     question="Tea or coffee?", lifetime_epsilon=1, epoch="2029", expires=until, origin="https://tea.example")

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.bounded_range import BoundedRangeEvent
-from sordino.estimate_choice import Law, softmax_gap
+from sordino.estimates.selections import Law, softmax_gap
 from sordino.loss import shown
 from sordino.mechanisms.selection import (
     Floats,

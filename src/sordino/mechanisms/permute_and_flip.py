@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
-from sordino.estimate_choice import Law, flip_gap
+from sordino.estimates.selections import Law, flip_gap
 from sordino.loss import shown
 from sordino.mechanisms.selection import (
     Floats,

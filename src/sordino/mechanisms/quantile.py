@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 from sordino.errors import DeclarationError
-from sordino.estimate_ranks import RankStage
+from sordino.estimates.ranks import RankStage
 from sordino.loss import shown
 from sordino.mechanisms.partition import PARTS, Partition, Piece, Problem, pieces
 from sordino.neighbors import Neighbors

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from sordino.queries.robust import level_of
+from sordino.queries.aggregates.robust import level_of
 
 __all__ = ["FINE", "exact_statistic", "fine_steps"]
 

@@ -14,13 +14,13 @@ from sordino.errors import QuestionRefused
 from sordino.loss import shown
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.after import After
-from sordino.queries.condition import Predicate, predicate
-from sordino.queries.expr import Arithmetic, Connective, Constant, Expr, Name, Node, describe, plain
+from sordino.queries.expressions.condition import Predicate, predicate
+from sordino.queries.expressions.expr import Arithmetic, Connective, Constant, Expr, Name, Node, describe, plain
+from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.joins import Join, declared, joined, joined_domain, joined_neighbors, qualified
-from sordino.queries.keys import Keys, keys
+from sordino.queries.post_processing import After
 from sordino.queries.query import Aggregate, Part, Term
-from sordino.queries.rules import stacked
+from sordino.queries.sensitivity_rules import stacked
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -9,14 +9,14 @@ from typing import Any, Literal, cast
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, exact, shown
+from sordino.queries.aggregates.count import Count
+from sordino.queries.aggregates.distinct import Distinct
+from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
+from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation, Grouping
-from sordino.queries.count import Count
-from sordino.queries.distinct import Distinct
-from sordino.queries.expr import Bin, Connective, Constant, Expr, Name, Node, col, depth, describe
+from sordino.queries.expressions.expr import Bin, Connective, Constant, Expr, Name, Node, col, depth, describe
 from sordino.queries.joins import Join
 from sordino.queries.query import Aggregate
-from sordino.queries.spread import Correlation, Covariance, Deviation, Variance
-from sordino.queries.sums import Mean, Sum
 
 __all__ = [
     "Asked",

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.aggregation import Aggregation
+from sordino.queries.expressions.nodes import Name, depth
 from sordino.queries.joins import Join, declared, join_cell, qualified
-from sordino.queries.nodes import Name, depth
 from sordino.source import PublicTable
 
 __all__ = ["bound"]

@@ -17,9 +17,9 @@ from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, 
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
-from sordino.queries.cells import category_code, truth_code
-from sordino.queries.steps import cell
-from sordino.queries.words import Build
+from sordino.queries.expressions.bound_number import cell
+from sordino.queries.expressions.column_codes import category_code, truth_code
+from sordino.queries.expressions.sql_trees import Build
 from sordino.source import PublicTable
 
 if TYPE_CHECKING:

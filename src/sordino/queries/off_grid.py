@@ -8,8 +8,8 @@ from typing import Any
 from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.loss import shown
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.measure import measure
-from sordino.queries.nodes import Compare, Constant, IsIn, Name, Node, describe
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe
 
 __all__ = ["never_equal"]
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sordino.domain import Domain
-from sordino.estimate import Estimate, Law, Noisy
+from sordino.estimates.estimate import Estimate, Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.measure import Measure
-from sordino.queries.rules import count_sensitivity, sum_sensitivity
+from sordino.queries.expressions.compile import Measure
+from sordino.queries.sensitivity_rules import count_sensitivity, sum_sensitivity
 
 if TYPE_CHECKING:
     from sqlglot import exp

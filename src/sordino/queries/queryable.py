@@ -15,8 +15,8 @@ from sordino.domain import Domain
 from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
+from sordino.queries.adaptive.marginal import Counted, Integers, Part, Table
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.marginal import Counted, Integers, Part, Table
 from sordino.release import Key, Output, Release
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, exact, shown
 from sordino.mechanisms.cheapest import cheapest
 from sordino.neighbors import Neighbors, Sensitivity
+from sordino.queries.aggregates.sums import Mean
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.build import as_aggregation
-from sordino.queries.sql import SqlText, parse_sql, table_of
-from sordino.queries.sums import Mean
+from sordino.queries.sql.parse import SqlText, parse_sql, table_of
 from sordino.risk.figures import amount, chance
 
 __all__ = ["Currency", "Precision", "precision_of"]

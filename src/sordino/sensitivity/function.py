@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Number, exact, shown
-from sordino.queries.intervals import Interval
+from sordino.queries.expressions.intervals import Interval
 
 __all__ = ["FunctionSensitivity", "function_sensitivity"]
 

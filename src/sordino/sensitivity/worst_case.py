@@ -1,6 +1,6 @@
 """Worst-case sensitivity of a question: how far one unit moves its answer, over all tables that a domain allows.
 
-It knows declared bounds, never data; the rules of counts and sums stand in `sordino.queries.rules`.
+It knows declared bounds, never data; the rules of counts and sums stand in `sordino.queries.sensitivity_rules`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import shown
 from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity, neighbors_from
+from sordino.queries.aggregates.sums import Mean, bounded
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
 from sordino.queries.build import as_aggregation
-from sordino.queries.rules import stacked
-from sordino.queries.sums import Mean, bounded
+from sordino.queries.sensitivity_rules import stacked
 
 __all__ = ["worst_case_sensitivity"]
 

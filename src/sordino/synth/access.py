@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from sordino.domain import Domain
-from sordino.estimate import Law, Noisy
+from sordino.estimates.estimate import Law, Noisy
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
-from sordino.queries.distance_to import PARTS, Distances
-from sordino.queries.marginal import Marginals, Table
+from sordino.queries.adaptive.distance_to import PARTS, Distances
+from sordino.queries.adaptive.marginal import Marginals, Table
 from sordino.release import Release
 from sordino.synth.projection import Floats
 

@@ -14,10 +14,10 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.synth.access import Counts
-from sordino.synth.budget import share_of
 from sordino.synth.calibrate import Beliefs, marginal
 from sordino.synth.columns import Keyed
 from sordino.synth.junction import Pair
+from sordino.synth.loss_shares import share_of
 from sordino.synth.outcome import Outcome, coded, independent_outcome
 from sordino.synth.pairs import Coding, fitted, merged, pair_table
 from sordino.synth.projection import Floats

@@ -11,9 +11,9 @@ import numpy as np
 
 from sordino.synth.access import Counts
 from sordino.synth.adaptive import model_pairs, scored
-from sordino.synth.budget import share_of
 from sordino.synth.columns import Keyed
 from sordino.synth.junction import Pair, grown
+from sordino.synth.loss_shares import share_of
 from sordino.synth.outcome import Outcome, coded, independent_outcome
 from sordino.synth.pairs import fitted, merged, pair_table
 from sordino.synth.projection import Floats

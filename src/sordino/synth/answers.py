@@ -15,19 +15,19 @@ import numpy as np
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.queries.aggregates.count import Count
+from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation, resolve
-from sordino.queries.count import Count
-from sordino.queries.nodes import Bin, Name, Node, describe
-from sordino.queries.sums import Mean, Sum
+from sordino.queries.expressions.nodes import Bin, Name, Node, describe
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.classes import Follows, Grid, atoms_of, grid_of
 from sordino.synth.columns import Keyed
 from sordino.synth.compress import Compressed
 from sordino.synth.constraints import Constraint, Never, follows_of
 from sordino.synth.errors import Errors, kind_of, multiple
+from sordino.synth.expression_eval import Cells, names_in, number_of, truth_of
 from sordino.synth.inference import joint
 from sordino.synth.projection import Floats
-from sordino.synth.truth import Cells, names_in, number_of, truth_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -290,7 +290,7 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, Cells]) -> Any:
     value, absent = number_of(node.of, cells)
     edges = node.edges
     if edges is None:
-        from sordino.queries.measure import measure
+        from sordino.queries.expressions.compile import measure
 
         values = measure(node.of, domain).values
         width, low, high = float(node.width or 1), float(values.lower or 0), float(values.upper or 0)

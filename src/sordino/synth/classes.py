@@ -9,10 +9,21 @@ import numpy as np
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.queries.nodes import Compare, Connective, Constant, IsIn, IsNull, Name, Node, Not, depth, describe
+from sordino.queries.expressions.nodes import (
+    Compare,
+    Connective,
+    Constant,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    depth,
+    describe,
+)
 from sordino.synth.columns import Keyed
+from sordino.synth.expression_eval import Cells, cells_of, names_in, truth_of
 from sordino.synth.sampler import Codes
-from sordino.synth.truth import Cells, cells_of, names_in, truth_of
 
 __all__ = ["Follows", "Grid", "atoms_of", "grid_of"]
 

@@ -21,9 +21,9 @@ from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, 
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
-from sordino.queries.expr import Name
-from sordino.queries.marginal import Axis
-from sordino.queries.measure import EPOCH, measure
+from sordino.queries.adaptive.marginal import Axis
+from sordino.queries.expressions.compile import EPOCH, measure
+from sordino.queries.expressions.expr import Name
 from sordino.synth.sampler import Codes
 
 if TYPE_CHECKING:

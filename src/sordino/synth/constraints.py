@@ -14,12 +14,12 @@ import numpy as np
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.queries.condition import predicate
-from sordino.queries.expr import Compare, Expr, Name, Node, describe
+from sordino.queries.expressions.condition import predicate
+from sordino.queries.expressions.expr import Compare, Expr, Name, Node, describe
 from sordino.synth.classes import Follows, atoms_of, grid_of
 from sordino.synth.columns import Keyed, label_of
+from sordino.synth.expression_eval import Cells, names_in, truth_of
 from sordino.synth.sampler import Codes
-from sordino.synth.truth import Cells, names_in, truth_of
 
 __all__ = [
     "Constraint",
@@ -67,7 +67,7 @@ Constraint = Never | Determines
 def never(condition: Expr) -> Never:
     """Declare that no row meets `condition`.
 
-    >>> from sordino.queries.expr import col
+    >>> from sordino.queries.expressions.expr import col
     >>> never((col("age") < 15) & (col("married") == "yes")).describe()
     "never age < 15 and married = 'yes'"
     """

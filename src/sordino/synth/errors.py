@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from sordino.noise.rng import Rng
-from sordino.queries.marginal import Table
+from sordino.queries.adaptive.marginal import Table
 from sordino.synth.columns import Keyed
 from sordino.synth.inference import joint
 from sordino.synth.outcome import Outcome

@@ -16,12 +16,12 @@ from sordino.datasets.raw import load_rows
 from sordino.errors import DeclarationError
 from sordino.loss import Number
 from sordino.noise.rng import Rng
-from sordino.queries.marginal import Table
+from sordino.queries.adaptive.marginal import Table
 from sordino.queries.queryable import Adaptive, Told
 from sordino.synth.access import released_distances
-from sordino.synth.budget import purse
 from sordino.synth.encoding import keys_of_table
 from sordino.synth.errors import multiple
+from sordino.synth.loss_shares import purse
 from sordino.synth.model import Model
 from sordino.synth.sampler import Codes
 from sordino.synth.selection import expected_distance

@@ -16,10 +16,10 @@ from sordino.release import Release
 from sordino.synth.adaptive import FAINT, fit_adaptive
 from sordino.synth.aim import fit_aim
 from sordino.synth.answers import Parts
-from sordino.synth.budget import purse, share_of
 from sordino.synth.columns import Keyed, keyed_columns
 from sordino.synth.constraints import Constraint, checked
 from sordino.synth.errors import checked_errors
+from sordino.synth.loss_shares import purse, share_of
 from sordino.synth.model import Model
 from sordino.synth.outcome import Outcome, independent_outcome
 from sordino.synth.session import Session, pure_is_steadier

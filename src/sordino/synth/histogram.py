@@ -16,17 +16,17 @@ import numpy as np
 
 from sordino.domain import Boolean, Category, Date
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.estimate import Law
+from sordino.estimates.estimate import Law
 from sordino.loss import Number, exact, shown
 from sordino.noise.rng import Rng
-from sordino.queries.expr import Name
-from sordino.queries.marginal import Table
-from sordino.queries.measure import EPOCH, measure
+from sordino.queries.adaptive.marginal import Table
+from sordino.queries.expressions.compile import EPOCH, measure
+from sordino.queries.expressions.expr import Name
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.synth.access import Counts, released_counts
-from sordino.synth.budget import purse, share_of
 from sordino.synth.columns import Keyed, keyed, steps_of, values_of
 from sordino.synth.levels import Layout, best_layout, combined, layout_of, quantile, sum_quantile, weights_of
+from sordino.synth.loss_shares import purse, share_of
 from sordino.synth.projection import Floats, project
 from sordino.synth.sampler import drawn_within
 

@@ -12,17 +12,17 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.noise.rng import Rng
 from sordino.queries.build import as_aggregation
-from sordino.queries.condition import predicate
-from sordino.queries.expr import Connective, Expr, Node
+from sordino.queries.expressions.condition import predicate
+from sordino.queries.expressions.expr import Connective, Expr, Node
 from sordino.synth.answers import Answered, Parts, answered
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.columns import steps_of, values_of
 from sordino.synth.constraints import Constraint, followed, met
+from sordino.synth.expression_eval import Cells, cells_of, names_in, truth_of
 from sordino.synth.inference import conditioned
 from sordino.synth.projection import Floats
 from sordino.synth.sampler import Codes, drawn_codes, drawn_within, spacings
 from sordino.synth.stored import read, write
-from sordino.synth.truth import Cells, cells_of, names_in, truth_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import Any
 
 from sordino.errors import DeclarationError
 from sordino.loss import shown
-from sordino.queries.nodes import (
+from sordino.queries.expressions.nodes import (
     Absolute,
     Arithmetic,
     Clip,

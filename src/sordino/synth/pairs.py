@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.queries.marginal import Table
+from sordino.queries.adaptive.marginal import Table
 from sordino.synth.access import Counts
 from sordino.synth.calibrate import Beliefs, Measured, calibrated, product_beliefs, restart
 from sordino.synth.columns import Keyed

@@ -12,9 +12,9 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.loss import Number, PureDP, exact
 from sordino.queries.queryable import Adaptive
-from sordino.synth.budget import purse
 from sordino.synth.histogram import place_of, ranged
 from sordino.synth.levels import best_layout, layout_of, range_variances
+from sordino.synth.loss_shares import purse
 
 __all__ = ["RangePlan", "plan_ranges"]
 

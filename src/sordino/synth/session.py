@@ -9,10 +9,10 @@ from fractions import Fraction
 from sordino.loss import ApproxDP, PureDP
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
-from sordino.queries.marginal import Table
+from sordino.queries.adaptive.marginal import Table
 from sordino.synth.access import Counts, Data, released_counts, released_distances
-from sordino.synth.budget import Purse, purse
 from sordino.synth.columns import Keyed
+from sordino.synth.loss_shares import Purse, purse
 from sordino.synth.projection import Floats
 from sordino.synth.ways import Ways, exact_shares, way_shares
 

@@ -12,9 +12,9 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.synth.access import Counts
 from sordino.synth.adaptive import measured_pairs, scored
-from sordino.synth.budget import share_of
 from sordino.synth.columns import Keyed
 from sordino.synth.junction import Pair, cells_of, columns_of, maximal_cliques
+from sordino.synth.loss_shares import share_of
 from sordino.synth.outcome import Outcome, coded, uncompressed
 from sordino.synth.pairs import Coding, fitted, pair_table
 from sordino.synth.projection import Floats

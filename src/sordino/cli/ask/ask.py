@@ -1,0 +1,112 @@
+"""`sordino ask`: charge a question once and print its private answer. It sees the Release, never the data."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino.cli.shared.options import (
+    AnswerFormat,
+    Confidence,
+    Delta,
+    Epsilon,
+    OutputFile,
+    ProjectPath,
+    QueryFile,
+    Question,
+    Quiet,
+    Rho,
+)
+from sordino.cli.shared.terminal import in_terminal, note, say
+from sordino.errors import ChargedError
+
+if TYPE_CHECKING:
+    from sordino.cli.shared.atomic_file import Draft
+    from sordino.release import Release
+
+__all__ = ["ask", "deliver"]
+
+_SCREEN = 40  # rows shown in a terminal; pipes and files get all
+
+
+def ask(
+    sql: Question = None,
+    file: QueryFile = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    assume_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--assume-rows", metavar="N", help="As in `plan`, whose words can be repeated here.", show_default=False
+        ),
+    ] = None,
+    confidence: Confidence = 0.95,
+    form: Annotated[
+        AnswerFormat | None,
+        typer.Option("--format", help="Without it: as the ending of FILE says, else a table.", show_default=False),
+    ] = None,
+    output: OutputFile = None,
+    request_id: Annotated[
+        str | None,
+        typer.Option(
+            "--request-id",
+            metavar="ID",
+            help="Makes the command safe to repeat: the same ID is charged once and gives the same answer.",
+            show_default=False,
+        ),
+    ] = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Ask a question: charged to the budget first, then answered with noise.
+
+    A refused question (exit 2, 3) is never charged; nor is one that the budget does not cover (4). Exit 5 means that
+    the charge stands without an answer: do not repeat such a command blindly.
+    """
+    from sordino.cli.ask.question import checked_confidence, planned, text_of
+    from sordino.cli.ask.rendering import chosen_format, distinct_names
+    from sordino.cli.shared.atomic_file import draft
+
+    form = chosen_format(form, output)
+    confidence = checked_confidence(confidence)
+    text = text_of(sql, file)
+    with ExitStack() as stack:
+        curator, plan = planned(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+        if form in (AnswerFormat.csv, AnswerFormat.parquet):
+            keys = len(plan.groups)
+            distinct_names(plan.names[:keys], plan.names[keys:])
+        target = stack.enter_context(draft(output)) if output is not None else None
+        if plan.earlier and request_id is None:
+            last = plan.earlier[-1]
+            note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)
+        release = curator.ask(plan, request_id=request_id)
+        try:
+            deliver(release, form, confidence=confidence, target=target, quiet=quiet)
+        except BrokenPipeError:
+            raise
+        except Exception:
+            rule = f"the question was answered and charged ({release.charge}), but the answer cannot be written"
+            said = f"{rule}; `sordino show {release.charge}` shows it at no cost"
+            raise ChargedError(said, charge=release.charge) from None
+
+
+def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: Draft | None, quiet: bool) -> None:
+    """Print a release, or write it to its file; what it cost goes beside it unless `quiet`."""
+    from sordino.cli.ask.rendering import cost_lines, encoded, table_lines
+
+    if target is not None:
+        target.write(encoded(release, form, confidence=confidence))
+        note(f"wrote {target.meant}", quiet=quiet)
+    elif form is AnswerFormat.table:
+        for line in table_lines(release, confidence=confidence, most=_SCREEN if in_terminal() else None):
+            say(line)
+    else:
+        sys.stdout.write(encoded(release, form, confidence=confidence).decode())
+    aside = target is not None or form is not AnswerFormat.table
+    for line in cost_lines(release):
+        note(line, quiet=quiet and release.private, aside=aside)
+    sys.stdout.flush()

@@ -1,0 +1,36 @@
+"""`sordino explain`: what a past release reveals at most, in a sentence. It reads the ledger, never the data."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from sordino.cli.shared.options import BudgetName, ChargeId, ProjectPath, Quiet, TextFormat
+from sordino.cli.shared.terminal import note, say, wrapped
+
+__all__ = ["explain"]
+
+
+def explain(
+    charge: ChargeId,
+    form: Annotated[TextFormat, typer.Option("--format", help="How the sentence is written.")] = TextFormat.table,
+    budget: BudgetName = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say what a past release reveals at most about one person, in plain words."""
+    from sordino.cli.shared.opening import project_at, stored
+    from sordino.curator.explain import explain as explained
+    from sordino.release import loss_to_dict
+
+    release = stored(project_at(project), charge, budget=budget)
+    text = explained(release)
+    if form is TextFormat.json:
+        said = {"schema": 1, "charge": release.charge, "cost": loss_to_dict(release.cost), "explanation": text}
+        say(json.dumps(said, ensure_ascii=False, indent=2))
+        return
+    for line in wrapped("", text, indent=0):
+        say(line)
+    note(f"`sordino show {release.charge}` shows the release again", quiet=quiet, aside=False)

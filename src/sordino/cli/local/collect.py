@@ -1,0 +1,209 @@
+"""`sordino local serve`, `token`, `estimate`, `close` and `export`: a collector and its store. They see reports only."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.cli.local.tasks import task_in
+from sordino.cli.shared.options import Confidence, ListFormat, Quiet, ends_in
+from sordino.cli.shared.terminal import columns_of, note, say
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from sordino.collector.store import Store, StoredTask
+    from sordino.local.task import Task
+
+__all__ = ["close", "estimate", "export_reports", "serve", "token"]
+
+StoreUrl = Annotated[
+    str, typer.Option("--store", metavar="STORE", help="A file, sqlite:///PATH or postgresql://USER@HOST/NAME.")
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option("--task", metavar="NAME", help="The task, where the store has several.", show_default=False),
+]
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    respondent = "respondent"
+    admin = "admin"
+
+
+def serve(
+    tasks: Annotated[
+        list[Path], typer.Argument(metavar="TASK...", help="Signed tasks, as `local task create` wrote them.")
+    ],
+    store: StoreUrl,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port to listen on.")] = 8000,
+    per_minute: Annotated[
+        float, typer.Option("--per-minute", metavar="N", help="Reports that one token may send a minute.")
+    ] = 60,
+    burst: Annotated[int, typer.Option("--burst", metavar="N", help="Reports that one token may send at once.")] = 100,
+    unguarded: Annotated[
+        bool, typer.Option("--open", help="Let people in without a token; all of them share the limits.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Collect reports for these tasks until it is told to stop (SIGINT, SIGTERM). What is acknowledged is on disk.
+
+    No address is stored or logged. TLS is for a reverse proxy to add: see docs/collector.md.
+    """
+    try:
+        import uvicorn  # noqa: F401
+
+        from sordino.collector.app import collector_app
+        from sordino.collector.service import serve_collector
+    except ImportError:
+        raise DeclarationError("the collector needs more packages: pip install 'sordino[serve]'") from None
+    from sordino.collector.limits import Limits
+
+    limits = Limits(per_minute=per_minute, burst=burst, open=unguarded)
+    app = collector_app(store, [task_in(path, key=None) for path in tasks], limits=limits)
+    note(f"collecting at http://{host}:{port}; stop with Ctrl-C", quiet=quiet)
+    serve_collector(app, host=host, port=port)
+
+
+def token(
+    store: StoreUrl,
+    role: Annotated[Role, typer.Option("--role", help="What the tokens are for.")],
+    count: Annotated[int, typer.Option("--count", metavar="N", help="How many to make.")] = 1,
+) -> None:
+    """Make tokens and print them, one a line: the only time that they are shown, as the store keeps their hashes.
+
+    A running collector takes them within two seconds. A respondent's token is not linked to the reports it sends.
+    """
+    import base64
+
+    from sordino.noise.rng import Rng
+
+    if not 1 <= count <= 1_000_000:
+        raise DeclarationError("--count must be from 1 to 1,000,000")
+    rng = Rng.secure()
+    made = [base64.urlsafe_b64encode(rng.bytes(32)).decode().rstrip("=") for _ in range(count)]
+    opened = _opened(store, new=True)
+    opened.add_tokens(role.value, made)
+    opened.close()
+    for one in made:
+        say(one)
+
+
+def estimate(
+    store: StoreUrl,
+    task: TaskName = None,
+    confidence: Confidence = 0.95,
+    liars: Annotated[
+        float, typer.Option("--liars", metavar="SHARE", help="The share of made-up reports in poisoned intervals.")
+    ] = 0.01,
+    form: Annotated[ListFormat, typer.Option("--format", help="How it is written.")] = ListFormat.table,
+    recount: Annotated[bool, typer.Option("--recount", help="Count every stored report anew first.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate how many people hold each label, with intervals. The collector may run on beside it."""
+    from sordino.collector.desk import counts_from
+    from sordino.collector.results import recounted, results
+
+    if not 0 < confidence < 1:
+        raise DeclarationError(f"--confidence must lie between 0 and 1, not {confidence}")
+    opened = _opened(store)
+    stored, read = _stored(opened, task)
+    counts = recounted(read, opened.chunks(stored.number)) if recount else counts_from(stored.counts, read)
+    opened.close()
+    plain = results(read, counts, closed=stored.closed, confidence=confidence, liars=liars)
+    if form is ListFormat.json:
+        say(json.dumps(plain, ensure_ascii=False, indent=2))
+        return
+    if not plain["labels"]:
+        raise DeclarationError("there are no reports yet: an estimate needs one or more")
+    _print(plain, form, quiet=quiet)
+
+
+def close(store: StoreUrl, task: TaskName = None, quiet: Quiet = False) -> None:
+    """Close a task for ever: a running collector refuses its reports within two seconds."""
+    opened = _opened(store)
+    stored, read = _stored(opened, task)
+    opened.close_task(stored.task)
+    opened.close()
+    note(f"closed {read.manifest.task}", quiet=quiet)
+
+
+def export_reports(
+    store: StoreUrl,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write the batch.", callback=ends_in(".reports")),
+    ],
+    task: TaskName = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write all reports of a task as one batch in the wire format, sorted: the order of arrival is gone, ids too."""
+    from sordino.cli.shared.atomic_file import draft
+    from sordino.collector.results import exported
+
+    opened = _opened(store)
+    stored, read = _stored(opened, task)
+    with draft(output) as target:
+        target.write(exported(read, opened.chunks(stored.number)))
+    opened.close()
+    note(f"wrote {output}", quiet=quiet)
+
+
+def _opened(store: str, *, new: bool = False) -> Store:
+    from sordino.collector.store import Store
+
+    path = Path(store.removeprefix("sqlite:///")).expanduser()
+    if not new and not store.startswith(("postgresql://", "postgres://")) and not path.is_file():
+        raise DeclarationError(f"there is no store at {path}; `sordino local serve` makes one")
+    return Store.open(store)
+
+
+def _stored(store: Store, name: str | None) -> tuple[StoredTask, Task]:
+    from sordino.local.task import read_task
+
+    if name is None:
+        known = store.tasks()
+        if len(known) != 1:
+            names = ", ".join(one.task for one in known) or "none"
+            raise DeclarationError(f"name the task by --task; the store holds: {names}")
+        name = known[0].task
+    stored = store.task(name)
+    return stored, read_task(stored.manifest, key=None)
+
+
+def _print(plain: dict[str, Any], form: ListFormat, *, quiet: bool) -> None:
+    names = ("label", "count", "frequency", "lower", "upper", "poisoned_lower", "poisoned_upper")
+    if form is ListFormat.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([one[name] for name in names] for one in plain["labels"])
+        return
+    head = ["label", "people", "share", "lower", "upper", "with liars"]
+    rows = [
+        [
+            "no answer" if one["label"] is None else str(one["label"]),
+            f"{one['count']:,.0f}",
+            f"{one['frequency']:.2%}",
+            f"{one['lower']:.2%}",
+            f"{one['upper']:.2%}",
+            f"{one['poisoned_lower']:.1%} to {one['poisoned_upper']:.1%}",
+        ]
+        for one in plain["labels"]
+    ]
+    for line in columns_of(head, rows, right=[False, True, True, True, True, True]):
+        say(line)
+    kind = "closed" if plain["closed"] else "open"
+    said = f"{plain['reports']:,} reports ({kind}); each interval by itself at {plain['confidence']:g}; "
+    note(
+        f"{said}with liars: if {plain['liars']:.1%} of the reports were made up to move a label",
+        quiet=quiet,
+        aside=False,
+    )

@@ -1,0 +1,260 @@
+"""`sordino local keygen` and `local task`: a signing key, signed tasks, and reading one. They see no reports."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.cli.shared.options import Quiet, TextFormat, ends_in, output_ending
+from sordino.cli.shared.terminal import note, say, wrapped
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from sordino.local.protocols.memoization import TwoRounds
+    from sordino.local.task import SigningKey, Task
+
+__all__ = ["TaskFile", "create", "keygen", "show_task", "task_in"]
+
+TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, as `local task create` wrote it.")]
+
+
+class Randomising(StrEnum):
+    """How an answer is randomised."""
+
+    grr = "grr"
+    sue = "sue"
+    oue = "oue"
+    olh = "olh"
+    hadamard = "hadamard"
+    subset = "subset"
+
+
+def keygen(
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write the key; never over one.", callback=ends_in(".key")
+        ),
+    ],
+    quiet: Quiet = False,
+) -> None:
+    """Make a key to sign tasks with, and print its public half, which clients are built with.
+
+    Whoever has the file can ask in your name: keep it off the server that collects.
+    """
+    from sordino.local.task import SigningKey, key_fingerprint
+    from sordino.noise.rng import Rng
+
+    key = SigningKey.make(Rng.secure())
+    text = json.dumps({"sordino": "signing key 1", "secret": key.secret.hex(), "public": key.public}) + "\n"
+    try:
+        with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise DeclarationError(f"{output} is there: a key is never written over; name another file") from None
+    except OSError as error:
+        raise DeclarationError(f"{output} cannot be written: {error.strerror}; name another place") from None
+    say(key.public)
+    note(f"wrote {output}; people can compare the key by its fingerprint, {key_fingerprint(key.public)}", quiet=quiet)
+
+
+def create(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The task's name, such as fruit-2026.", show_default=False)
+    ],
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The key to sign with, from `local keygen`.")],
+    question: Annotated[str, typer.Option("--question", metavar="TEXT", help="What people are asked.")],
+    epsilon: Annotated[str, typer.Option("--epsilon", metavar="E", help="The most that one report reveals.")],
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="WHEN", help="The day or moment in UTC from which no report is taken.")
+    ],
+    origin: Annotated[
+        str, typer.Option("--origin", metavar="URL", help="Where reports go, such as https://survey.example.")
+    ],
+    epoch: Annotated[
+        str, typer.Option("--epoch", metavar="NAME", help="The period that a permanent answer is for, such as 2026.")
+    ],
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="L", help="One possible answer; repeat it.", show_default=False),
+    ] = None,
+    labels_file: Annotated[
+        Path | None,
+        typer.Option("--labels-file", metavar="FILE", help="Instead: one answer a line.", show_default=False),
+    ] = None,
+    method: Annotated[Randomising, typer.Option("--method", help="How an answer is randomised.")] = Randomising.grr,
+    permanent_epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--permanent-epsilon",
+            metavar="E",
+            help="Fix each answer for the epoch: the most that all its reports reveal. grr, sue and oue.",
+            show_default=False,
+        ),
+    ] = None,
+    lifetime_epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--lifetime-epsilon",
+            metavar="E",
+            help="Instead: answers may change; the most that an epoch's reports may sum up to.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[Path | None, output_ending(".json")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Sign a task: what is asked, how answers are randomised, and what that reveals at most.
+
+    State one of --permanent-epsilon and --lifetime-epsilon. Devices work both epsilons out again from the signed
+    thresholds, and refuse what is understated.
+    """
+    from sordino.cli.shared.atomic_file import draft
+    from sordino.local.task import create_task
+
+    if (permanent_epsilon is None) == (lifetime_epsilon is None):
+        raise DeclarationError("state --permanent-epsilon (answers are fixed) or --lifetime-epsilon (they may change)")
+    protocol = _protocol(method, _labels(label, labels_file), epsilon, permanent_epsilon)
+    task = create_task(
+        _key_in(key),
+        protocol,
+        task=name,
+        question=question,
+        lifetime_epsilon=lifetime_epsilon,
+        epoch=epoch,
+        expires=_moment(expires),
+        origin=origin,
+    )
+    if output is None:
+        say(task.envelope)
+    else:
+        with draft(output) as target:
+            target.write(task.envelope.encode() + b"\n")
+        note(f"wrote {output}", quiet=quiet)
+    for line in _lines(task):
+        note(line, quiet=quiet)
+
+
+def show_task(
+    task: TaskFile,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="PUBLIC", help="The public key that must have signed it.", show_default=False),
+    ] = None,
+    cap: Annotated[
+        str | None,
+        typer.Option("--cap", metavar="E", help="Refuse (exit 4) what may reveal more than this.", show_default=False),
+    ] = None,
+    form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
+) -> None:
+    """Check a signed task as a device would, and show what it asks and reveals."""
+    read = task_in(task, key=key)
+    if cap is not None:
+        read.refuse_above(cap)
+    if form is TextFormat.json:
+        plain = json.loads(read.manifest.text) | {"key": read.key, "hash": read.manifest.hash.hex()}
+        say(json.dumps(plain, ensure_ascii=False, indent=2))
+        return
+    for line in _lines(read):
+        say(line)
+    if key is None:
+        note("note: any key was taken; --key PUBLIC checks who signed it")
+
+
+def task_in(path: Path, *, key: str | None) -> Task:
+    """Return the task in a file, checked."""
+    from sordino.local.task import read_task
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise DeclarationError(f"{path} cannot be read; name a file that `sordino local task create` wrote") from None
+    return read_task(text, key=key)
+
+
+def _protocol(method: Randomising, labels: list[str], epsilon: str, permanent: str | None) -> Any:
+    from sordino import local
+
+    makers: dict[Randomising, Any] = {
+        Randomising.grr: local.GRR,
+        Randomising.sue: local.SUE,
+        Randomising.oue: local.OUE,
+        Randomising.olh: local.OLH,
+        Randomising.hadamard: local.Hadamard,
+        Randomising.subset: local.SubsetSelection,
+    }
+    if permanent is None:
+        return makers[method](labels, epsilon=epsilon)
+    if method not in (Randomising.grr, Randomising.sue, Randomising.oue):
+        raise DeclarationError(f"permanent answers are made by grr, sue and oue, not by {method.value}")
+    return _twice(makers[method](labels, epsilon=permanent), epsilon)
+
+
+def _twice(permanent: Any, epsilon: str) -> TwoRounds:
+    from sordino.local.protocols.memoization import two_rounds
+
+    return two_rounds(permanent, epsilon=epsilon)
+
+
+def _labels(given: list[str] | None, file: Path | None) -> list[str]:
+    if (given is None) == (file is None):
+        raise DeclarationError("state the possible answers by --label, repeated, or by --labels-file")
+    if file is None:
+        return list(given or [])
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise DeclarationError(f"{file} cannot be read; it must be text in UTF-8, one answer a line") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _key_in(path: Path) -> SigningKey:
+    from sordino.local.task import SigningKey
+
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        if plain["sordino"] != "signing key 1":
+            raise ValueError
+        key = SigningKey(bytes.fromhex(plain["secret"]))
+        if len(key.secret) != 32 or key.public != plain["public"]:
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DeclarationError(f"{path} is no signing key; `sordino local keygen -o FILE` makes one") from None
+    return key
+
+
+def _moment(text: str) -> datetime.datetime:
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise DeclarationError("--expires must be a day or moment such as 2026-12-31 or 2026-12-31T23:59:59Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+
+
+def _lines(task: Task) -> list[str]:
+    from sordino.local.task import key_fingerprint
+    from sordino.loss import shown
+
+    manifest = task.manifest
+    once, most = shown(manifest.epsilon), shown(manifest.lifetime_epsilon)
+    if task.permanent:
+        reveals = f"epsilon {once} by one report, {most} by all of an epoch: each answer is fixed by its first value"
+    else:
+        reveals = f"epsilon {once} by each report, up to {most} in sum over an epoch: answers may change"
+    labels = ", ".join("no answer" if one is None else str(one) for one in manifest.labels[:12])
+    more = f" and {len(manifest.labels) - 12} more" if len(manifest.labels) > 12 else ""
+    return [
+        *wrapped("task", f"{manifest.task}, epoch {manifest.epoch}"),
+        *wrapped("question", manifest.question),
+        *wrapped("labels", labels + more),
+        *wrapped("reveals", reveals),
+        *wrapped("expires", manifest.expires.strftime("%Y-%m-%d %H:%M:%S UTC")),
+        *wrapped("origin", manifest.origin),
+        *wrapped("signed by", f"{task.key} ({key_fingerprint(task.key)})", indent=11),
+    ]

@@ -1,0 +1,175 @@
+"""From the words of `sordino synth` to models, conditions, sets of columns and constraints. It knows no data."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.errors import DeclarationError, QuestionRefused
+
+if TYPE_CHECKING:
+    from sordino.queries.aggregation import Aggregation
+    from sordino.queries.expressions.expr import Expr
+    from sordino.synth.constraints import Constraint
+    from sordino.synth.model import Model
+
+__all__ = [
+    "ModelFile",
+    "TableName",
+    "condition_of",
+    "constraints_of",
+    "listed_columns",
+    "model_at",
+    "question_of",
+    "sets_of",
+    "taken",
+]
+
+_PLACE = re.compile(r"^line \d+, column \d+: ")
+
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.", show_default=False)
+]
+TableName = Annotated[
+    str | None,
+    typer.Option("--table", metavar="NAME", help="Needed where several are declared.", show_default=False),
+]
+
+
+def model_at(path: Path) -> Model:
+    """Return the model in a file; raises SourceError or DeclarationError where there is no whole one."""
+    from sordino.synth import load
+
+    model = load(path)
+    parts = model.parts
+    if any(len(k.codes) != c.size for c, k in zip(parts.columns, parts.codes, strict=True)):
+        raise DeclarationError(
+            f"{path} was fitted by a version that cut its columns otherwise: use that version, or fit again"
+        )
+    return model
+
+
+def table_of(model: Model) -> str:
+    """Return the name of the table that a model is of."""
+    return model.facts.get("table") or "model"
+
+
+def question_of(model: Model, text: str) -> Aggregation:
+    """Return the question that SQL text asks of a model; its table is the model's, or `model`."""
+    from sordino.queries.sql.parse import parse_sql
+    from sordino.queries.sql.parse import table_of as asked_of
+
+    name = "model" if asked_of(text).lower() == "model" else table_of(model)
+    question = parse_sql(text, table=name, columns=model.columns)
+    if question.sample is not None or question.joins:
+        raise QuestionRefused("a model answers questions about its own columns: leave out joins and samples")
+    return question
+
+
+def condition_of(model: Model, text: str) -> Expr:
+    """Return the condition that the words after WHERE state about the columns of a model."""
+    return _condition(text, model.columns)
+
+
+def sets_of(text: str | None, *, option: str) -> list[tuple[str, ...]]:
+    """Return sets of columns: between semicolons the sets, between commas the names.
+
+    >>> sets_of("age,sex; job", option="--marginals")
+    [('age', 'sex'), ('job',)]
+    """
+    sets = [tuple(n.strip() for n in part.split(",")) for part in (text or "").split(";") if part.strip()]
+    if not sets or any(not n for names in sets for n in names):
+        raise DeclarationError(f'{option} takes sets of columns, such as "age,sex;age,occupation"')
+    return sets
+
+
+def listed_columns(text: str | None) -> list[str] | None:
+    """Return the names between commas, None without any."""
+    if text is None:
+        return None
+    names = [n.strip() for n in text.split(",")]
+    if not all(names):
+        raise DeclarationError('--columns takes names between commas, such as "age,sex,occupation"')
+    return names
+
+
+def constraints_of(
+    never: Sequence[str], at_most: Sequence[str], determines: Sequence[Path], columns: Sequence[str]
+) -> list[Constraint]:
+    """Return the declared constraints, in the order of the options' names: never, at most, determines."""
+    from sordino.synth import constraints as made
+
+    found: list[Constraint] = [made.never(_condition(text, columns)) for text in never]
+    for text in at_most:
+        names = [n.strip() for n in text.split(",")]
+        if len(names) != 2 or not all(names):
+            raise DeclarationError(
+                "--at-most takes two columns, LOWER,UPPER: the first is at most the second in each row"
+            )
+        found.append(made.at_most(names[0], names[1]))
+    found += [_determines(path) for path in determines]
+    return found
+
+
+def taken(output: Path, *, force: bool) -> None:
+    """Raise DeclarationError where a file is there that may have cost a budget."""
+    if output.exists() and not output.is_dir() and not force:
+        raise DeclarationError(f"{output} is there already; --force replaces it")
+
+
+def _condition(text: str, columns: Sequence[str]) -> Expr:
+    from sordino.queries.expressions.expr import Expr
+
+    if not text.strip() or ";" in text:
+        raise QuestionRefused("a condition is what follows WHERE, such as \"age > 30 AND sex = 'Female'\"")
+    asked = _parsed(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", columns)
+    if asked.where is None or asked.groups or asked.after is not None or asked.joins or len(asked.aggregates) != 1:
+        raise QuestionRefused("a condition is what follows WHERE alone, without GROUP BY, ORDER BY or LIMIT")
+    return Expr(asked.where)
+
+
+def _parsed(text: str, columns: Sequence[str]) -> Aggregation:
+    """Return the question around a condition; an error names no place in a text that nobody wrote."""
+    from sordino.queries.sql.parse import parse_sql
+
+    try:
+        return parse_sql(text, table="model", columns=columns)
+    except QuestionRefused as error:
+        said, kind = _PLACE.sub("", str(error)), type(error)
+    raise kind(said)
+
+
+def _determines(path: Path) -> Constraint:
+    """Return the constraint in a CSV file of two columns: what the first holds decides the second; empty is missing."""
+    from sordino.synth.constraints import determines
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = [row for row in csv.reader(file) if row]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise DeclarationError(
+            f"{path} cannot be read: --determines takes a CSV file of two columns in UTF-8"
+        ) from None
+    if len(lines) < 2 or any(len(row) != 2 for row in lines):
+        raise DeclarationError(
+            f"{path} must hold two columns with their names in the first line: what the first holds decides the second"
+        )
+    (of, column), *pairs = ([cell.strip() for cell in row] for row in lines)
+    if len({a for a, _ in pairs}) != len(pairs):
+        raise DeclarationError(f"{path}: each value of {of!r} is mapped once")
+    return determines(of, column, {_label(a): _label(b) for a, b in pairs})
+
+
+def _label(text: str) -> Any:
+    """Return a label as the declaration has it: nothing for missing, whole numbers and truth values as such."""
+    if not text:
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    plain = text.removeprefix("-")
+    return int(text) if plain.isascii() and plain.isdigit() and (plain == "0" or plain[0] != "0") else text

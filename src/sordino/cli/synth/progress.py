@@ -1,0 +1,131 @@
+"""What a person sees while a table is modelled: the stage and the time, never rows, and only in a terminal.
+
+A stage is told from the kind of question that an algorithm asks, which follows from released numbers: it shows no data.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sordino.cli.shared.terminal import in_terminal
+
+if TYPE_CHECKING:
+    from sordino.domain import Domain
+    from sordino.loss import Loss, Number
+    from sordino.neighbors import Neighbors
+    from sordino.queries.queryable import Adaptive, Queryable, Told
+    from sordino.release import Release
+
+__all__ = ["Stages", "Watched", "stages"]
+
+T = TypeVar("T")
+Tell = Callable[[str], None]
+
+
+class Stages:
+    """Hold which stage is on, and how long all took."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._began = time.monotonic()
+        self.told: list[str] = []
+
+    def enter(self, stage: str) -> None:
+        """Say that a stage has begun."""
+        if not self.told or self.told[-1] != stage:
+            self.told.append(stage)
+            self._tell(stage)
+
+    @property
+    def seconds(self) -> float:
+        """The time since the beginning."""
+        return time.monotonic() - self._began
+
+
+@contextmanager
+def stages(*, quiet: bool) -> Iterator[Stages]:
+    """Show stage and elapsed time on standard error where that is a terminal; nothing elsewhere, nor when `quiet`."""
+    if quiet or not in_terminal(sys.stderr):
+        yield Stages(lambda _: None)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield Stages(lambda stage: progress.update(task, description=stage))
+
+
+class Watched:
+    """A table whose adaptive runs are watched: each question of the algorithm names a stage."""
+
+    def __init__(self, source: Any, watch: Stages) -> None:
+        self._source: Any = source
+        self._watch = watch
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+        return self._source.domain  # type: ignore[no-any-return]
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors."""
+        return self._source.neighbors  # type: ignore[no-any-return]
+
+    @property
+    def remaining(self) -> Loss:
+        """What is left of the budget."""
+        return self._source.remaining  # type: ignore[no-any-return]
+
+    def adapt(
+        self,
+        algorithm: Callable[[Queryable], T],
+        *,
+        describe: str,
+        tell: Callable[[T], Told] | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> tuple[T, Release]:
+        """Run the algorithm on the table, its Queryable watched."""
+        self._watch.enter("charging the budget")
+        source: Adaptive = self._source
+        return source.adapt(
+            lambda data: algorithm(_Asked(data, self._watch)),
+            describe=describe,
+            tell=tell,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+        )
+
+
+class _Asked:
+    """A Queryable that says what it is asked."""
+
+    def __init__(self, data: Queryable, watch: Stages) -> None:
+        self._data, self._watch = data, watch
+        self.domain, self.neighbors, self.loss = data.domain, data.neighbors, data.loss
+        self.select, self.above = data.select, data.above
+
+    def release(self, query: Any, loss: Loss) -> Release:
+        """Return the answer, the stage named before, and the model's own work after it."""
+        self._watch.enter(_stage(query))
+        made = self._data.release(query, loss)
+        self._watch.enter("fitting the model")
+        return made
+
+
+def _stage(query: Any) -> str:
+    tables = getattr(query, "tables", ())
+    ways = max((len(t.axes) for t in tables), default=0)
+    if hasattr(query, "models") or type(query).__name__ == "Distances":
+        return f"asking how far {len(tables)} tables lie from the model"
+    what = {1: "columns", 2: "pairs of columns"}.get(ways, "sets of columns")
+    return f"asking for the counts of {len(tables)} {what}" if tables else "asking the table"

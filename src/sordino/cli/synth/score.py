@@ -1,0 +1,209 @@
+"""A score of prediction: train a scorecard on synthetic rows, count how many rows of the table it gets right.
+
+The scorecard adds whole points, one for each column, so that the count of hits is one question of a table. It sees the
+model, synthetic rows and counts; it may not know a curator, an engine or a file.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.domain import Date
+from sordino.errors import QuestionRefused
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.build import Selection, count
+from sordino.queries.expressions.compile import EPOCH, measure
+from sordino.queries.expressions.expr import Expr, Name, col, when
+from sordino.synth.columns import label_of
+from sordino.synth.expression_eval import cells_of, names_in, truth_of
+
+if TYPE_CHECKING:
+    from sordino.synth.columns import Keyed
+    from sordino.synth.model import Model
+    from sordino.synth.projection import Floats
+    from sordino.synth.sampler import Codes
+
+__all__ = ["Card", "Hits", "hits_of", "question_of_hits", "trained"]
+
+_GROUPS = 6  # of keys, of each column
+_PER_POINT = 8.0  # points to one unit of log odds
+_ROWS = 40_000
+_STEPS = 12
+_RIDGE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A scorecard for a condition: for each column the group of each key, and the points of each group; and a start."""
+
+    condition: Expr
+    columns: tuple[int, ...]
+    groups: tuple[Codes, ...]
+    points: tuple[tuple[int, ...], ...]
+    start: int
+
+    def guesses(self, keys: Sequence[Codes]) -> Any:
+        """Return which rows the card takes to meet the condition; a dropped cell (-1) has no points."""
+        total = np.full(len(keys[0]), self.start, dtype=np.int64)
+        for column, group, points in zip(self.columns, self.groups, self.points, strict=True):
+            own = np.append(np.asarray(points, dtype=np.int64)[group], 0)
+            total += own[keys[column]]
+        return total > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Counts of rows by guess and truth: [guessed no, yes][is not, is], and the variance of the noise in each."""
+
+    cells: tuple[tuple[float, float], tuple[float, float]]
+    variance: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows guessed right."""
+        whole = sum(map(sum, self.cells))
+        return min(max((self.cells[0][0] + self.cells[1][1]) / whole, 0.0), 1.0) if whole > 0 else math.nan
+
+    @property
+    def base(self) -> float:
+        """The share that is right if everyone is guessed to be of the larger side."""
+        whole = sum(map(sum, self.cells))
+        sides = [self.cells[0][side] + self.cells[1][side] for side in (0, 1)]
+        return min(max(max(sides) / whole, 0.0), 1.0) if whole > 0 else math.nan
+
+    def error(self, reach: float) -> float:
+        """Return the error of the accuracy from the noise, `reach` deviations: of hits, and of the rows they are of."""
+        whole = sum(map(sum, self.cells))
+        a = self.accuracy
+        return reach * math.sqrt(2.0 * self.variance * ((1 - a) ** 2 + a**2)) / whole if whole > 0 else math.inf
+
+
+def trained(model: Model, condition: Expr, keys: Sequence[Codes]) -> Card:
+    """Return the scorecard that logistic regression learns from rows given by their keys, all other columns its features."""
+    used = set(names_in(condition.node))
+    if not used <= set(model.columns):
+        raise QuestionRefused(f"the model has no column {sorted(used - set(model.columns))[0]!r}")
+    columns = tuple(i for i, c in enumerate(model.parts.columns) if c.name not in used and c.size > 1)
+    if not columns:
+        raise QuestionRefused("nothing is left to predict from: the condition names every column of the model")
+    keys = [k[:_ROWS] for k in keys]
+    truth = met(model, condition, keys)
+    if not 0 < int(truth.sum()) < len(truth):
+        raise QuestionRefused("the rows to learn from are all on one side of the condition: predict something else")
+    groups = tuple(_grouped(model.parts.columns[c], keys[c], truth) for c in columns)
+    weights = _logistic(
+        [g[keys[c]] for c, g in zip(columns, groups, strict=True)], [int(g.max()) + 1 for g in groups], truth
+    )
+    points = tuple(tuple(round(float(w) * _PER_POINT) for w in own) for own in weights[1:])
+    return Card(condition, columns, groups, points, round(float(weights[0][0]) * _PER_POINT))
+
+
+def met(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
+    """Return which rows, given by keys, meet a condition; one that a run meets in part counts where most of it does."""
+    found = {
+        c.name: cells_of(c, np.maximum(k, 0), model.parts.domain)
+        for c, k in zip(model.parts.columns, keys, strict=True)
+        if c.name in names_in(condition.node)
+    }
+    return np.broadcast_to(truth_of(condition.node, found)[0], (len(keys[0]),)) >= 0.5
+
+
+def hits_of(card: Card, model: Model, keys: Sequence[Codes]) -> Hits:
+    """Return the exact counts over rows given by keys: free for synthetic rows, NOT PRIVATE for others."""
+    kept = np.all([keys[i] >= 0 for i, n in enumerate(model.columns) if n in names_in(card.condition.node)], axis=0)
+    guess, truth = card.guesses(keys), met(model, card.condition, keys) & kept
+    cells = [[float(np.sum((guess == g) & (truth == t))) for t in (False, True)] for g in (False, True)]
+    return Hits(((cells[0][0], cells[0][1]), (cells[1][0], cells[1][1])), 0.0)
+
+
+def question_of_hits(card: Card, model: Model) -> Aggregation:
+    """Return the question that counts rows by guess and truth: a row is in one cell of four."""
+    total: Any = _sum([_points(model, c, g, p) for c, g, p in zip(card.columns, card.groups, card.points, strict=True)])
+    guess = when(total > -card.start, "yes").otherwise("no")
+    truth = when(card.condition, "yes").otherwise("no")
+    return Selection().group_by(guess, truth).agg(count())
+
+
+def _points(model: Model, column: int, groups: Codes, points: Sequence[int]) -> Any:
+    """Return the points of one column as an expression."""
+    keyed = model.parts.columns[column]
+    of, size = col(keyed.name), keyed.size - keyed.missing
+    missing = int(points[int(groups[-1])]) if keyed.missing else 0
+    if not keyed.ordered:
+        by_points: dict[int, list[Any]] = {}
+        for key in range(size):
+            by_points.setdefault(int(points[int(groups[key])]), []).append(label_of(keyed, key))
+        made: Any = missing
+        for value, labels in by_points.items():
+            inside = of == labels[0] if len(labels) == 1 else of.is_in(labels)
+            made = when(inside, value).otherwise(made)
+        return made
+    cuts = [k for k in range(1, size) if groups[k] != groups[k - 1]]
+    made = int(points[int(groups[size - 1])])
+    for cut in reversed(cuts):
+        made = when(of < _value(model, keyed, cut), int(points[int(groups[cut - 1])])).otherwise(made)
+    return when(of.is_null(), missing).otherwise(made)
+
+
+def _value(model: Model, keyed: Keyed, key: int) -> Any:
+    """Return the least value of an ordered key, exactly."""
+    of = measure(Name(keyed.name), model.parts.domain)
+    step = int(of.interval.lower or 0) + key if keyed.edges is None else keyed.edges[key]
+    if isinstance(keyed.column, Date):
+        return EPOCH + datetime.timedelta(days=step)
+    exact = Fraction(step) * of.unit
+    return int(exact) if exact.denominator == 1 else exact
+
+
+def _sum(terms: Sequence[Any]) -> Any:
+    """Return the sum as a balanced tree, so that it is not deep."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return _sum(terms[:middle]) + _sum(terms[middle:])
+
+
+def _grouped(keyed: Keyed, keys: Codes, truth: Any) -> Codes:
+    """Return the group of each key: runs of about equal mass of an ordered column, else keys of like odds; missing last."""
+    size = keyed.size - keyed.missing
+    mass = np.bincount(keys, minlength=keyed.size)[:size] + 1e-9
+    order = np.arange(size)
+    if not keyed.ordered:
+        yes = np.bincount(keys[truth], minlength=keyed.size)[:size]
+        order = np.argsort((yes + 0.5) / (mass + 1.0), kind="stable")
+    sorted_mass = mass[order]
+    middle = (np.cumsum(sorted_mass) - sorted_mass / 2.0) / sorted_mass.sum()
+    raw = np.maximum.accumulate(np.minimum((middle * _GROUPS).astype(np.int64), _GROUPS - 1))
+    groups = np.zeros(size, dtype=np.int64)
+    groups[order] = np.unique(raw, return_inverse=True)[1].ravel()
+    return np.append(groups, groups.max() + 1) if keyed.missing else groups
+
+
+def _logistic(codes: Sequence[Codes], sizes: Sequence[int], truth: Any) -> list[Floats]:
+    """Return the start and the weight of each group of each column, by Newton's method with a ridge."""
+    rows = len(truth)
+    design = np.zeros((rows, 1 + sum(sizes)), dtype=np.float64)
+    design[:, 0] = 1.0
+    starts = np.cumsum([1, *sizes])
+    for start, code in zip(starts, codes, strict=False):
+        design[np.arange(rows), start + code] = 1.0
+    weights = np.zeros(design.shape[1])
+    ridge = np.full(design.shape[1], _RIDGE)
+    ridge[0] = 1e-6
+    for _ in range(_STEPS):
+        likely = 1.0 / (1.0 + np.exp(-np.clip(design @ weights, -30, 30)))
+        slope = design.T @ (truth - likely) - ridge * weights
+        bend = (design * (likely * (1.0 - likely))[:, None]).T @ design + np.diag(ridge)
+        step = np.linalg.solve(bend, slope)
+        weights += step
+        if float(np.abs(step).max()) < 1e-3:
+            break
+    return [weights[:1], *(weights[a:b] for a, b in itertools.pairwise(starts))]

@@ -1,0 +1,145 @@
+"""Crossings: a sparse-vector session over a curator's table - is this answer above that threshold? - paid for beforehand.
+
+Only the curator makes one, after the charge; what leaves it is yes or no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sordino.curator.data_access import Answer, Rows
+from sordino.curator.noise_answer import exact_vectors
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.estimates.estimate import Bare
+from sordino.loss import Number, exact, shown
+from sordino.mechanisms.sparse_vector import SparseVector
+from sordino.neighbors import Neighbors
+from sordino.noise.guard import SessionGuard
+from sordino.noise.rng import Rng
+from sordino.queries.aggregation import Aggregation, Resolved, resolve
+from sordino.queries.own import refuse_foreign
+from sordino.release import Key, Output, Release
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Crossings"]
+
+PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is told
+
+
+class Crossings:
+    """Answer a stream of questions with yes or no until `crossings` of them were yes (Dwork & Roth 2014, section 3.6).
+
+    Each question's distance from its threshold is measured in its own sensitivity, rounded down to 1/1024 of it, so all
+    move by 1025 parts at most and one noise serves counts and sums alike. Use it in a `with` block: at its end the
+    answers are put on record. One session may serve many threads, one question at a time; a forked process or a copy would
+    use the same noisy threshold again, so neither is answered.
+    """
+
+    def __init__(
+        self,
+        mechanism: SparseVector,
+        *,
+        rows: Rows,
+        domain: Domain,
+        neighbors: Neighbors,
+        rng: Rng,
+        commit: Callable[[Answer], Release],
+        fail: Callable[[], NoReturn],
+    ) -> None:
+        self._mechanism = mechanism
+        self._session = mechanism.session(0, rng)
+        self._rows, self._domain, self._neighbors = rows, domain, neighbors
+        self._commit, self._fail = commit, fail
+        self._told: list[tuple[str, bool]] = []
+        self._release: Release | None = None
+        self._guard = SessionGuard("this session")
+
+    @property
+    def open(self) -> bool:
+        """Whether another question may be asked: a function of the answers given."""
+        return not self._guard.ended and self._session.open
+
+    @property
+    def release(self) -> Release:
+        """The answers on record; raises QuestionRefused while the session is open."""
+        if self._release is None:
+            raise QuestionRefused("the session is not closed: its release is there after the with block")
+        return self._release
+
+    def above(self, question: Any, *, threshold: Number) -> bool:
+        """Return whether the answer, with noise, is at or above the threshold, with noise, in the question's units.
+
+        The question has one number for an answer: a count or a sum, with a condition or without. Raises QuestionRefused
+        for others, and after the last crossing; ChargedError where the engine fails.
+        """
+        asked, unit, scale = self._scaled(question)
+        level = exact(threshold, name="threshold")
+        with self._guard.hold():
+            if not self._session.open:
+                count = self._mechanism.crossings
+                raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
+            resolved = resolve(asked, self._domain)
+            select = resolved.select(self._rows.words())  # what cannot be said is refused, and the session goes on
+            found = self._crossed(resolved, select, unit, scale, level)
+            if found is None:
+                self._guard.end_held()
+                self._fail()
+            self._told.append((f"{asked.describe()}, above {shown(level)}", found))
+            return found
+
+    def close(self) -> Release:
+        """Put the answers on record and return them; the session answers no more."""
+        if self._release is None:
+            with self._guard.hold():
+                self._guard.end_held()
+                keys = (Key("question", tuple(words for words, _ in self._told)),)
+                answers = Bare(tuple(int(found) for _, found in self._told), Fraction(1))
+                self._release = self._commit((keys, (Output("above", answers, self._mechanism.describe()),)))
+        return self._release
+
+    def __enter__(self) -> Crossings:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        del error, at
+        if not self._guard.ended and kind is None:
+            self.close()
+        self._guard.end()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Crossings session cannot be copied or pickled: both copies would use one noisy threshold")
+
+    def __repr__(self) -> str:
+        return f"<Crossings: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
+
+    def _crossed(
+        self, resolved: Resolved, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
+    ) -> bool | None:
+        """Return whether the answer crosses, None where anything failed: the words of any failure may quote data."""
+        try:
+            table = self._rows.run(select)
+            exact_gap = exact_vectors(table, resolved)[0][0] * unit - level
+            return self._session.above((exact_gap * PARTS / scale).__floor__())
+        except Exception:
+            return None
+
+    def _scaled(self, question: Any) -> tuple[Aggregation, Fraction, Fraction]:
+        """Return the question, its unit and its sensitivity; refuse what is not one count or sum."""
+        from sordino.queries.build import as_aggregation
+
+        asked = as_aggregation(question)
+        refuse_foreign(asked)
+        resolved = resolve(asked, self._domain)
+        if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
+            raise QuestionRefused("a session is asked for one count or sum at a time, without group_by")
+        part = resolved.parts[0][0]
+        moved = resolved.sensitivity(part, self._neighbors).l1
+        if not moved:
+            raise QuestionRefused("no unit can move this answer: ask for it as it is, at no cost")
+        return asked, part.unit, moved

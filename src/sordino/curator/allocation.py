@@ -1,0 +1,158 @@
+"""The vectors, selections and private keys of a plan: each with its share of the loss. Knows no exact answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sordino.accounting.events import Composed
+from sordino.curator.quantile import PlannedQuantile, plan_quantile
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, shown
+from sordino.mechanisms.cheapest import cheapest
+from sordino.mechanisms.mechanism import Mechanism
+from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.queries.aggregates.quantile import Quantile
+from sordino.queries.aggregation import Aggregation, Resolved
+from sordino.queries.expressions.compile import presence
+from sordino.queries.expressions.expr import Name
+from sordino.queries.query import Part, Term
+
+__all__ = ["Parts", "PlannedPart", "Threshold", "plan_parts"]
+
+_LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
+
+Threshold = LaplaceThreshold | GaussianThreshold
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """One vector that gets noise of its own: what it is, how far one unit moves it and why, and its mechanism."""
+
+    column: str
+    part: Part
+    sensitivity: Sensitivity
+    mechanism: Mechanism
+
+    def describe(self) -> str:
+        """Return the part in words."""
+        step = "" if self.part.unit == 1 else f" of {shown(self.part.unit)}"
+        return f"{self.part.role}: {self.mechanism.describe()}{step}; {self.sensitivity.because}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How a question is answered: the vectors of each aggregate, its selection if it is one, and the keys' threshold.
+
+    `resolved` is what is run: with private keys it also counts the units of each group, as its last term.
+    """
+
+    resolved: Resolved
+    vectors: tuple[tuple[PlannedPart, ...], ...]
+    selections: tuple[PlannedQuantile | None, ...]
+    threshold: Threshold | None
+    event: Event
+
+
+def plan_parts(question: Aggregation, resolved: Resolved, domain: Domain, neighbors: Neighbors, loss: Loss) -> Parts:
+    """Return the parts of a question. Private keys, each selection and each aggregate that needs noise share equally.
+
+    An aggregate's share is shared equally by its vectors. Raises QuestionRefused where keys are private and no delta
+    is given, or quantiles are asked for private keys.
+    """
+    moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
+    chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
+    active = [sum(1 for s in several if s.l1) for several in moved]
+    shares = len(chosen) + sum(1 for a in active if a) + resolved.private_keys
+    threshold, rest = _threshold(resolved, neighbors, loss, shares)
+    if threshold is not None:
+        if chosen:
+            raise QuestionRefused("quantiles of private keys are not answered: declare the keys as a category")
+        shares -= 1
+        resolved = _counting_units(resolved, domain, neighbors)
+    selections = {i: _selection(question, i, resolved, domain, neighbors, rest, shares) for i in chosen}
+    additive = _part(rest, Fraction(shares - len(chosen), shares)) if shares > len(chosen) else rest
+    vectors, event = _vectors(question, resolved, moved, additive)
+    events = [event] if shares > len(chosen) or not chosen else []
+    events += [s.event for s in selections.values()]
+    if threshold is not None:
+        events.insert(0, threshold.event)
+    whole = events[0] if len(events) == 1 else Composed(events)
+    return Parts(resolved, vectors, tuple(selections.get(i) for i in range(len(vectors))), threshold, whole)
+
+
+def _vectors(
+    question: Aggregation, resolved: Resolved, moved: Sequence[Sequence[Sensitivity]], loss: Loss
+) -> tuple[tuple[tuple[PlannedPart, ...], ...], Event]:
+    active = [sum(1 for s in several if s.l1) for several in moved]
+    aggregates = sum(1 for a in active if a)
+    sized: list[tuple[Sensitivity, Fraction]] = []
+    for several, parts, busy in zip(moved, resolved.parts, active, strict=True):
+        share = Fraction(1, aggregates * busy) if busy else Fraction(0)
+        sized += [(s.scaled(1 / p.unit), share if s.l1 else Fraction(0)) for s, p in zip(several, parts, strict=True)]
+    mechanisms, event = cheapest(sized, loss)
+    rest = iter(mechanisms)
+    planned = tuple(
+        tuple(PlannedPart(a.alias, p, s, next(rest)) for p, s in zip(parts, several, strict=True))
+        for a, parts, several in zip(question.aggregates, resolved.parts, moved, strict=True)
+    )
+    return planned, event
+
+
+def _selection(
+    question: Aggregation,
+    place: int,
+    resolved: Resolved,
+    domain: Domain,
+    neighbors: Neighbors,
+    loss: Loss,
+    shares: int,
+) -> PlannedQuantile:
+    asked = question.aggregates[place]
+    assert isinstance(asked, Quantile)
+    share = _part(loss, Fraction(1, shares))
+    pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share  # a delta buys a selection nothing
+    return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
+
+
+def _threshold(resolved: Resolved, neighbors: Neighbors, loss: Loss, shares: int) -> tuple[Threshold | None, Loss]:
+    """Return the threshold of private keys, and the loss that is left for the rest."""
+    if not resolved.private_keys:
+        return None, loss
+    if neighbors.unit is not None and any(k.private and k.column == neighbors.unit.column for k in resolved.keys):
+        raise QuestionRefused(
+            f"each key of {neighbors.unit.column!r} has one unit, so none could ever show: group by something else"
+        )
+    if not isinstance(loss, ApproxDP) or loss.delta == 0:
+        raise QuestionRefused(
+            "the keys of this group-by are private: which of them show needs a delta, the chance that a key of one unit "
+            "shows; give epsilon= and delta=, such as delta=1e-6, or declare the column as a category with its values"
+        )
+    count = neighbors.groups * (1 if neighbors.relation == "add_remove" else 2)
+    part = loss.epsilon / shares
+    left = loss.epsilon - part
+    laplace = LaplaceThreshold(count, part, loss.delta)
+    if loss.delta < _LEAST:
+        return laplace, PureDP(left)
+    gaussian = gaussian_threshold_for_pair(keys=count, epsilon=part, delta=loss.delta / 2)
+    if laplace.threshold <= gaussian.threshold:
+        return laplace, PureDP(left)
+    return gaussian, ApproxDP(left, loss.delta / 2)
+
+
+def _counting_units(resolved: Resolved, domain: Domain, neighbors: Neighbors) -> Resolved:
+    """Return the question with one term more: the units of each group, and each unit's groups capped where declared."""
+    if neighbors.unit is None:
+        return replace(resolved, terms=(*resolved.terms, Term("rows", None)))
+    units = Term("distinct", presence(Name(neighbors.unit.column), domain))
+    capped = neighbors.groups if neighbors.groups < neighbors.contributions else None
+    return replace(resolved, terms=(*resolved.terms, units), most_groups=capped)
+
+
+def _part(loss: Loss, share: Fraction) -> Loss:
+    if isinstance(loss, ZCDP):
+        return ZCDP(loss.rho * share)
+    return ApproxDP(loss.epsilon * share, loss.delta) if isinstance(loss, ApproxDP) else PureDP(loss.epsilon * share)

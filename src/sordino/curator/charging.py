@@ -1,0 +1,125 @@
+"""Till: where a plan is charged, its answer dressed as a Release, and its outcome put on record. It sees no data.
+
+A failure after the charge stays charged, and no cause of it goes on, since it may quote a cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from sordino.curator.data_access import Answer, Planned
+from sordino.curator.notes import contribution_notes
+from sordino.errors import ChargedError, LedgerError, QuestionRefused
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, Recalled
+from sordino.neighbors import Neighbors
+from sordino.release import Release
+
+__all__ = ["Till"]
+
+
+class Till:
+    """Charge plans about one table to its ledger. `private` is False where the noise is seeded."""
+
+    def __init__(
+        self, name: str, *, ledger: Ledger, declared: dict[str, Any], neighbors: Neighbors, private: bool
+    ) -> None:
+        self.name = name
+        self.ledger = ledger
+        self.declaration = _digest(name, declared)
+        self._declared = declared
+        self._neighbors = neighbors
+        self._private = private
+        self._on_record = False
+        if name in ledger.declarations():
+            self.declare()
+
+    def declare(self) -> None:
+        """Put the declaration on the ledger's record, once; raises DeclarationChanged where it holds another."""
+        if not self._on_record:
+            self.ledger.declare(self.name, self._declared)
+            self._on_record = True
+
+    def charge(self, plan: Planned, *, request: str | None = None) -> Charge | Recalled:
+        """Charge a plan durably; another process may have answered the same request in the meantime."""
+        self.declare()
+        return self.ledger.charge(plan.event, note=self._note(plan), question=plan.identity(), request=request)
+
+    def charge_new(self, plan: Planned) -> Charge:
+        """Charge a plan that has no request id."""
+        charged = self.charge(plan)
+        assert isinstance(charged, Charge)  # without a request id a charge is always new
+        return charged
+
+    def recalled(self, stored: Recalled, plan: Planned) -> Release:
+        """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
+        release = Release.from_dict(json.loads(stored.answer))
+        if release.cost != plan.cost:
+            raise QuestionRefused(
+                f"this request id was answered as {release.charge} at {release.cost.describe()}, not at "
+                f"{plan.cost.describe()}; take a new request id"
+            )
+        return release
+
+    def earlier(self, plan: Planned) -> tuple[str, ...]:
+        """Return the charges that answered the same question before."""
+        return tuple(c.id for c in self.ledger.earlier(plan.identity()))
+
+    def dressed(self, plan: Planned, charge: Charge, answer: Answer) -> Release:
+        """Return an answer as the release of its charge."""
+        return Release(
+            question=plan.sentence(),
+            keys=answer[0],
+            outputs=answer[1],
+            cost=plan.cost,
+            spent=self.ledger.spent(),
+            remaining=self.ledger.remaining(),
+            event=plan.event,
+            neighbors=self._neighbors.relation,
+            privacy_unit="one row" if self._neighbors.unit is None else self._neighbors.describe().rsplit(",", 1)[0],
+            declaration=self.declaration,
+            charge=charge.id,
+            table_name=self.name,
+            time=charge.time,
+            private=self._private,
+            request=charge.request,
+            notes=contribution_notes(self._neighbors, private_keys=False),
+        )
+
+    def commit(self, charge: Charge, text: str) -> None:
+        """Put an answer on record; ChargedError where the ledger cannot."""
+        self._closed(charge, lambda: self.ledger.commit(charge, text))
+
+    def fail(self, charge: Charge) -> NoReturn:
+        """Record that a charge has no answer, and say so without the cause."""
+        self._closed(charge, lambda: self.ledger.fail(charge, "the engine could not compute the answer"))
+        raise ChargedError(
+            f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
+            "The cause is not shown, as it may hold data: check that the source is whole and readable",
+            charge=charge.id,
+        )
+
+    def _closed(self, charge: Charge, close: Callable[[], None]) -> None:
+        """Record an outcome; where the ledger cannot, say that the charge stands, so that scripts do not ask again."""
+        failed = False
+        try:
+            close()
+        except LedgerError:
+            failed = True
+        if failed:
+            raise ChargedError(
+                f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; "
+                "the charge stands. See that the ledger's disk has room and can be written",
+                charge=charge.id,
+            )
+
+    def _note(self, plan: Planned) -> str:
+        words = f"{self.name}: {plan.sentence()}"
+        return words if len(words) <= 1000 else words[:997] + "..."
+
+
+def _digest(name: str, declaration: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]

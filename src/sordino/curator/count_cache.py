@@ -1,0 +1,68 @@
+"""Tallies: exact sparse counts by declared keys, kept for one session so that each grouping is scanned once.
+
+They never leave the curator without noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sordino.curator.data_access import Rows
+from sordino.domain import Domain
+from sordino.queries.adaptive.marginal import Axis, Counted, Table, grouped
+
+__all__ = ["Tallies"]
+
+_MOST_SETS = 19  # grouping sets in one scan: each needs a hash table of its own
+
+
+class Tallies:
+    """Count rows by the groupings of tables, each once."""
+
+    def __init__(self, rows: Rows, domain: Domain) -> None:
+        self._rows = rows
+        self._domain = domain
+        self._kept: dict[tuple[Axis, ...], Counted] = {}
+
+    def counted(self, tables: Sequence[Table]) -> list[Counted]:
+        """Return the sparse exact counts of each table, by raw keys (before codes)."""
+        orders = [_ordered(t) for t in tables]  # one order for (a, b) and (b, a): as two sets they would count twice
+        wanted = list(dict.fromkeys(o for o in orders if o not in self._kept))
+        for start in range(0, len(wanted), _MOST_SETS):
+            self._scan([Table(o) for o in wanted[start : start + _MOST_SETS]])
+        found: list[Counted] = []
+        for table, order in zip(tables, orders, strict=True):
+            keys, counts = self._kept[order]
+            found.append((keys[:, [order.index(a) for a in table.grouping()]], counts))
+        return found
+
+    def clear(self) -> None:
+        """Forget all counts."""
+        self._kept.clear()
+
+    def _scan(self, tables: Sequence[Table]) -> None:
+        """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
+        found = self._rows.run(grouped(tables, self._rows.words(), self._domain))
+        axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
+        codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
+        left_out = _codes(found.column("left_out"))
+        counts = _codes(found.column("t0"))
+        for table in tables:
+            places = [axes.index(a) for a in table.grouping()]
+            mask = sum(1 << (len(axes) - 1 - i) for i in range(len(axes)) if i not in places)
+            rows = np.flatnonzero(left_out == mask)
+            keys = np.stack([codes[i][rows] for i in places], axis=1)
+            whole = (keys >= 0).all(axis=1)
+            self._kept[table.grouping()] = (keys[whole], counts[rows][whole])
+
+
+def _ordered(table: Table) -> tuple[Axis, ...]:
+    return tuple(sorted(table.grouping(), key=repr))
+
+
+def _codes(column: Any) -> Any:
+    """Return a column of whole numbers as int64, -1 for NULL."""
+    return column.combine_chunks().cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)

@@ -1,0 +1,139 @@
+"""From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sordino.curator.allocation import Parts, PlannedPart
+from sordino.curator.data_access import Answer
+from sordino.domain import Domain
+from sordino.estimates.estimate import Noisy, taken
+from sordino.estimates.selected import Selected
+from sordino.loss import shown
+from sordino.noise.rng import Rng
+from sordino.queries.aggregation import Aggregation, Resolved
+from sordino.queries.post_processing import After, kept_rows
+from sordino.release import Key, Output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["after_release", "exact_vectors", "noisy_columns"]
+
+
+def noisy_columns(question: Aggregation, parts: Parts, domain: Domain, *, table: pa.Table | None, rng: Rng) -> Answer:
+    """Return the keys and the noisy outputs of a release, but for selections; every exact value gets its noise here.
+
+    `table` is the engine's answer, None where no aggregate needs one. With private keys only those at the threshold
+    show, in the order of the keys; their values get noise of their own, so that their intervals hold.
+    """
+    resolved = parts.resolved
+    if parts.threshold is not None:
+        assert table is not None
+        rows, exact_parts = _shown(table, parts, rng)
+    else:
+        rows = list(itertools.product(*(k.labels for k in resolved.keys)))
+        exact_parts = [] if table is None else exact_vectors(table, resolved)
+    flat = [p for several in parts.vectors for p in several]
+    noisy = iter(
+        [
+            Noisy(tuple(p.mechanism.release(v, rng)) if v else (), p.part.unit, p.mechanism.law)
+            for p, v in zip(flat, exact_parts, strict=True)
+        ]
+    )
+    outputs = tuple(
+        Output(a.alias, a.estimate(domain, [next(noisy) for _ in several]), _mechanisms(several))
+        for a, several, selected in zip(question.aggregates, parts.vectors, parts.selections, strict=True)
+        if selected is None
+    )
+    keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
+    return keys, outputs
+
+
+def after_release(after: After | None, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Answer:
+    """Return what HAVING, ORDER BY and LIMIT leave of a noisy answer, in their order: post-processing, free.
+
+    Where noisy values decide which rows are left, the intervals of those hold all together: see `Selected`.
+    """
+    if after is None:
+        return keys, outputs
+    columns: dict[str, Sequence[Any]] = {k.name: k.labels for k in keys}
+    columns |= {o.name: o.estimate.values() for o in outputs}
+    places = kept_rows(after, columns)
+    shown_keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
+    rows = len(keys[0].labels) if keys else 1
+    left = [Output(o.name, taken(o.estimate, places), o.mechanism) for o in outputs]
+    if after.selects([k.name for k in keys], rows):
+        left = [Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in left]
+    return shown_keys, tuple(left)
+
+
+def exact_vectors(table: pa.Table, resolved: Resolved) -> list[list[int]]:
+    """Return the exact value of each part in each declared cell, in order; cells that no row has are 0.
+
+    Rows whose key is NULL were dropped by declaration; they are left out here.
+    """
+    sizes = [len(k.labels) for k in resolved.keys]
+    codes = [table.column(f"k{i}").to_pylist() for i in range(len(sizes))]
+    places: list[int | None] = [_place(row, sizes) for row in zip(*codes, strict=True)] if sizes else [0]
+    found: list[list[int]] = []
+    for i in range(len(resolved.terms)):
+        exact_cells = [0] * math.prod(sizes)
+        for place, value in zip(places, table.column(f"t{i}").to_pylist(), strict=True):
+            if place is not None and value is not None:
+                exact_cells[place] = int(value)
+        found.append(exact_cells)
+    return _weighted(resolved, found, math.prod(sizes))
+
+
+def _shown(table: pa.Table, parts: Parts, rng: Rng) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
+    """Return the keys that reach the threshold, in their own order, and the exact value of each part for them."""
+    resolved, threshold = parts.resolved, parts.threshold
+    assert threshold is not None
+    cells = [table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))]
+    exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
+    places: dict[tuple[Any, ...], int] = {}
+    for place, row in enumerate(zip(*cells, strict=True)):
+        if None not in row:
+            places[_labels(row, resolved)] = place
+    kept = list(threshold.release({key: int(exact_units[place]) for key, place in places.items()}, rng))
+    found = []
+    for i in range(len(resolved.terms)):
+        column = table.column(f"t{i}").to_pylist()
+        found.append([int(column[places[key]] or 0) for key in kept])
+    return kept, _weighted(resolved, found, len(kept))
+
+
+def _labels(row: tuple[Any, ...], resolved: Resolved) -> tuple[Any, ...]:
+    return tuple(c if k.private else k.labels[int(c)] for c, k in zip(row, resolved.keys, strict=True))
+
+
+def _weighted(resolved: Resolved, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
+    """Return each part as the weighted sum of its terms, cell by cell."""
+    index = {id(t): i for i, t in enumerate(resolved.terms)}
+    at = {t: index[id(t)] for t in resolved.terms}
+    vectors: list[list[int]] = []
+    for several in resolved.parts:
+        for part in several:
+            weighted = [(weight, found[at[term]]) for weight, term in part.terms]
+            vectors.append([sum(w * v[c] for w, v in weighted) for c in range(cells)])
+    return vectors
+
+
+def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:
+    place = 0
+    for code, size in zip(row, sizes, strict=True):
+        if code is None:
+            return None
+        if not 0 <= code < size:
+            raise ValueError("a key code outside its declared labels")
+        place = place * size + int(code)
+    return place
+
+
+def _mechanisms(several: Sequence[PlannedPart]) -> str:
+    words = [p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {shown(p.part.unit)}") for p in several]
+    return "; ".join(dict.fromkeys(words))

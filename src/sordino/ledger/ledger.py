@@ -1,0 +1,424 @@
+"""The durable ledger: append-only charges under a cap, made durable before data is touched, never refunded.
+
+It knows events and declarations as plain data, and neither data nor noise. What was spent is an exact fraction; a crash
+leaves a charge standing; the chain of entries and the high-water mark outside the file show a rollback.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from types import TracebackType
+from typing import Any, overload
+
+from sordino.accounting.composition import charge_amounts
+from sordino.accounting.events import event_to_dict
+from sordino.errors import DeclarationChanged, DeclarationError, LedgerError
+from sordino.ledger import declarations as declared
+from sordino.ledger.high_water_mark import marks_directory, read, seen_at
+from sordino.ledger.lookup import (
+    ENTRIES,
+    answer_of,
+    charge_of,
+    charges_where,
+    check_cap,
+    declarations_of,
+    entries_of,
+    left_of,
+    recalled,
+    told,
+    told_of,
+    within_cap,
+)
+from sordino.ledger.records import (
+    Charge,
+    Entry,
+    Former,
+    Recalled,
+    Report,
+    amounts_to_dict,
+    canonical,
+    charge_id,
+    charge_number,
+    hash_of,
+    loss_to_dict,
+    tables_digest,
+)
+from sordino.ledger.replay import replay
+from sordino.ledger.store import (
+    Transaction,
+    check_mark,
+    checked_sums,
+    guarded,
+    in_memory,
+    quick_check,
+)
+from sordino.ledger.writer import Writer, begin, fresh_identity, refuse_gone
+from sordino.loss import Event, Loss
+
+__all__ = ["Charge", "Entry", "Ledger", "Recalled", "Report"]
+
+_LAST_OF_QUESTION = "SELECT number FROM charges WHERE question = ? AND state = 'committed' ORDER BY number DESC LIMIT 5"
+_LONGEST = 2000  # characters of a note, a reason or a request id
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Ledger:
+    """Hold what was spent under one cap, on disk, or in memory for a laboratory. Made by `open` or `existing`.
+
+    Several processes and threads may use one ledger, each by its own `Ledger` or a shared one: together they never pass
+    the cap. The sum under the cap is a fully adaptive filter (Whitehouse, Ramdas, Rogers, Wu 2023; Rogers, Roth, Ullman,
+    Vadhan 2016).
+
+    >>> from sordino.accounting.events import LaplaceEvent
+    >>> from sordino.loss import PureDP
+    >>> ledger = Ledger.open(None, cap=PureDP(1))
+    >>> charge = ledger.charge(LaplaceEvent(0.1), note="how many people", question="count()")
+    >>> ledger.commit(charge, "17")
+    >>> ledger
+    Ledger(in memory, forgotten at exit; spent epsilon 0.1 of 1)
+    """
+
+    def __init__(self, writer: Writer, *, path: Path | None, mark: Path | None, identity: str) -> None:
+        self._writer = writer
+        self.path = path
+        self.mark = mark
+        self.id = identity
+
+    @classmethod
+    def open(
+        cls, path: Path | str | None, *, cap: Loss, mark: Path | None = None, clock: Callable[[], str] = _now
+    ) -> Ledger:
+        """Open the ledger at `path`, made with this cap if it is missing; None keeps one in memory.
+
+        `mark` names the high-water mark's file; without it, it lies in the state directory ($SORDINO_STATE, else
+        $XDG_STATE_HOME/sordino, else ~/.local/state/sordino). Raises DeclarationChanged where the ledger holds another
+        cap, LedgerError where it is damaged, rolled back, or gone though this machine remembers it (`Ledger.new`), or a
+        directory cannot be written.
+        """
+        if path is None:
+            identity, plain = fresh_identity(""), loss_to_dict(cap)
+            db = in_memory({"ledger": identity, "cap": plain, "predecessor": None}, cap=cap, time=clock())
+            return cls(Writer(None, mark=None, clock=clock, db=db), path=None, mark=None, identity=identity)
+        loss_to_dict(cap)  # refuses what is no loss
+        place = Path(path).expanduser().resolve()
+        if not place.exists():
+            guarded(lambda: begin(place, cap=cap, mark=mark, time=clock()), str(place))
+        ledger = cls.existing(place, mark=mark, clock=clock)
+        ledger._writer.check()
+        if ledger.cap != cap:
+            held_cap = ledger.cap.describe()
+            ledger.close()
+            rule = f"the ledger holds a cap of {held_cap}, not {cap.describe()}; put it back"
+            raise DeclarationChanged(f'{rule}, or amend it: sordino ledger amend --reason "..."')
+        return ledger
+
+    @classmethod
+    def new(
+        cls, path: Path | str, *, cap: Loss, reason: str, mark: Path | None = None, clock: Callable[[], str] = _now
+    ) -> Ledger:
+        """Begin a ledger where another one is gone for good; what was spent there carries over, the reason stays on record.
+
+        Raises DeclarationError where the cap counts otherwise or is below what was spent, or a ledger is there.
+        """
+        _check_text(reason.strip(), name="reason", empty=False)
+        loss_to_dict(cap)
+        place = Path(path).expanduser().resolve()
+        if place.exists():
+            raise DeclarationError(f"the ledger {place} is there: ask of it, or amend it; nothing is begun anew")
+        guarded(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
+        return cls.existing(place, mark=mark, clock=clock)
+
+    @classmethod
+    def existing_or_none(cls, path: Path | str) -> Ledger | None:
+        """Open a ledger as it is, None where none ever lay; raise LedgerError where one is gone or not sound."""
+        place = Path(path).expanduser()
+        if place.exists():
+            return cls.existing(place)
+        refuse_gone(place)
+        return None
+
+    @classmethod
+    def existing(cls, path: Path | str, *, mark: Path | None = None, clock: Callable[[], str] = _now) -> Ledger:
+        """Open a ledger that is there, whatever its cap; raise LedgerError where there is none or it is not sound."""
+        place = Path(path).expanduser().resolve()
+        writer = Writer(place, mark=None, clock=clock)
+        identity = writer.read(checked_sums).ledger
+        writer.close()
+        name = marks_directory() / identity if mark is None else Path(mark)
+        writer = Writer(place, mark=name, clock=clock)
+        writer.read(lambda db: quick_check(db, read(name)))
+        return cls(writer, path=place, mark=name, identity=identity)
+
+    @overload
+    def charge(self, event: Event, *, note: str, question: str, request: None = None) -> Charge: ...
+    @overload
+    def charge(self, event: Event, *, note: str, question: str, request: str | None) -> Charge | Recalled: ...
+    def charge(self, event: Event, *, note: str, question: str, request: str | None = None) -> Charge | Recalled:
+        """Charge an event, durably, before any data is touched; the charge then stands whatever happens.
+
+        `question` is the canonical text of what is asked; its hash is kept. `request` makes the call safe to repeat: the
+        same id with the same question is charged once, and once answered gives back a Recalled.
+
+        Raises BudgetExhausted where the cap would be passed, DeclarationError where the event has no bound of the kind
+        that the cap counts; for a request made before: QuestionRefused with another question, InDoubt while it has no
+        outcome, ChargedError where it failed. Nothing is charged in any of these cases.
+        """
+        plain, digest = event_to_dict(event), hash_of(question)
+        _check_text(note, name="note", empty=True)
+        if request is not None:
+            _check_text(request, name="request", empty=False)
+
+        def job(step: Transaction) -> Charge | Recalled:
+            if request is not None:
+                before = recalled(step.db, request, digest)
+                if before is not None:
+                    return before
+            sums = step.sums
+            amounts = charge_amounts(event, sums.cap)
+            after = replace(sums, spent=within_cap(sums.spent, amounts, sums.cap), charges=sums.charges + 1)
+            name = charge_id(after.charges)
+            payload = {"charge": name, "amounts": amounts_to_dict(amounts), "event": plain, "note": note}
+            seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
+            row = (after.charges, request, digest, seq)
+            step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
+            return Charge(name, amounts, plain, note, digest, request, time, "reserved")
+
+        return self._writer.write(job)
+
+    def commit(self, charge: Charge, answer: str) -> None:
+        """Store the answer of a charge, JSON text, durably; send it only after this has returned.
+
+        Raises DeclarationError where the text is not JSON, LedgerError where the charge is closed.
+        """
+        if not isinstance(answer, str) or not _is_json(answer):
+            raise DeclarationError("an answer is stored as JSON text; pass json.dumps(...) of it")
+        self._close(charge, "commit", {"charge": charge.id, "answer": answer}, "committed")
+
+    def fail(self, charge: Charge, reason: str) -> None:
+        """Record that no answer came of a charge, with a reason that holds no data; the charge stands."""
+        _check_text(reason, name="reason", empty=False)
+        self._close(charge, "fail", {"charge": charge.id, "reason": reason}, "failed")
+
+    def recall(self, request: str, question: str) -> Recalled | None:
+        """Return the stored answer of a request made before, None where it is new; nothing is charged.
+
+        Raises QuestionRefused where the request asked another question, InDoubt while it has no outcome, ChargedError
+        where it failed.
+        """
+        return self._writer.read(lambda db: recalled(db, request, hash_of(question)))
+
+    def earlier(self, question: str) -> list[Charge]:
+        """Return the last few answered charges of the same question, oldest first."""
+        where = f"charges.number IN ({_LAST_OF_QUESTION})"
+        return self._writer.read(lambda db: charges_where(db, where, hash_of(question)))
+
+    def answer(self, charge: str) -> str:
+        """Return the stored answer of a charge, by its id; raise UnknownName, InDoubt or ChargedError where none is."""
+        return self._writer.read(lambda db: answer_of(db, charge_of(db, charge)))
+
+    def charges(self) -> list[Charge]:
+        """Return all charges, oldest first, each with its state: reserved (in doubt), committed or failed."""
+        return self._writer.read(lambda db: charges_where(db, "number >= ?", 0))
+
+    def entries(self) -> list[Entry]:
+        """Return the chain of entries, oldest first."""
+        return self._writer.read(entries_of)
+
+    @property
+    def cap(self) -> Loss:
+        """The cap as it now is."""
+        return self._writer.read(checked_sums).cap
+
+    def spent(self) -> Loss:
+        """Return all that was charged, answered or not."""
+        sums = self._writer.read(checked_sums)
+        return told(sums.spent, sums.cap)
+
+    def remaining(self) -> Loss:
+        """Return what can still be charged."""
+        sums = self._writer.read(checked_sums)
+        return left_of(sums.spent, sums.cap)
+
+    def declare(self, table: str, declaration: Mapping[str, Any]) -> None:
+        """Record a table's declaration the first time, and hold later ones to it.
+
+        Raises DeclarationChanged, naming the keys, where it differs from the one recorded; DeclarationError where a new
+        table has another neighbor relation or kind of privacy unit than those this ledger holds.
+        """
+        plain = json.loads(canonical(declaration))
+
+        def known(db: sqlite3.Connection) -> bool:
+            held_now = declarations_of(db)
+            if table in held_now:
+                declared.refuse_changed(table, held_now[table], plain)
+            return table in held_now
+
+        def job(step: Transaction) -> None:
+            if not known(step.db):
+                tables = declarations_of(step.db)
+                declared.accept_new(table, plain, tables)
+                after = replace(step.sums, tables=_digest(tables | {table: plain}))
+                step.append("declare", {"table": table, "declaration": plain}, sums=after)
+                step.db.execute("INSERT INTO declarations VALUES (?, ?)", (table, canonical(plain)))
+
+        _check_text(table, name="table", empty=False)
+        if not self._writer.read(known):
+            declared.accept_new(table, plain, {})
+            self._writer.write(job)
+
+    def declarations(self) -> dict[str, Any]:
+        """Return the declaration of each table, by its name."""
+        return self._writer.read(declarations_of)
+
+    def amend(
+        self,
+        *,
+        reason: str,
+        cap: Loss | None = None,
+        declarations: Mapping[str, Mapping[str, Any]] | None = None,
+        renamed: Mapping[str, str] | None = None,
+    ) -> None:
+        """Change the cap, declarations or table names, with a reason that stays on record; what was spent carries over.
+
+        `renamed` maps old names to new; `declarations` go by new names. Raises DeclarationError for an empty reason, for
+        another neighbor relation, kind of privacy unit or kind of cap, for a cap below what was spent, for a table that is
+        not declared, and where nothing would change.
+        """
+        _check_text(reason.strip(), name="reason", empty=False)
+        changed = {table: json.loads(canonical(new)) for table, new in (declarations or {}).items()}
+
+        def job(step: Transaction) -> None:
+            payload: dict[str, Any] = {"reason": reason.strip()}
+            after = step.sums
+            if cap is not None and cap != after.cap:
+                check_cap(cap, after.spent, held=after.cap)
+                payload["cap"] = loss_to_dict(cap)
+                after = replace(after, cap=cap)
+            tables = declarations_of(step.db)
+            for old, new in (renamed or {}).items():
+                declared.table_among(old, tables)
+                if new in tables:
+                    raise DeclarationError(
+                        f"table {old!r} cannot be renamed {new!r}: that name is declared; use another"
+                    )
+                tables[new] = tables.pop(old)
+            if renamed:
+                payload["renamed"] = dict(renamed)
+            differs = {}
+            for table, new_words in changed.items():
+                declared.table_among(table, tables)
+                declared.accept_amended(table, tables[table], new_words)
+                differs[table] = declared.changed(tables[table], new_words)
+            differs = {table: found for table, found in differs.items() if found}
+            if differs:
+                payload["declarations"] = {table: changed[table] for table in differs}
+                payload["changed"] = differs
+                tables |= payload["declarations"]
+            if len(payload) == 1:
+                raise DeclarationError("nothing would change; amend a cap, a declaration or a table's name")
+            step.append("amend", payload, sums=replace(after, tables=_digest(tables)))
+            step.db.execute("DELETE FROM declarations")
+            rows = [(table, canonical(words)) for table, words in tables.items()]
+            step.db.executemany("INSERT INTO declarations VALUES (?, ?)", rows)
+
+        self._writer.write(job)
+
+    def verify(self) -> Report:
+        """Replay the whole ledger and compare: the chain, the sums, each charge, the caps, the tables and the mark.
+
+        Raises LedgerError naming the first entry that is wrong. No answer is shown.
+        """
+        return self._writer.read(self._verified)
+
+    def close(self) -> None:
+        """Close the ledger's file; one in memory is forgotten."""
+        self._writer.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        place = "in memory, forgotten at exit" if self.path is None else str(self.path)
+        try:
+            sums = self._writer.read(checked_sums)
+            words = f"spent {told_of(sums.spent, sums.cap)}"
+        except LedgerError:
+            words = "closed or damaged"
+        return f"Ledger({place}; {words})"
+
+    def _close(self, charge: Charge, kind: str, payload: dict[str, Any], state: str) -> None:
+        def job(step: Transaction) -> None:
+            found = charge_of(step.db, charge.id)
+            if found.state != "reserved":
+                raise LedgerError(f"charge {charge.id} is {found.state} already, and stays so; charge anew")
+            seq, _ = step.append(kind, payload)
+            row = (state, seq, charge_number(charge.id))
+            step.db.execute("UPDATE charges SET state = ?, closed = ? WHERE number = ?", row)
+
+        self._writer.write(job)
+
+    def _verified(self, db: sqlite3.Connection) -> Report:
+        seen = self._writer.seen()  # before the first read, which fixes the state that is read: never ahead of it
+        books = replay(db.execute(ENTRIES))
+        quick_check(db, None, whole_schema=True)  # the sums that are kept are those of the last entry, replayed above
+        kept = db.execute("SELECT number, request, question, state, reserved, closed FROM charges ORDER BY number")
+        for number, (row, own) in enumerate(zip_longest(kept, books.charges), start=1):
+            if row != own:
+                raise LedgerError(f"charge {charge_id(number)} is not as its entries say; put back a sound copy")
+        check_mark(db, seen, ledger=books.ledger, head=books.head)
+        states = [row[3] for row in books.charges]
+        return Report(
+            ledger=books.ledger,
+            entries=books.head,
+            committed=states.count("committed"),
+            failed=states.count("failed"),
+            in_doubt=states.count("reserved"),
+            spent=told(books.spent, books.caps[-1]),
+            cap=books.caps[-1],
+            caps=tuple(books.caps),
+            amendments=books.amendments,
+            unmarked=books.unmarked,
+            head=books.hash,
+            mark="none" if self.mark is None else "missing" if seen is None else "agrees",
+            predecessor=books.predecessor,
+            carried=books.carried,
+            others=self._others(),
+        )
+
+    def _others(self) -> tuple[Former, ...]:
+        """Return what the marks of this machine tell of other ledgers at this path."""
+        if self.path is None:
+            return ()
+        seen = [one for one in seen_at(str(self.path)) if one.ledger != self.id]
+        return tuple(Former(one.ledger, one.seq, one.amounts()) for one in seen)
+
+
+def _check_text(text: object, *, name: str, empty: bool) -> None:
+    if not isinstance(text, str) or len(text) > _LONGEST or not (empty or text):
+        raise DeclarationError(f"{name} must be text of {0 if empty else 1} to {_LONGEST} characters")
+
+
+def _digest(tables: Mapping[str, Any]) -> str:
+    return tables_digest({name: canonical(words) for name, words in tables.items()})
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

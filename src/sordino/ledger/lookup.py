@@ -1,0 +1,157 @@
+"""Reading what a ledger's tables hold: charges, answers, sums, declarations. Nothing here writes.
+
+Every function takes an open connection; its caller holds the mutex and the transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, InDoubt, QuestionRefused, UnknownName
+from sordino.ledger.records import (
+    Charge,
+    Entry,
+    Recalled,
+    amounts_from,
+    charge_id,
+    charge_number,
+    grown,
+)
+from sordino.loss import ZCDP, Loss, loss_from, shown
+
+__all__ = [
+    "ENTRIES",
+    "answer_of",
+    "charge_of",
+    "charges_where",
+    "check_cap",
+    "declarations_of",
+    "entries_of",
+    "left_of",
+    "recalled",
+    "told",
+    "told_of",
+    "within_cap",
+]
+
+ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
+
+_CHARGES = """SELECT charges.number, charges.request, charges.question, charges.state, made.time, made.payload,
+    CASE charges.state WHEN 'failed' THEN ended.payload END
+    FROM charges JOIN entries AS made ON made.seq = charges.reserved
+    LEFT JOIN entries AS ended ON ended.seq = charges.closed"""
+
+
+def entries_of(db: sqlite3.Connection) -> list[Entry]:
+    """Return the chain, oldest first."""
+    return [Entry(s, kind, time, json.loads(text), prev, own) for s, kind, time, text, prev, own in db.execute(ENTRIES)]
+
+
+def charges_where(db: sqlite3.Connection, where: str, *values: str | int) -> list[Charge]:
+    """Return the charges that a condition of our own words chooses, oldest first."""
+    rows = db.execute(f"{_CHARGES} WHERE {where} ORDER BY charges.number", values)
+    return [_charge(row) for row in rows]
+
+
+def charge_of(db: sqlite3.Connection, name: str) -> Charge:
+    """Return the charge with this id; raise UnknownName where there is none."""
+    found = charges_where(db, "charges.number = ?", charge_number(name))
+    if not found:
+        last = db.execute("SELECT charges FROM state").fetchone()[0]
+        hint = f"the last is {charge_id(last)}" if last else "none was made yet"
+        raise UnknownName(f"there is no charge {name}; {hint}")
+    return found[0]
+
+
+def answer_of(db: sqlite3.Connection, charge: Charge) -> str:
+    """Return the stored answer of a charge; raise InDoubt or ChargedError where it has none."""
+    name = charge.id
+    if charge.state == "failed":
+        rule = f"charge {name} failed ({charge.reason}) and stands; there is no answer"
+        raise ChargedError(f"{rule}; ask again as a new request, which charges again", charge=name)
+    if charge.state == "reserved":
+        rule = f"charge {name} stands but has no outcome yet: it is being answered now, or its process stopped"
+        raise InDoubt(f"{rule}; wait, or ask again as a new request, which charges again", charge=name)
+    query = "SELECT payload FROM entries WHERE seq = (SELECT closed FROM charges WHERE number = ?)"
+    return str(json.loads(db.execute(query, (charge_number(name),)).fetchone()[0])["answer"])
+
+
+def recalled(db: sqlite3.Connection, request: str, question: str) -> Recalled | None:
+    """Return what a request made before was answered, None where it is new; `question` is a hash.
+
+    Raises QuestionRefused where it asked another question, InDoubt or ChargedError where it has no answer.
+    """
+    found = charges_where(db, "charges.request = ?", request)
+    if not found:
+        return None
+    charge = found[0]
+    if charge.question != question:
+        rule = f"this request id was used for another question (charge {charge.id})"
+        raise QuestionRefused(f"{rule}; one id means one question: use a new id for a new question")
+    return Recalled(charge, answer_of(db, charge))
+
+
+def declarations_of(db: sqlite3.Connection) -> dict[str, Any]:
+    """Return the declaration of each table."""
+    rows = db.execute("SELECT name, declaration FROM declarations ORDER BY name")
+    return {name: json.loads(text) for name, text in rows}
+
+
+def told(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
+    """Return amounts as a loss of the cap's kind."""
+    return loss_from(dict(amounts), delta=cap.delta if isinstance(cap, ZCDP) else None)
+
+
+def left_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
+    """Return what a cap leaves."""
+    return told({name: max(most - spent[name], Fraction(0)) for name, most in cap.amounts().items()}, cap)
+
+
+def told_of(spent: Mapping[str, Fraction], cap: Loss) -> str:
+    """Return what was spent of a cap, in words."""
+    return ", ".join(f"{name} {shown(spent[name])} of {shown(most)}" for name, most in cap.amounts().items())
+
+
+def within_cap(spent: Mapping[str, Fraction], amounts: Mapping[str, Fraction], cap: Loss) -> dict[str, Fraction]:
+    """Return the sums after a charge; raise BudgetExhausted where one would pass the cap."""
+    after = {name: grown(spent[name], amounts[name]) for name in spent}
+    if all(after[name] <= most for name, most in cap.amounts().items()):
+        return after
+    asked, left = told(amounts, cap), left_of(spent, cap)
+    rule = f"the budget does not cover this: asked {_bare(asked)}, left {_bare(left)} of {_bare(cap)}"
+    spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
+    raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
+
+
+def check_cap(cap: Loss, spent: Mapping[str, Fraction], *, held: Loss) -> None:
+    """Raise DeclarationError unless a cap may replace the one held: the same kind, not below what was spent."""
+    if type(cap) is not type(held):
+        rule = f"a cap of {_bare(held)} cannot become one of {_bare(cap)}: the kind of a cap is fixed at creation"
+        raise DeclarationError(f"{rule}; keep its kind, or start a new ledger at another path")
+    if any(spent[name] > most for name, most in cap.amounts().items()):
+        rule = f"the cap cannot be set below what was spent ({told_of(spent, held)})"
+        raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+
+
+def _bare(loss: Loss) -> str:
+    return ", ".join(f"{name} {shown(amount)}" for name, amount in loss.amounts().items())
+
+
+def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
+    number, request, question, state, time, made, ended = row
+    payload = json.loads(made)
+    return Charge(
+        id=charge_id(number),
+        amounts=amounts_from(payload["amounts"]),
+        event=payload["event"],
+        note=payload["note"],
+        question=question,
+        request=request,
+        time=time,
+        state=state,
+        reason=None if ended is None else json.loads(ended)["reason"],
+    )

@@ -1,0 +1,177 @@
+"""Replaying a ledger's entries: what they say was spent, charged, declared and amended, and the first that is wrong.
+
+Nothing here opens a file, and no error shows what an entry holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from sordino.errors import LedgerError, SordinoError
+from sordino.ledger.records import (
+    GENESIS,
+    Sums,
+    amounts_from,
+    canonical,
+    charge_number,
+    entry_hash,
+    grown,
+    loss_from_dict,
+    tables_digest,
+)
+from sordino.loss import Loss
+
+__all__ = ["Books", "replay"]
+
+Row = tuple[int, str, str, str, str, str]  # seq, kind, time, payload, prev, hash
+
+
+@dataclass(slots=True)
+class Books:
+    """Hold what the entries replayed so far add up to; `charges` are rows of the ledger's table of that name."""
+
+    ledger: str = ""
+    head: int = 0
+    hash: str = GENESIS
+    caps: list[Loss] = field(default_factory=list)
+    spent: dict[str, Fraction] = field(default_factory=dict)
+    carried: dict[str, Fraction] = field(default_factory=dict)
+    charges: list[tuple[int, str | None, str, str, int, int | None]] = field(default_factory=list)
+    declarations: dict[str, Any] = field(default_factory=dict)
+    amendments: int = 0
+    unmarked: int = 0
+    predecessor: tuple[str, int] | None = None
+
+
+def replay(rows: Iterable[Row]) -> Books:
+    """Return what a ledger's entries add up to; raise LedgerError naming the first that is missing, altered or wrong."""
+    books = Books()
+    for seq, kind, time, payload, prev, digest in rows:
+        if seq != books.head + 1:
+            raise LedgerError(f"entry {books.head + 1} is missing; {_ADVICE}")
+        if prev != books.hash or entry_hash(seq, kind, time, payload, prev) != digest:
+            raise LedgerError(f"entry {seq} is not what was written: its hash does not fit; {_ADVICE}")
+        wrong = _apply(books, seq, kind, payload) or _unlike(books, payload)
+        if wrong is not None:
+            raise LedgerError(f"entry {seq} cannot follow those before it: {wrong}; {_ADVICE}")
+        books.head, books.hash = seq, digest
+    if not books.caps:
+        raise LedgerError(f"entry 1 is missing; {_ADVICE}")
+    return books
+
+
+def _unlike(books: Books, text: str) -> str | None:
+    """Return what is wrong with the sums that an entry holds, if anything."""
+    try:
+        told = Sums.from_dict(json.loads(text)["after"])
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SordinoError):
+        return "it does not say what the ledger adds up to"
+    tables = tables_digest({name: canonical(words) for name, words in books.declarations.items()})
+    own = Sums(books.ledger, books.caps[-1], books.carried, books.spent, len(books.charges), tables)
+    return None if told == own else "the sums that it holds do not follow"
+
+
+_ADVICE = "put back a sound copy of the ledger, the newest there is"
+
+
+def _apply(books: Books, seq: int, kind: str, text: str) -> str | None:
+    """Add one entry to the books; return what is wrong with it, if anything."""
+    try:
+        payload = json.loads(text)
+        if (seq == 1) != (kind == "open" and "ledger" in payload):
+            return "only the first opens the ledger"
+        return _STEPS[kind](books, seq, payload) if kind in _STEPS else "it is of no known kind"
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError, SordinoError):
+        return "a part of it is missing or malformed"
+
+
+def _open(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+    if seq > 1:
+        books.unmarked += 1
+        return None
+    books.ledger = payload["ledger"]
+    books.caps.append(loss_from_dict(payload["cap"]))
+    nothing = dict.fromkeys(books.caps[0].amounts(), Fraction(0))
+    books.carried = amounts_from(payload["carried"]) if "carried" in payload else nothing
+    if set(books.carried) != set(nothing) or min(books.carried.values()) < 0:
+        return "it carries over what the cap does not count"
+    books.spent = dict(books.carried)
+    before = payload["predecessor"]
+    books.predecessor = None if before is None else (before["ledger"], before["seq"])
+    return None
+
+
+def _declare(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+    del seq
+    if payload["table"] in books.declarations:
+        return "the table was declared before"
+    books.declarations[payload["table"]] = payload["declaration"]
+    return None
+
+
+def _reserve(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+    amounts = amounts_from(payload["amounts"])
+    if set(amounts) != set(books.spent) or min(amounts.values()) < 0:
+        return "it does not charge what the cap counts"
+    if charge_number(payload["charge"]) != len(books.charges) + 1:
+        return "its charge is out of order"
+    books.spent = {name: grown(books.spent[name], amounts[name]) for name in books.spent}
+    if any(books.spent[name] > most for name, most in books.caps[-1].amounts().items()):
+        return "it passes the cap"
+    number = len(books.charges) + 1
+    books.charges.append((number, payload["request"], payload["question"], "reserved", seq, None))
+    return None
+
+
+def _commit(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+    return _close(books, seq, payload, "committed") if isinstance(payload["answer"], str) else "it has no answer"
+
+
+def _fail(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+    return _close(books, seq, payload, "failed")
+
+
+def _close(books: Books, seq: int, payload: dict[str, Any], state: str) -> str | None:
+    at = charge_number(payload["charge"]) - 1
+    if at < 0:
+        return "it names no charge"
+    number, request, question, before, reserved, _ = books.charges[at]
+    if before != "reserved":
+        return "its charge was closed before"
+    books.charges[at] = (number, request, question, state, reserved, seq)
+    return None
+
+
+def _amend(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+    del seq
+    if not payload["reason"]:
+        return "it has no reason"
+    if "cap" in payload:
+        cap = loss_from_dict(payload["cap"])
+        if type(cap) is not type(books.caps[0]):
+            return "it changes the kind of the cap"
+        if any(books.spent[name] > most for name, most in cap.amounts().items()):
+            return "it sets the cap below what was spent"
+        books.caps.append(cap)
+    for old, new in payload.get("renamed", {}).items():
+        books.declarations[new] = books.declarations.pop(old)
+    for table, declaration in payload.get("declarations", {}).items():
+        if table not in books.declarations:
+            return "it amends a table that was not declared"
+        books.declarations[table] = declaration
+    books.amendments += 1
+    return None
+
+
+_STEPS = {
+    "open": _open,
+    "declare": _declare,
+    "reserve": _reserve,
+    "commit": _commit,
+    "fail": _fail,
+    "amend": _amend,
+}

@@ -1,0 +1,309 @@
+"""A ledger's SQLite file: its tables, how it is made and opened, and one write transaction on it.
+
+It knows what a ledger stores, not who may write it when (writer.py) nor what a charge means (ledger.py). WAL with
+synchronous=FULL: a commit is on disk before it returns. Entries can only be added: triggers refuse the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sordino.errors import LedgerError, SordinoError
+from sordino.ledger.high_water_mark import Seen
+from sordino.ledger.records import (
+    GENESIS,
+    SOUND,
+    Sums,
+    amounts_from,
+    amounts_to_dict,
+    canonical,
+    entry_hash,
+    loss_from_dict,
+    loss_to_dict,
+    tables_digest,
+    units,
+)
+from sordino.loss import Loss
+
+__all__ = [
+    "Transaction",
+    "check_mark",
+    "checked_end",
+    "checked_sums",
+    "connected",
+    "created",
+    "guarded",
+    "in_memory",
+    "in_words",
+    "quick_check",
+]
+
+T = TypeVar("T")
+
+_APPLICATION = 0x536F7264  # "Sord"
+_VERSION = 2  # 1 kept sums that no entry of its chain held
+_PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
+
+_SCHEMA = (
+    """CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, time TEXT NOT NULL, payload TEXT NOT NULL,
+    prev TEXT NOT NULL, hash TEXT NOT NULL)""",
+    """CREATE TABLE state (
+    one INTEGER PRIMARY KEY CHECK (one = 1), ledger TEXT NOT NULL, cap TEXT NOT NULL,
+    carried TEXT NOT NULL, head INTEGER NOT NULL, hash TEXT NOT NULL, charges INTEGER NOT NULL)""",
+    """CREATE TABLE budget (
+    name TEXT PRIMARY KEY, spent TEXT NOT NULL, spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL,
+    CHECK (spent_units BETWEEN 0 AND cap_units))""",
+    """CREATE TABLE charges (
+    number INTEGER PRIMARY KEY, request TEXT UNIQUE, question TEXT NOT NULL, state TEXT NOT NULL
+    CHECK (state IN ('reserved', 'committed', 'failed')), reserved INTEGER NOT NULL, closed INTEGER)""",
+    "CREATE INDEX charges_by_question ON charges (question)",
+    "CREATE TABLE declarations (name TEXT PRIMARY KEY, declaration TEXT NOT NULL)",
+    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END""",
+    """CREATE TRIGGER entries_last BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
+    """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
+    WHEN NEW.seq IS NOT 1 + (SELECT coalesce(max(seq), 0) FROM entries)
+    BEGIN SELECT RAISE(ABORT, 'entries are only appended'); END""",
+)
+
+
+class Transaction:
+    """Write to a ledger within one SQLite transaction, which its owner begins and ends.
+
+    It begins with `checked_sums`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
+    so a job that raises has written nothing. `finish` writes the sums and the head.
+    """
+
+    def __init__(self, db: sqlite3.Connection, clock: Callable[[], str]) -> None:
+        self.db = db
+        self._clock = clock
+        self.sums, self.head, self.hash = checked_end(db)
+        self.changed = False
+
+    def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
+        """Append an entry to the chain, with the sums after it if it changes them, and return its number and time."""
+        after = self.sums if sums is None else sums
+        seq, time, text = self.head + 1, self._clock(), canonical({**payload, "after": after.to_dict()})
+        digest = entry_hash(seq, kind, time, text, self.hash)
+        self.db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, time, text, self.hash, digest))
+        self.head, self.hash, self.sums, self.changed = seq, digest, after, True
+        return seq, time
+
+    def finish(self) -> None:
+        """Write the head, the cap and the sums; the CHECK on units refuses sums above the cap once more."""
+        cap, spent, most = canonical(loss_to_dict(self.sums.cap)), self.sums.spent, self.sums.cap.amounts()
+        state = (cap, self.head, self.hash, self.sums.charges)
+        self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", state)
+        rows = [(str(spent[n]), units(spent[n]), units(most[n]), n) for n in spent]
+        self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
+
+
+def created(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    """Make a ledger whose first entry has this payload, whole or not at all, and return the hash of that entry.
+
+    It is built beside its place and renamed into it, so a crash leaves no half of a ledger. The caller holds the lock.
+    """
+    logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
+    if any(log.exists() and log.stat().st_size for log in logs):
+        rule = f"the ledger {path} is missing but its write-ahead log is there"
+        raise LedgerError(f"{rule}; put the ledger back, or move the log away to begin anew")
+    draft = path.with_name(path.name + "-new")
+    for leftover in (*logs, draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):
+        leftover.unlink(missing_ok=True)
+    db = sqlite3.connect(draft, isolation_level=None)
+    try:
+        digest = _filled(db, payload, cap=cap, time=time)
+        db.execute("PRAGMA journal_mode = WAL")
+    finally:
+        db.close()
+    _synced(draft)
+    os.rename(draft, path)
+    _synced(path.parent)
+    return digest
+
+
+def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Connection:
+    """Return a ledger that lives in this connection only."""
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _filled(db, payload, cap=cap, time=time)
+    return db
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """Open an existing ledger file, ready for durable writes; raise LedgerError where it is not one."""
+    try:  # by name alone: to open and close the file would drop the locks that this process holds on it through SQLite
+        wrong = None if path.stat().st_size else "it is empty"
+        if wrong is None and not (path.is_file() and os.access(path, os.R_OK)):
+            wrong = "it cannot be read"
+    except FileNotFoundError:
+        wrong = "it is missing; put it back"
+    except OSError:
+        wrong = "it cannot be read"
+    if wrong is not None:
+        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+    db = sqlite3.connect(
+        path.absolute().as_uri() + "?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=_PATIENCE,
+    )
+    try:
+        db.execute("PRAGMA schema_version")
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            db.close()
+            wrong = "it is no ledger"
+    if wrong is not None:
+        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+    try:
+        for setting in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1", "trusted_schema = 0"):
+            db.execute(f"PRAGMA {setting}")
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if application != _APPLICATION:
+            wrong = "it is a database, but no ledger"
+        elif version != _VERSION:
+            wrong = (
+                f"it is of format {version}, and this Sordino reads format {_VERSION}: keep it as a record, with what "
+            )
+            wrong += "it spent, and begin a new ledger at another path, its cap lower by that"
+        elif db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            wrong = "its disk does not allow a write-ahead log; keep it on a local disk"
+    except BaseException:
+        db.close()
+        raise
+    if wrong is not None:
+        db.close()
+        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+    return db
+
+
+def quick_check(db: sqlite3.Connection, seen: Seen | None, *, whole_schema: bool = False) -> None:
+    """Raise LedgerError where the last entry, the head and the mark disagree (cheap: nothing is replayed)."""
+    sums, head, _ = checked_end(db)
+    if whole_schema:
+        kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if kept != set(_SCHEMA):
+            raise LedgerError("the ledger's tables or triggers were altered; put back a sound copy of the ledger")
+        if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+            raise LedgerError("the ledger's file is damaged; put back a sound copy of the ledger")
+    check_mark(db, seen, ledger=sums.ledger, head=head)
+
+
+def checked_sums(db: sqlite3.Connection) -> Sums:
+    """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `checked_end`."""
+    return checked_end(db)[0]
+
+
+def checked_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
+    """Return the sums that the tables hold, and the last entry's number and hash.
+
+    Raises LedgerError where that entry's hash does not fit, or it holds other sums. One entry is read, whatever their
+    number: each begins with the sums after it, under its hash, so the two are compared as text.
+    """
+    last = db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    kept = db.execute("SELECT ledger, cap, carried, charges, head, hash FROM state").fetchall()
+    if last is None or len(kept) != 1:
+        raise LedgerError(f"the ledger has no entries; {SOUND}")
+    ledger, cap, carried, charges, head, digest = kept[0]
+    if (last[0], last[5]) != (head, digest) or entry_hash(*last[:5]) != digest:
+        raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
+    tables = dict(db.execute("SELECT name, declaration FROM declarations"))
+    spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
+    sums = Sums(ledger, *_parsed(cap, carried), spent, charges, tables_digest(tables))
+    if not last[3].startswith(f'{{"after":{canonical(sums.to_dict())},'):
+        rule = "the sums of what was spent, the cap or the declarations of tables are not what"
+        raise LedgerError(f"{rule} entry {head} says; {SOUND}")
+    return sums, head, digest
+
+
+@lru_cache(maxsize=64)
+def _parsed(cap: str, carried: str) -> tuple[Loss, Mapping[str, Fraction]]:
+    """Return a cap and what was carried over, which seldom change, from their text."""
+    return loss_from_dict(json.loads(cap)), amounts_from(json.loads(carried))
+
+
+def check_mark(db: sqlite3.Connection, seen: Seen | None, *, ledger: str, head: int) -> None:
+    """Raise LedgerError where the ledger falls short of what was seen of it, or has another entry in that place."""
+    if seen is None:
+        return
+    if seen.ledger != ledger:
+        raise LedgerError("the mark given is that of another ledger; give each ledger its own, or name none")
+    if seen.seq > head:
+        rule = f"the ledger was rolled back: it has {head} entries, {seen.seq} were seen"
+        raise LedgerError(f"{rule}; put back the newest copy, spent budget does not return")
+    found = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
+    if found is None or found[0] != seen.hash:
+        rule = f"the ledger was rolled back or copied: entry {seen.seq} is not the one that was seen"
+        raise LedgerError(f"{rule}; put back the copy that was written to last")
+
+
+def guarded(action: Callable[[], T], where: str) -> T:
+    """Return what `action` returns; tell an error of SQLite or of the disk as a LedgerError of one line, without it."""
+    try:
+        return action()
+    except SordinoError:
+        raise
+    except sqlite3.Error as error:
+        wrong = in_words(error)
+    except (ValueError, TypeError, KeyError, ZeroDivisionError):
+        wrong = "it is damaged; put back a sound copy"
+    except OSError as error:
+        wrong = f"{os.strerror(error.errno or 0).lower()}"
+    raise LedgerError(f"the ledger {where} cannot be used: {wrong}")
+
+
+def in_words(error: sqlite3.Error) -> str:
+    """Return what an error of SQLite means to the owner of the ledger."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    told = {
+        sqlite3.SQLITE_NOTADB: "it is no ledger",
+        sqlite3.SQLITE_BUSY: "another program holds it; close that program",
+        sqlite3.SQLITE_LOCKED: "another program holds it; close that program",
+        sqlite3.SQLITE_FULL: "the disk is full; nothing was charged",
+        sqlite3.SQLITE_READONLY: "it cannot be written; let this user write it and its directory",
+        sqlite3.SQLITE_CANTOPEN: "it cannot be opened; let this user write it and its directory",
+        sqlite3.SQLITE_PERM: "it cannot be opened; let this user write it and its directory",
+        sqlite3.SQLITE_IOERR: "the disk failed",
+        sqlite3.SQLITE_CONSTRAINT: "a guard inside it refused what was to be written",
+    }
+    return told.get(code, "it is damaged; put back a sound copy")
+
+
+def _filled(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    carried = amounts_from(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
+    sums = Sums(payload["ledger"], cap, carried, carried, 0, tables_digest({}))
+    told = canonical(amounts_to_dict(carried))
+    text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
+    digest = entry_hash(1, "open", time, text, GENESIS)
+    db.execute("BEGIN")
+    for statement in _SCHEMA:
+        db.execute(statement)
+    db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
+    db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, told, digest))
+    for name, most in cap.amounts().items():
+        db.execute(
+            "INSERT INTO budget VALUES (?, ?, ?, ?)", (name, str(carried[name]), units(carried[name]), units(most))
+        )
+    db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    db.execute(f"PRAGMA user_version = {_VERSION}")
+    db.execute("COMMIT")
+    return digest
+
+
+def _synced(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,311 @@
+"""Who may write a ledger when: threads join one transaction, processes take turns, forks reopen, rollbacks are refused.
+
+It runs jobs and knows nothing of charges. The first thread to get the mutex serves all jobs that wait, in one durable
+transaction (one fsync for all of them). Before it does so, it takes the fair lock between processes and the high-water
+mark; after the commit it advances the mark. No SQLite connection ever crosses a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter_ns, time_ns
+from typing import Any, Generic, TypeVar
+
+from sordino.errors import DeclarationError, InDoubt, LedgerError, SordinoError
+from sordino.ledger.high_water_mark import Mark, Seen, held, marks_directory, read, seen_at
+from sordino.ledger.locks import FairLock
+from sordino.ledger.lookup import ENTRIES
+from sordino.ledger.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
+from sordino.ledger.replay import replay
+from sordino.ledger.store import Transaction, check_mark, connected, created, guarded, quick_check
+from sordino.loss import Loss, shown
+
+__all__ = ["Writer", "begin", "fresh_identity", "refuse_gone"]
+
+T = TypeVar("T")
+
+
+class _Ticket(Generic[T]):
+    """Hold one job while it waits, then its value or its error."""
+
+    __slots__ = ("done", "error", "job", "value")
+
+    def __init__(self, job: Callable[[Transaction], T]) -> None:
+        self.job = job
+        self.value: T | None = None
+        self.error: BaseException | None = None
+        self.done = False
+
+
+class Writer:
+    """Run jobs on one ledger, from any thread and from forked processes; `db` is given for a ledger in memory."""
+
+    def __init__(
+        self, path: Path | None, *, mark: Path | None, clock: Callable[[], str], db: sqlite3.Connection | None = None
+    ) -> None:
+        self._path = path
+        self._where = "in memory" if path is None else str(path)
+        self._mark = mark
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._waiting: deque[_Ticket[Any]] = deque()
+        self._lock = None if path is None else FairLock(path)
+        self._db = db
+        self._inode: tuple[int, int] | None = None
+        self._process = os.getpid()
+        self._closed = False
+        with _FORK:
+            _LIVE.add(self)
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # nothing to close where the constructor failed; a cursor cache keeps files open
+            self._closed = True
+            self._park()
+
+    def write(self, job: Callable[[Transaction], T]) -> T:
+        """Return what `job` returns once its transaction is durable; raise what it raises, nothing written."""
+        ticket = _Ticket(job)
+        self._waiting.append(ticket)
+        try:
+            with self._mutex:
+                if not ticket.done:
+                    self._serve([self._waiting.popleft() for _ in range(len(self._waiting))])
+        finally:
+            if not ticket.done:
+                with suppress(ValueError):
+                    self._waiting.remove(ticket)
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.value  # type: ignore[return-value]  # set by the job where there is no error
+
+    def read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `job` reads from one state of the ledger."""
+        with self._mutex:
+            return guarded(lambda: self._read(job), self._where)
+
+    def seen(self) -> Seen | None:
+        """Return what the mark says, None where there is no mark."""
+        return None if self._mark is None else read(self._mark)
+
+    def check(self) -> None:
+        """Raise LedgerError where the mark cannot be written or the ledger's end is not sound."""
+        if self._mark is not None:
+            with held(self._mark):
+                pass
+        self.read(lambda db: quick_check(db, self.seen()))
+
+    def close(self) -> None:
+        """Close the file; what is in memory is forgotten."""
+        with self._mutex:
+            self._closed = True
+            self._park()
+
+    def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        db = self._connection()
+        db.execute("BEGIN")
+        try:
+            return job(db)
+        finally:
+            db.execute("ROLLBACK")
+
+    def _serve(self, batch: list[_Ticket[Any]]) -> None:
+        text = f"the ledger {self._where} was interrupted before the charge; ask again"
+        progress: list[str] = []
+        try:
+            guarded(lambda: self._transact(batch, progress), self._where)
+        except SordinoError as error:
+            text = str(error)
+        finally:
+            if progress:
+                text = f"the ledger {self._where} could not confirm a charge, which may stand; see `sordino budget`"
+            for ticket in batch:
+                if not ticket.done:
+                    ticket.error = InDoubt(text) if progress else LedgerError(text)
+                    ticket.done = True
+
+    def _transact(self, batch: list[_Ticket[Any]], progress: list[str]) -> None:
+        with ExitStack() as stack:
+            if self._lock is not None:
+                stack.enter_context(self._lock)
+            mark = None if self._mark is None else stack.enter_context(held(self._mark))
+            db = self._connection()
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                step = Transaction(db, self._clock)
+                self._compare(step, mark)
+                for ticket in batch:
+                    _run(ticket, step)
+                if step.changed:
+                    step.finish()
+                    progress.append("commit")
+                    db.execute("COMMIT")
+                else:
+                    db.execute("ROLLBACK")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                    progress.clear()
+                raise
+            for ticket in batch:
+                ticket.done = True
+            if mark is not None and step.changed:
+                with suppress(OSError):  # the charge stands; the next write advances the mark
+                    mark.advance(Seen(step.sums.ledger, step.head, step.hash, self._where, _own(step.sums)))
+
+    def _compare(self, step: Transaction, mark: Mark | None) -> None:
+        if mark is None:
+            return
+        check_mark(step.db, mark.seen, ledger=step.sums.ledger, head=step.head)
+        if mark.seen is not None and mark.seen.seq < step.head:  # a crash came before the mark: entries are seen anew
+            replay(step.db.execute(ENTRIES))
+        if mark.seen is None:
+            step.append("open", {"mark": "missing"})
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._closed:
+            raise LedgerError(f"the ledger {self._where} was closed; open it again")
+        if self._path is None:
+            if self._process != os.getpid() or self._db is None:
+                rule = "a ledger in memory cannot be shared by a forked process: each would spend the whole budget"
+                raise LedgerError(f"{rule}; give the ledger a path")
+            return self._db
+        if self._db is not None and self._inode != _inode(self._path):
+            self._park()
+            raise LedgerError(f"the ledger {self._where} was replaced while it was open; open it again")
+        if self._db is None:
+            self._db, self._inode = connected(self._path), _inode(self._path)
+        return self._db
+
+    def _park(self) -> None:
+        """Close what must not cross a fork."""
+        if self._lock is not None:
+            self._lock.close()
+        if self._db is not None and (self._path is not None or self._closed):
+            self._db.close()
+            self._db = None
+
+
+def fresh_identity(lay: str) -> str:
+    """Return 32 hexadecimal digits that no other ledger has: its path, process and moment. It keeps no secret."""
+    return hash_of(f"{lay} {os.getpid()} {time_ns()} {perf_counter_ns()}")[:32]
+
+
+def begin(place: Path, *, cap: Loss, mark: Path | None, time: str, reason: str | None = None) -> None:
+    """Make the ledger at `place` unless another process has, and its mark.
+
+    Where another ledger lay there before and is gone, a `reason` is needed; then what it spent carries over. Raises
+    LedgerError without one, where the directories cannot be written, or where the mark given belongs to a ledger elsewhere;
+    DeclarationError where the cap does not count or cover what was spent.
+    """
+    if not place.parent.is_dir():
+        raise LedgerError(f"the ledger {place} cannot be made: its directory is missing; make the directory first")
+    with FairLock(place) as lock:
+        try:
+            if place.exists():
+                return
+            lay = str(place)
+            identity = fresh_identity(lay)
+            older = seen_at(lay) if mark is None else []  # reads marks: before one is held
+            with held(mark if mark is not None else marks_directory() / identity) as new:
+                if mark is not None and new.seen is not None:
+                    if new.seen.path != lay:
+                        raise LedgerError(
+                            f"the mark {mark} belongs to the ledger {new.seen.path}; give each ledger its own"
+                        )
+                    older = [new.seen]
+                payload = {"ledger": identity, "cap": loss_to_dict(cap), **_succeeding(lay, older, cap, reason)}
+                digest = created(place, payload, cap=cap, time=time)
+                new.advance(Seen(identity, 1, digest, lay, canonical(dict.fromkeys(cap.amounts(), "0"))))
+        finally:
+            lock.close()
+
+
+def refuse_gone(place: Path) -> None:
+    """Raise LedgerError where no ledger is at `place` but this machine knows of one that was."""
+    lay = str(place.expanduser().resolve())
+    older = [] if Path(lay).exists() else seen_at(lay)
+    if older:
+        _succeeding(lay, older, None, None)
+
+
+def _succeeding(lay: str, older: list[Seen], cap: Loss | None, reason: str | None) -> dict[str, Any]:
+    """Return what the first entry says of the ledgers that lay at its path before, and what carries over from them."""
+    if not older:
+        return {"predecessor": None}
+    gone: dict[str, Fraction] = {}
+    for seen in older:
+        for name, amount in seen.amounts().items():
+            gone[name] = gone.get(name, Fraction(0)) + amount
+    words = ", ".join(f"{name} {shown(amount)}" for name, amount in gone.items())
+    if reason is None or cap is None:
+        raise LedgerError(
+            f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Put the file "
+            'back; or, where it is lost, begin another that carries this over: sordino ledger new --reason "..."'
+        )
+    if set(gone) != set(cap.amounts()):
+        rule = f"the ledger that lay at {lay} spent {words}, and this cap counts otherwise"
+        raise DeclarationError(f"{rule}; keep the kind of the cap, or start a new ledger at another path")
+    if any(gone[name] > most for name, most in cap.amounts().items()):
+        rule = f"the ledgers that lay at {lay} spent {words}, above this cap of {cap.describe()}"
+        raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+    before = {"ledger": older[0].ledger, "seq": older[0].seq}
+    return {"predecessor": before, "carried": amounts_to_dict(gone), "reason": reason}
+
+
+def _own(sums: Sums) -> str:
+    return canonical(amounts_to_dict(sums.own()))
+
+
+def _run(ticket: _Ticket[Any], step: Transaction) -> None:
+    try:
+        ticket.value = ticket.job(step)
+    except sqlite3.Error:
+        raise
+    except Exception as error:  # the job's own refusal, handed to the thread that asked
+        ticket.error = error
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+_LIVE: weakref.WeakSet[Writer] = weakref.WeakSet()
+_FORK = threading.Lock()
+_PARKED: list[Writer] = []
+
+
+def _before_fork() -> None:
+    _FORK.acquire()
+    _PARKED.extend(sorted(_LIVE, key=id))
+    for writer in _PARKED:
+        writer._mutex.acquire()
+        with suppress(Exception):  # a fork goes on whatever happens here, and must find its locks taken
+            writer._park()
+
+
+def _after_fork() -> None:
+    for writer in _PARKED:
+        writer._mutex.release()
+    _PARKED.clear()
+    _FORK.release()
+
+
+def _after_fork_in_child() -> None:
+    for writer in _PARKED:
+        writer._waiting.clear()  # the parent's threads' jobs: the parent runs them
+    _after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -1,0 +1,114 @@
+"""Repeated asking: one permanent answer per task and epoch, keyed by the device's secret, randomised anew a report.
+
+It may not know collectors. A true answer is read once, turned into its permanent randomised form, and never kept.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sordino.errors import DeclarationError
+from sordino.local.device.client_ledger import Lifetime, LifetimeCharge
+from sordino.local.labels import Label, canonical
+from sordino.local.protocols.memoization import TwoRounds
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import Unary
+from sordino.local.task import Task
+from sordino.noise.rng import Rng
+
+__all__ = ["ID_BYTES", "Device", "permanent_answer", "permanent_key"]
+
+ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Answer tasks for one person: check, charge, then randomise. `lifetime` holds the secret and refuses past its cap.
+
+    A task with permanent answers is charged its lifetime epsilon once an epoch, at its first report; what the owner
+    answers later in the epoch changes nothing, since a second permanent answer would show the change. A task whose
+    answers may change is charged its epsilon for every report.
+    """
+
+    lifetime: Lifetime
+
+    def report(self, task: Task, answer: Label, *, rng: Rng, now: datetime.datetime) -> bytes:
+        """Return the body to post: the manifest's hash, a random report id, and one randomised report.
+
+        Send the same bytes again where it is not known whether they arrived: a report is counted once. Raises
+        BudgetExhausted where the cap would be passed, DeclarationError for an expired task or an answer that is none of
+        its labels; nothing is charged then.
+        """
+        if task.expired(now):
+            raise DeclarationError(f"the task {task.manifest.task!r} has expired; it takes no more reports")
+        protocol, number = task.protocol, _number(task, answer)
+        charge = _charge(task)
+        if isinstance(protocol, TwoRounds):
+            kept = self.lifetime.kept(charge)
+            if kept is None:
+                made = permanent_answer(self.lifetime.secret, task, number)
+                kept = self.lifetime.permanent(charge, made)
+            report = protocol.report(kept, _words(rng))
+        elif isinstance(protocol, GRR | Unary):
+            self.lifetime.charge(charge, limit=task.manifest.lifetime_epsilon)
+            report = _perturbed(protocol, number, _words(rng))
+        else:
+            raise DeclarationError("a device answers tasks of the protocols grr and unary")
+        return task.manifest.hash + rng.bytes(ID_BYTES) + report
+
+
+def permanent_answer(secret: bytes, task: Task, number: int | None) -> bytes:
+    """Return the first round's report of label number `number`: a function of secret, task, epoch and answer alone.
+
+    Theorem: HMAC-SHA256 of the task and of the answer's number under the secret keys AES-256-CTR, whose words make the
+    report; if both are pseudorandom functions, the permanent answers of different tasks, epochs or answers are
+    computationally independent, and each is epsilon-differentially private with the first round's epsilon against who
+    lacks the secret. So a device that answers once more after its file was put back reveals twice that epsilon, and no
+    more: were the words those of the task alone, two answers randomised by the same coins would show both.
+    """
+    protocol = task.protocol
+    if not isinstance(protocol, TwoRounds):
+        raise DeclarationError("this task randomises every report afresh: it has no permanent answer")
+    return _perturbed(protocol.permanent, number, _words(Rng(key=permanent_key(secret, task, number))))
+
+
+def permanent_key(secret: bytes, task: Task, number: int | None) -> bytes:
+    """Return the 32 bytes that key the words of label `number`'s permanent answer: the same in Python and in a browser."""
+    manifest = task.manifest
+    named = canonical([task.key, manifest.task, manifest.epoch, manifest.hash.hex(), number])
+    return hmac.new(secret, b"sordino permanent 2" + named, hashlib.sha256).digest()
+
+
+def _charge(task: Task) -> LifetimeCharge:
+    manifest = task.manifest
+    epsilon = manifest.lifetime_epsilon if task.permanent else manifest.epsilon
+    return LifetimeCharge(task.key, manifest.task, manifest.epoch, manifest.hash, epsilon)
+
+
+def _number(task: Task, answer: Label) -> int | None:
+    """Return the number of a label; None stands for a missing answer where the protocol has room for one."""
+    for number, label in enumerate(task.manifest.labels):
+        if type(label) is type(answer) and label == answer:
+            return number
+    kind = task.manifest.mechanism.get("kind")
+    if answer is None and kind == "unary":
+        return None
+    raise DeclarationError(f"the answer is none of the {len(task.manifest.labels)} labels of {task.manifest.task!r}")
+
+
+def _perturbed(protocol: GRR | Unary, number: int | None, words: Iterator[int]) -> bytes:
+    if isinstance(protocol, Unary):
+        return protocol.perturb_words(number, words)
+    if number is None:
+        raise DeclarationError("this task has no room for a missing answer; it would list None among its labels")
+    return protocol.perturb_words(number, words)
+
+
+def _words(rng: Rng) -> Iterator[int]:
+    """Return the 32-bit words of an Rng, little-endian, without end."""
+    while True:
+        yield int.from_bytes(rng.bytes(4), "little")

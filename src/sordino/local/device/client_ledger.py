@@ -1,0 +1,269 @@
+"""The lifetime ledger of a device: what its reports revealed so far, to anyone, under a cap of its owner's; durable.
+
+It knows tasks by name and losses as fractions, never an answer: of a permanent answer it keeps the randomised form only. Each
+charge holds the sums after it, so a report reads two rows, however many came before; a mark outside the file says how far
+it had come, so that an older copy put back is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.ledger.high_water_mark import Mark, Seen, held, marks_directory
+from sordino.loss import Number, exact, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["Lifetime", "LifetimeCharge"]
+
+_APPLICATION = 0x536F724C  # "SorL"
+_VERSION = 2  # 0 held no sums, and drew two permanent answers by the same words
+_GENESIS = "0" * 64
+_SCHEMA = (
+    "CREATE TABLE device (one INTEGER PRIMARY KEY CHECK (one = 1), secret BLOB NOT NULL, cap TEXT NOT NULL)",
+    """CREATE TABLE charges (number INTEGER PRIMARY KEY, signer TEXT NOT NULL, task TEXT NOT NULL, epoch TEXT NOT NULL,
+    manifest BLOB NOT NULL, epsilon TEXT NOT NULL, permanent BLOB, total TEXT NOT NULL, within TEXT NOT NULL,
+    hash TEXT NOT NULL)""",
+    "CREATE INDEX charges_of_task ON charges (signer, task, epoch)",
+    """CREATE TRIGGER charges_stay BEFORE UPDATE ON charges
+    BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END""",
+    """CREATE TRIGGER charges_last BEFORE DELETE ON charges
+    BEGIN SELECT RAISE(ABORT, 'charges are never removed'); END""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeCharge:
+    """One charge: who signed the task, its name, epoch and manifest hash, and the epsilon; None where free of charge."""
+
+    signer: str
+    task: str
+    epoch: str
+    manifest: bytes
+    epsilon: Fraction
+
+
+class Lifetime:
+    """Hold a device's secret, its cap and its charges in a file. Made by `open`; charges are durable and never undone.
+
+    Theorem: epsilons of independently randomised reports add up (basic composition; Dwork & Roth 2014, theorem 3.16),
+    and all reports of one permanent answer together have its epsilon, charged once. So `spent()` bounds what everything
+    this device ever sent reveals about its owner, and it never passes the cap.
+
+    >>> import tempfile
+    >>> place = tempfile.TemporaryDirectory()
+    >>> lifetime = Lifetime.open(Path(place.name) / "device", cap=3, rng=Rng.seeded(1), mark=Path(place.name) / "mark")
+    >>> lifetime.spent(), lifetime.cap
+    (Fraction(0, 1), Fraction(3, 1))
+    >>> lifetime.close(); place.cleanup()
+    """
+
+    def __init__(self, db: sqlite3.Connection, *, where: str, mark: Path | None) -> None:
+        self._db = db
+        self._where = where
+        with self._guarded():
+            row = db.execute("SELECT secret, cap FROM device").fetchone()
+        if row is None:
+            raise LedgerError(f"the device's ledger {where} is damaged; put back a sound copy")
+        self.secret: bytes = row[0]
+        self.cap = Fraction(row[1])
+        self._id = hashlib.sha256(b"sordino device" + self.secret).hexdigest()[:32]
+        self._mark = marks_directory().parent / "devices" / self._id if mark is None else mark
+        with held(self._mark) as found:
+            self._compare(found)
+
+    @classmethod
+    def open(cls, path: Path | str, *, cap: Number, rng: Rng, mark: Path | None = None) -> Lifetime:
+        """Open a device's file, made with a new secret and this cap if it is missing.
+
+        `mark` names the file of its high-water mark; without it, it lies in the state directory, under devices/. Raises
+        LedgerError where it is no such file or an older copy of it, and DeclarationError where it holds another cap.
+        """
+        place, most = Path(path).expanduser().absolute(), exact(cap, name="cap")
+        if most <= 0:
+            raise DeclarationError(f"cap must be above 0, not {shown(most)}")
+        try:  # only a new file is opened here: to close one that SQLite has open would drop its locks
+            os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
+        except OSError:
+            raise LedgerError(f"the device's ledger {place} cannot be written; see its directory") from None
+        db = sqlite3.connect(place, isolation_level=None, timeout=30)
+        try:
+            _begin(db, most, rng)
+            device = cls(db, where=str(place), mark=mark)
+        except sqlite3.Error:
+            db.close()
+            raise LedgerError(f"{place} is there, but is no device's ledger; name another file") from None
+        except LedgerError:
+            db.close()
+            raise
+        if device.cap != most:
+            had = shown(device.cap)
+            device.close()
+            raise DeclarationError(
+                f"the device's ledger holds a cap of {had}, not {shown(most)}; open it with that one"
+            )
+        return device
+
+    def spent(self) -> Fraction:
+        """Return the sum of all charges."""
+        with self._guarded():
+            return self._last()[1]
+
+    def charges(self) -> list[LifetimeCharge]:
+        """Return all charges, oldest first."""
+        with self._guarded():
+            rows = self._db.execute("SELECT signer, task, epoch, manifest, epsilon FROM charges ORDER BY number")
+            return [LifetimeCharge(s, t, e, m, Fraction(x)) for s, t, e, m, x in rows]
+
+    def charge(self, charge: LifetimeCharge, *, limit: Fraction) -> None:
+        """Charge one freshly randomised report, before it is made; its task and epoch may sum up to `limit`.
+
+        Raises BudgetExhausted where the limit or the cap would be passed, DeclarationError where the manifest changed
+        within the epoch; nothing is charged then.
+        """
+        with self._transaction():
+            earlier = self._earlier(charge)
+            spent, kept = (Fraction(0), None) if earlier is None else earlier
+            if kept is not None:
+                raise DeclarationError(
+                    f"the task {charge.task!r} had a permanent answer in this epoch; it cannot change now"
+                )
+            if spent + charge.epsilon > limit:
+                rule = (
+                    f"the task {charge.task!r} may reveal epsilon {shown(limit)} in this epoch, {shown(spent)} is spent"
+                )
+                raise BudgetExhausted(
+                    f"{rule}; nothing was sent", asked=shown(charge.epsilon), left=shown(limit - spent)
+                )
+            self._add(charge, None, within=spent + charge.epsilon)
+
+    def permanent(self, charge: LifetimeCharge, answer: bytes) -> bytes:
+        """Return the permanent answer of a task and epoch: the first ever given, which alone is charged.
+
+        `answer` is the randomised form to keep if there is none yet. Raises BudgetExhausted where the cap would be
+        passed, DeclarationError where the manifest changed within the epoch; nothing is kept then.
+        """
+        with self._transaction():
+            earlier = self._earlier(charge)
+            if earlier is not None and earlier[1] is not None:
+                return earlier[1]
+            if earlier is not None:
+                raise DeclarationError(
+                    f"the task {charge.task!r} had changing answers in this epoch; wait for the next one"
+                )
+            self._add(charge, answer, within=charge.epsilon)
+            return answer
+
+    def kept(self, charge: LifetimeCharge) -> bytes | None:
+        """Return the permanent answer kept for a task and epoch, None where there is none yet."""
+        with self._guarded():
+            earlier = self._earlier(charge)
+            return None if earlier is None else earlier[1]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _earlier(self, charge: LifetimeCharge) -> tuple[Fraction, bytes | None] | None:
+        """Return the sum of a task and epoch and its permanent answer; a changed manifest would be a second look."""
+        select = "SELECT manifest, within, permanent FROM charges WHERE signer = ? AND task = ? AND epoch = ?"
+        named = (charge.signer, charge.task, charge.epoch)
+        row = self._db.execute(f"{select} ORDER BY number DESC LIMIT 1", named).fetchone()
+        if row is None:
+            return None
+        if row[0] != charge.manifest:
+            rule = f"the task {charge.task!r} was changed within the epoch {charge.epoch!r}"
+            raise DeclarationError(f"{rule}; answer it when it declares a new epoch")
+        return Fraction(row[1]), row[2]
+
+    def _last(self) -> tuple[int, Fraction, str]:
+        """Return the number of the last charge, the sum after it and its hash, which covers all before it."""
+        row = self._db.execute("SELECT number, total, hash FROM charges ORDER BY number DESC LIMIT 1").fetchone()
+        return (0, Fraction(0), _GENESIS) if row is None else (row[0], Fraction(row[1]), row[2])
+
+    def _add(self, charge: LifetimeCharge, permanent: bytes | None, *, within: Fraction) -> None:
+        number, spent, before = self._last()
+        if spent + charge.epsilon > self.cap:
+            asked, left = shown(charge.epsilon), shown(self.cap - spent)
+            rule = (
+                f"the task {charge.task!r} needs epsilon {asked}, and {left} of your cap of {shown(self.cap)} is left"
+            )
+            raise BudgetExhausted(f"{rule}; nothing was sent", asked=asked, left=left)
+        sums = (str(spent + charge.epsilon), str(within))
+        kept = None if permanent is None else permanent.hex()
+        named = [charge.signer, charge.task, charge.epoch, charge.manifest.hex(), str(charge.epsilon), kept, *sums]
+        digest = hashlib.sha256(json.dumps([before, number + 1, named]).encode()).hexdigest()
+        row = (charge.signer, charge.task, charge.epoch, charge.manifest, str(charge.epsilon), permanent, *sums, digest)
+        self._db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (number + 1, *row))
+
+    def _compare(self, mark: Mark) -> None:
+        """Raise LedgerError where the file is not as far as its mark, or has another charge in that place."""
+        seen = mark.seen
+        if seen is None or seen.seq == 0:
+            return
+        with self._guarded():
+            found = self._db.execute("SELECT hash FROM charges WHERE number = ?", (seen.seq,)).fetchone()
+        if seen.ledger != self._id or found is None or found[0] != seen.hash:
+            raise LedgerError(
+                f"the device's ledger {self._where} is an older copy, or another's: charges that this machine has seen are not "
+                "in it, so answers would be given twice; put back the newest copy"
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write all or nothing, on disk when the block ends; then the mark follows."""
+        with held(self._mark) as mark, self._guarded():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._compare(mark)
+                yield
+                number, total, digest = self._last()
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+            with suppress(OSError):  # the charge stands; the next one advances the mark
+                mark.advance(Seen(self._id, number, digest, self._where, json.dumps({"epsilon": str(total)})))
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, ValueError) as error:
+            if isinstance(error, DeclarationError):
+                raise
+            raise LedgerError(f"the device's ledger {self._where} cannot be used: see its disk") from None
+
+    def __repr__(self) -> str:
+        return f"Lifetime({self._where}; spent epsilon {shown(self.spent())} of {shown(self.cap)})"
+
+
+def _begin(db: sqlite3.Connection, cap: Fraction, rng: Rng) -> None:
+    """Make the tables of a new file, whole or not at all; raise sqlite3.Error where another file lies there."""
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    if application != _APPLICATION and (application or db.execute("PRAGMA page_count").fetchone()[0]):
+        raise sqlite3.DatabaseError("another file")
+    if application and db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+        raise LedgerError(
+            "the device's ledger is of a former format, which this Sordino does not read; name another file"
+        )
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "trusted_schema = 0"):
+        db.execute(f"PRAGMA {setting}")
+    db.execute("BEGIN IMMEDIATE")
+    if not db.execute("PRAGMA application_id").fetchone()[0]:
+        db.execute(f"PRAGMA user_version = {_VERSION}")
+        for statement in _SCHEMA:
+            db.execute(statement)
+        db.execute("INSERT INTO device VALUES (1, ?, ?)", (rng.bytes(32), str(cap)))
+        db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    db.execute("COMMIT")

@@ -1,0 +1,227 @@
+"""The estimate of how many respondents hold each label: unbiased shares, exact variances, intervals, a projection.
+
+It sees support counts, n, p and q: it may not know how reports are made. Everything here is post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+from sordino.local.estimates.binomial import checked_confidence, population_interval, quantile, respondents_interval
+from sordino.local.labels import Label
+from sordino.local.reports import Parameters, SupportCounts, parameters_hash
+from sordino.loss import round_up
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "USUAL_LIARS",
+    "Estimate",
+    "Supports",
+    "arrow_labels",
+    "checked_share",
+    "estimated",
+    "norm_sub",
+    "shift_of",
+    "variance",
+]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+USUAL_LIARS = 0.01
+
+
+class Supports(Protocol):
+    """A protocol whose reports support labels: its own with probability p, any other with probability q."""
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels."""
+
+    @property
+    def p(self) -> Fraction:
+        """P(a report supports the respondent's own label)."""
+
+    @property
+    def q(self) -> Fraction:
+        """P(a report supports another label)."""
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data."""
+
+
+def variance(p: Fraction | float, q: Fraction | float, *, share: float, n: int, about: str = "respondents") -> float:
+    """Return the variance of the estimated share: of these respondents, or of a population they are drawn of.
+
+    With d = p - q: respondents, q(1-q) / (n d^2) + f (1-p-q) / (n d); population, s(1-s) / (n d^2), s = f p + (1-f) q
+    (Wang, Blocki, Li, Jha 2017, equation 6).
+
+    >>> round(variance(0.75, 0.25, share=0.1, n=32_561) ** 0.5 * 32_561, 3)
+    156.271
+    """
+    high, low = float(p), float(q)
+    difference = high - low
+    if _about(about) == "population":
+        s = share * high + (1 - share) * low
+        return s * (1 - s) / (n * difference**2)
+    return low * (1 - low) / (n * difference**2) + share * (1 - high - low) / (n * difference)
+
+
+def shift_of(p: Fraction | float, q: Fraction | float, liars: float) -> tuple[float, float]:
+    """Return what a share of liars can add to an estimated share and take from it: liars (1-q)/(p-q), liars p/(p-q).
+
+    Raises DeclarationError unless 0 <= liars < 1.
+    """
+    share, high, low = checked_share(liars, name="liars"), float(p), float(q)
+    return share * (1 - low) / (high - low), share * high / (high - low)
+
+
+def norm_sub(shares: Floats, *, total: float) -> Floats:
+    """Return the nearest shares that are not negative and add up to `total` (Wang et al. 2020, norm-sub).
+
+    The same number is taken from every share and what falls below 0 becomes 0; it is the projection on the simplex.
+    """
+    falling = np.sort(shares)[::-1]
+    taken = (np.cumsum(falling) - total) / np.arange(1, shares.size + 1)
+    last = int(np.flatnonzero(falling > taken)[-1]) if (falling > taken).any() else 0
+    projected: Floats = np.maximum(shares - taken[last], 0.0)
+    return projected
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate:
+    """Hold what n reports say about the share of each label: `.table`, `.interval(0.95)`, `.projected()`.
+
+    Shares are raw and unbiased, so some may be negative; intervals come of them, cut to what a share can be.
+    """
+
+    labels: tuple[Label, ...]
+    supports: tuple[int, ...]
+    n: int
+    p: Fraction
+    q: Fraction
+    protocol: str
+
+    @property
+    def frequencies(self) -> Floats:
+        """The unbiased estimates (c / n - q) / (p - q), one a label."""
+        p, q = float(self.p), float(self.q)
+        shares: Floats = (np.array(self.supports, dtype=np.float64) / self.n - q) / (p - q)
+        return shares
+
+    @property
+    def counts(self) -> Floats:
+        """The estimated numbers of respondents: n times the frequencies."""
+        return self.frequencies * self.n
+
+    @property
+    def table(self) -> pa.Table:
+        """An Arrow table: label, count, frequency, error (of the frequency, at 95%), lower, upper.
+
+        Its schema's metadata say how far 1% of liars could move a frequency; `interval` has that as columns.
+        """
+        import pyarrow as pa
+
+        lower, upper = self._ends(0.95, "respondents")
+        columns = [self.counts, self.frequencies, self.errors(0.95), lower, upper]
+        named = dict(zip(("count", "frequency", "error", "lower", "upper"), map(pa.array, columns), strict=True))
+        added, taken = self.shift(USUAL_LIARS)
+        told = {"liars": f"{USUAL_LIARS:g}", "liars_add": f"{added:.6g}", "liars_take": f"{taken:.6g}"}
+        return pa.table({"label": arrow_labels(self.labels), **named}).replace_schema_metadata(told)
+
+    def errors(self, confidence: float, *, about: str = "respondents") -> Floats:
+        """Return the error of each frequency that is not exceeded with probability `confidence`, about.
+
+        From the exact variance at the estimated share (cut to [0, 1]); `about` as in `interval`.
+        """
+        z, shares = quantile(confidence), np.clip(self.frequencies, 0.0, 1.0)
+        spread = [variance(self.p, self.q, share=float(f), n=self.n, about=about) for f in shares]
+        errors: Floats = z * np.sqrt(np.array(spread))
+        return errors
+
+    def interval(self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS) -> pa.Table:
+        """Return an Arrow table: label, lower, upper, and what they become if a share of the respondents lie.
+
+        `about` "respondents": the share among those who answered; "population": among those they are random draws of.
+        `poisoned_lower` and `poisoned_upper` hold the interval if a share `liars` of the respondents sends whatever
+        moves this label the most, together (Cheu, Smith, Ullman 2021; Cao, Jia, Gong 2021).
+        Raises DeclarationError unless 0 < confidence < 1 and 0 <= liars < 1.
+        """
+        import pyarrow as pa
+
+        lower, upper = self._ends(confidence, about)
+        added, taken = self.shift(liars)
+        ends = [lower, upper, np.clip(lower - added, 0.0, 1.0), np.clip(upper + taken, 0.0, 1.0)]
+        names = ("lower", "upper", "poisoned_lower", "poisoned_upper")
+        columns = dict(zip(names, map(pa.array, ends), strict=True))
+        return pa.table({"label": arrow_labels(self.labels), **columns})
+
+    def shift(self, liars: float) -> tuple[float, float]:
+        """Return how much a share of liars can add to a frequency, and how much it can take from one, on average.
+
+        A liar always supports a label (or never) where an honest report would with probability q (or p): the shifts
+        are liars (1 - q) / (p - q) and liars p / (p - q).
+        """
+        return shift_of(self.p, self.q, liars)
+
+    def projected(self, *, answered: float = 1.0) -> pa.Table:
+        """Return an Arrow table label, count, frequency for a histogram: no negative number, summing to `answered`.
+
+        `answered` is the share of respondents who hold a label, below 1 where missing answers were sent. The nearest
+        such shares (norm-sub): they are biased, so intervals come from the raw ones.
+        """
+        import pyarrow as pa
+
+        shares = norm_sub(self.frequencies, total=checked_share(answered, name="answered", most=1.0))
+        return pa.table({"label": arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
+
+    def _ends(self, confidence: float, about: str) -> tuple[Floats, Floats]:
+        how = respondents_interval if _about(about) == "respondents" else population_interval
+        return how(self.supports, n=self.n, p=float(self.p), q=float(self.q), confidence=checked_confidence(confidence))
+
+    def __repr__(self) -> str:
+        widest = float(self.errors(0.95).max())
+        points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
+        return (
+            f"<Estimate of {len(self.labels)} labels from {self.n:,} reports by {self.protocol}: "
+            f"within {points} points at 95%, each by itself; 1% liars can add {added}>"
+        )
+
+
+def estimated(protocol: Supports, counts: SupportCounts) -> Estimate:
+    """Return the estimate of a protocol's support counts; raises DeclarationError for another task's, or for none."""
+    parameters = protocol.parameters()
+    if counts.task != parameters_hash(parameters):
+        raise DeclarationError("these counts belong to another task: its labels, thresholds or epsilon differ")
+    if len(counts.supports) != len(protocol.labels) or counts.n < 0:
+        raise DeclarationError(f"counts must hold {len(protocol.labels)} supports, one a label")
+    if counts.n == 0:
+        raise DeclarationError("there are no reports yet: an estimate needs one or more")
+    name = str(getattr(protocol, "name", parameters["kind"]))
+    return Estimate(protocol.labels, counts.supports, counts.n, protocol.p, protocol.q, name)
+
+
+def checked_share(value: float, *, name: str, most: float = 0.999999) -> float:
+    """Return a share; raises DeclarationError unless it lies in [0, 1)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
+        raise DeclarationError(f"{name} must be a share such as 0.01, from 0 to 1")
+    return float(value)
+
+
+def _about(about: str) -> str:
+    if about not in ("respondents", "population"):
+        raise DeclarationError(f'about must be "respondents" or "population", not {about!r}')
+    return about
+
+
+def arrow_labels(labels: tuple[Label, ...]) -> Any:
+    import pyarrow as pa
+
+    kinds = {type(v) for v in labels if v is not None}
+    return pa.array(labels if len(kinds) == 1 else ["(missing)" if v is None else str(v) for v in labels])

@@ -1,0 +1,142 @@
+"""The estimate of a mean: its value, error and interval, from the moments of reports. It may not know how they are made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sordino.errors import DeclarationError
+from sordino.local.estimates.binomial import population_interval, quantile
+from sordino.local.estimates.frequency import USUAL_LIARS, checked_share
+from sordino.loss import round_up
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MeanEstimate", "Moments"]
+
+_FEW = 16.0  # variance of a sum of bits below which its whole steps show
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Hold n, the mean and mean square of the reports' unbiased values on the scale of [-1, 1], and their law.
+
+    A value's second moment is `base` + `slope` t^2 where the answer is t; no value lies beyond `most`.
+    """
+
+    n: int
+    first: float
+    second: float
+    base: float
+    slope: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MeanEstimate:
+    """Hold an unbiased mean: `.value`, `.error(0.95)`, `.interval(0.95)`, `.poisoned(0.95)`, `.table`, in the bounds' units."""
+
+    lower: float
+    upper: float
+    moments: Moments
+
+    @property
+    def n(self) -> int:
+        """The number of reports."""
+        return self.moments.n
+
+    @property
+    def value(self) -> float:
+        """The unbiased estimate of the mean; by chance it may lie outside the bounds."""
+        return self._middle + self._half * self.moments.first
+
+    def error(self, confidence: float, *, about: str = "respondents") -> float:
+        """Return half the width of the interval before it is cut to the bounds.
+
+        The variance of n reports is (b + (c - 1) a) / n for the mean of these respondents, a the mean square of their
+        answers, and at most (b + c a - m^2) / n for a population's; a and m are bounded from the reports themselves, to
+        the side that widens. `about` is "respondents" or "population".
+        """
+        z, m = quantile(confidence), self.moments
+        spread = self._variance(z, about)
+        deviation = math.sqrt(max(spread, 0.0) / m.n)
+        if m.slope == 0.0:
+            return self._half * (z * deviation + m.most / m.n)  # half a step of whole bits, as a correction
+        return self._half * _heavier(z, m.n) * deviation
+
+    def interval(self, confidence: float, *, about: str = "respondents") -> tuple[float, float]:
+        """Return value -+ error, cut to the bounds. Raises DeclarationError unless 0 < confidence < 1.
+
+        Few reports of one bit each: the exact binomial tails are inverted instead (Clopper & Pearson 1934). They hold for
+        bits of different probabilities too, whose sum is less spread than the binomial of their mean (Hoeffding 1956).
+        """
+        m = self.moments
+        if m.slope == 0.0 and m.n * (1 - 1 / m.most**2) / 4 < _FEW:
+            ones, high = round(m.n * (1 + m.first / m.most) / 2), (1 + 1 / m.most) / 2
+            ends = population_interval((ones,), n=m.n, p=high, q=1 - high, confidence=confidence)
+            low, top = (self.lower + 2 * self._half * float(end[0]) for end in ends)
+            return low, top
+        margin = self.error(confidence, about=about)
+        return (
+            min(max(self.value - margin, self.lower), self.upper),
+            max(min(self.value + margin, self.upper), self.lower),
+        )
+
+    def shift(self, liars: float) -> float:
+        """Return how far a share of liars can move the mean, up or down, on average: liars (m + 1), times half the range.
+
+        A liar sends the report of the largest unbiased value, m on the scale of [-1, 1], whatever the answer was, at worst
+        the other end of the scale (Cheu, Smith, Ullman 2021). Raises DeclarationError unless 0 <= liars < 1.
+        """
+        return checked_share(liars, name="liars") * (self.moments.most + 1) * self._half
+
+    def poisoned(
+        self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS
+    ) -> tuple[float, float]:
+        """Return the interval if a share `liars` of the respondents lies together, cut to the bounds."""
+        (low, high), moved = self.interval(confidence, about=about), self.shift(liars)
+        return max(low - moved, self.lower), min(high + moved, self.upper)
+
+    @property
+    def table(self) -> pa.Table:
+        """An Arrow table of one row: mean, error, lower, upper (at 95%), both if 1% of the respondents lie, n."""
+        import pyarrow as pa
+
+        (low, high), (least, most) = self.interval(0.95), self.poisoned(0.95)
+        found = {"mean": self.value, "error": self.error(0.95), "lower": low, "upper": high}
+        found |= {"poisoned_lower": least, "poisoned_upper": most}
+        return pa.table({name: [value] for name, value in found.items()} | {"n": [self.n]})
+
+    def _variance(self, z: float, about: str) -> float:
+        if about not in ("respondents", "population"):
+            raise DeclarationError(f'about must be "respondents" or "population", not {about!r}')
+        m = self.moments
+        near = max(0.0, abs(m.first) - z * math.sqrt((m.base + m.slope) / m.n)) ** 2  # the mean's square, at least
+        if m.slope == 0.0:
+            return m.base - near
+        loose = z * m.most * math.sqrt(m.second / m.n) / m.slope
+        square = min(1.0, max(0.0, (m.second - m.base) / m.slope) + loose)  # the mean square, at most
+        if about == "population":
+            return m.base + m.slope * square - near
+        return m.base + ((m.slope - 1) * square if m.slope >= 1 else (m.slope - 1) * near)
+
+    @property
+    def _middle(self) -> float:
+        return (self.lower + self.upper) / 2
+
+    @property
+    def _half(self) -> float:
+        return (self.upper - self.lower) / 2
+
+    def __repr__(self) -> str:
+        return (
+            f"<Mean {self.value:.6g} within {round_up(self.error(0.95), digits=3)} at 95%, from {self.n:,} reports; "
+            f"1% liars can move it by {round_up(self.shift(0.01), digits=3)}>"
+        )
+
+
+def _heavier(z: float, n: int) -> float:
+    """Return z as Student's t with n degrees has it, about (Cornish & Fisher 1938): few reports are not yet normal."""
+    return z + (z**3 + z) / (4 * n) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n * n)

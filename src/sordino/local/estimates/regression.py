@@ -1,0 +1,147 @@
+"""Shares of labels from the bits of Bloom filters, by least squares: unbiased, with the variance of the fit.
+
+It sees counts of bits in cohorts and the public filters: it may not know how reports are made. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+from sordino.local.estimates.binomial import quantile
+from sordino.local.estimates.frequency import USUAL_LIARS, arrow_labels, checked_share, norm_sub
+from sordino.local.labels import Label
+from sordino.loss import round_up
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BloomEstimate"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BloomEstimate:
+    """Hold what n reports of Bloom filters say about the share of each label: `.table`, `.interval(0.95)`, `.projected()`.
+
+    Theorem: a bit of cohort c that n_c reports come from has the unbiased share y = (count / n_c - r) / (s - r), and
+    E[y] = B f with B the filters. f = G y, G = (B' W B)^-1 B' W, W the cohorts' sizes, has G B = I, so it is unbiased. Given
+    the sizes, cohorts are independent; a report of label u adds G_c b, of variance sum G^2 m (1 - m) / (s - r)^2, m the
+    chances of its bits, and of mean (G_c B_c) u. The variance follows at the estimated shares, for a population; that of
+    these respondents alone is at most that.
+    """
+
+    labels: tuple[Label, ...]
+    frequencies: Floats
+    deviations: Floats
+    shifts: tuple[Floats, Floats]
+    n: int
+
+    @classmethod
+    def fitted(
+        cls, labels: tuple[Label, ...], filters: Any, sizes: Floats, ones: Floats, *, s: float, r: float
+    ) -> BloomEstimate:
+        """Return the fit; `filters` are cohorts by labels by bits, `ones` counts of set bits by cohort.
+
+        Raises DeclarationError where the cohorts that reports came from cannot tell the labels apart.
+        """
+        some = np.flatnonzero(sizes)
+        cohorts, bits, k = some.size, filters.shape[2], len(labels)
+        design = filters[some].astype(np.float64).transpose(0, 2, 1).reshape(cohorts * bits, k)
+        weight = np.repeat(np.sqrt(sizes[some]), bits)
+        if np.linalg.matrix_rank(design * weight[:, None]) < k:
+            raise DeclarationError(
+                f"the reports of {cohorts} cohorts cannot tell {k} labels apart yet; more reports, bits or cohorts do"
+            )
+        gain = np.linalg.pinv(design * weight[:, None]) * weight
+        shares = ((ones[some] / sizes[some, None] - r) / (s - r)).reshape(-1)
+        found: Floats = gain @ shares
+        held = np.clip(found, 0.0, 1.0)
+        held /= max(1.0, float(held.sum()))
+        return cls(
+            labels,
+            found,
+            np.sqrt(_variances(gain, filters[some], sizes[some], held, s=s, r=r)),
+            _shifts(gain, s=s, r=r),
+            int(sizes.sum()),
+        )
+
+    @property
+    def counts(self) -> Floats:
+        """The estimated numbers of respondents: n times the frequencies."""
+        return self.frequencies * self.n
+
+    @property
+    def table(self) -> pa.Table:
+        """An Arrow table: label, count, frequency, error (of the frequency, at 95%), lower, upper."""
+        import pyarrow as pa
+
+        error, (lower, upper) = self.errors(0.95), self._ends(0.95)
+        columns = {"count": self.counts, "frequency": self.frequencies, "error": error, "lower": lower, "upper": upper}
+        return pa.table({"label": arrow_labels(self.labels), **columns})
+
+    def errors(self, confidence: float) -> Floats:
+        """Return the error of each frequency that is not exceeded with probability `confidence`, about."""
+        return quantile(confidence) * self.deviations
+
+    def interval(self, confidence: float, *, liars: float = USUAL_LIARS) -> pa.Table:
+        """Return an Arrow table: label, lower, upper, and what they become if a share of the respondents lie.
+
+        The liars spread over the cohorts as honest respondents do; a pile in one cohort shows in the cohorts' sizes.
+        Raises DeclarationError unless 0 < confidence < 1 and 0 <= liars < 1.
+        """
+        import pyarrow as pa
+
+        lower, upper = self._ends(confidence)
+        share = checked_share(liars, name="liars")
+        added, taken = (share * shift for shift in self.shifts)
+        ends = {"lower": lower, "upper": upper}
+        ends |= {"poisoned_lower": np.clip(lower - added, 0, 1), "poisoned_upper": np.clip(upper + taken, 0, 1)}
+        return pa.table({"label": arrow_labels(self.labels), **ends})
+
+    def shift(self, liars: float) -> tuple[float, float]:
+        """Return how much a share of liars can add to a frequency, and take from one: of the label moved the most."""
+        share = checked_share(liars, name="liars")
+        return share * float(self.shifts[0].max()), share * float(self.shifts[1].max())
+
+    def projected(self, *, answered: float = 1.0) -> pa.Table:
+        """Return an Arrow table label, count, frequency for a histogram: no negative number, summing to `answered`."""
+        import pyarrow as pa
+
+        shares = norm_sub(self.frequencies, total=checked_share(answered, name="answered", most=1.0))
+        return pa.table({"label": arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
+
+    def _ends(self, confidence: float) -> tuple[Floats, Floats]:
+        error = self.errors(confidence)
+        return np.clip(self.frequencies - error, 0.0, 1.0), np.clip(self.frequencies + error, 0.0, 1.0)
+
+    def __repr__(self) -> str:
+        widest = float(self.errors(0.95).max())
+        points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
+        return (
+            f"<Estimate of {len(self.labels)} labels from {self.n:,} reports of Bloom filters: within "
+            f"{points} points at 95%, each by itself; 1% liars can add {added}>"
+        )
+
+
+def _variances(gain: Floats, filters: Any, sizes: Floats, held: Floats, *, s: float, r: float) -> Floats:
+    """Return the variance of each label's share, given the cohorts' sizes, at the shares `held`."""
+    k, bits = gain.shape[0], filters.shape[2]
+    total = np.zeros(k)
+    for c, size in enumerate(sizes):
+        part, own = gain[:, c * bits : (c + 1) * bits], filters[c].astype(np.float64)
+        chance = r + (s - r) * own  # labels by bits
+        coins = np.square(part) @ (held @ (chance * (1 - chance)) + (1 - held.sum()) * r * (1 - r))
+        means = part @ own.T  # of each label's share, by the respondent's label
+        total += (coins / (s - r) ** 2 + np.square(means) @ held - np.square(means @ held)) / size
+    return total
+
+
+def _shifts(gain: Floats, *, s: float, r: float) -> tuple[Floats, Floats]:
+    """Return how much liars, all of them, could add to each share and take from it."""
+    high, low = gain * (1 - r) / (s - r), -gain * r / (s - r)
+    return np.maximum(high, low).sum(axis=1), 1 - np.minimum(high, low).sum(axis=1)

@@ -1,0 +1,56 @@
+"""Protocols by the name of their kind, to be made again of their public parameters.
+
+It may not know tasks: whoever signed the parameters is checked elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sordino.errors import DeclarationError, nearest
+from sordino.local.labels import Labels, checked_labels
+from sordino.local.protocols.hadamard import Hadamard
+from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.rappor import Rappor
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.subset import SubsetSelection
+from sordino.local.protocols.unary import Unary
+from sordino.local.thresholds import BITS
+
+__all__ = ["PROTOCOLS", "Protocols", "from_parameters"]
+
+Protocols = GRR | Unary | OLH | Hadamard | SubsetSelection | Rappor
+
+PROTOCOLS: dict[str, type[Protocols]] = {
+    "grr": GRR,
+    "unary": Unary,
+    "olh": OLH,
+    "hadamard": Hadamard,
+    "subset": SubsetSelection,
+    "rappor": Rappor,
+}
+
+
+def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Protocols:
+    """Return the protocol that wrote these parameters, for these labels.
+
+    Every field is checked: the kind is known, the labels have the stated number and hash, thresholds are of 32 bits,
+    and the epsilon that follows from them is at most the stated one. Raises DeclarationError where one is not so.
+
+    >>> made = from_parameters(GRR(["yes", "no"], epsilon=1).parameters(), ["yes", "no"])
+    >>> made == GRR(["yes", "no"], epsilon=1)
+    True
+    """
+    kind, kept = str(parameters.get("kind")), checked_labels(labels)
+    if kind not in PROTOCOLS:
+        raise DeclarationError(f"{kind!r} is no protocol of the local model; {nearest(kind, PROTOCOLS)}")
+    if parameters.get("bits") != BITS:
+        raise DeclarationError(f"thresholds must be of {BITS} bits")
+    if not isinstance(parameters.get("epsilon"), str):
+        raise DeclarationError('epsilon must be text such as "1" or "1/3"')
+    made = PROTOCOLS[kind].from_parameters(dict(parameters), kept)
+    if made.parameters() != dict(parameters):
+        wrong = sorted(n for n in {*made.parameters(), *parameters} if made.parameters().get(n) != parameters.get(n))
+        raise DeclarationError(f"these parameters do not fit the labels or each other: {', '.join(wrong)}")
+    return made

@@ -1,0 +1,182 @@
+"""Hadamard response: one random row of a Hadamard matrix and one noisy bit; small reports, a fast transform to count.
+
+It may not know collectors, tasks or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.local.draws import heads
+from sordino.local.estimates.frequency import Estimate, estimated
+from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, numbers_of, own, rows_of
+from sordino.local.thresholds import BITS, FULL, checked_epsilon, checked_threshold, float_up, floor_share, log_up
+from sordino.loss import Number, exact, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["Hadamard", "transformed"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Hadamard:
+    """Randomise by Hadamard response for high privacy: a row of the matrix, and its entry at the label with a noisy sign.
+
+    With K the least power of two at or above k, a report is (j, b): j uniform in [0, K) and b the parity of j AND v,
+    flipped with probability 1 - p. It supports every label u whose parity with j is b.
+
+    Theorem: j does not depend on the label and b is a coin of p = T / 2^32, T = floor(2^32 E / (E + 1)), so a report's
+    probability differs by a factor p / (1 - p) <= E at most. For u != v the parities agree for exactly half of all j,
+    so q = 1/2 exactly and the estimate is unbiased. A missing answer sends a fair b, which supports every label alike.
+
+    The report is 2 j + b, little-endian in 1, 2 or 4 bytes.
+
+    Raises DeclarationError for fewer than 2 labels, repeated ones, or epsilon not above 0.
+
+    Paper: Acharya, Sun, Zhang 2019, section 4; the same as binary local hashing of Bassily & Smith 2015.
+
+    >>> Hadamard(["a", "b", "c"], epsilon=1).q
+    Fraction(1, 2)
+    """
+
+    labels: tuple[Label, ...]
+    truth: int
+    claim: Fraction
+
+    def __init__(self, labels: Labels, *, epsilon: Number) -> None:
+        claim = checked_epsilon(epsilon)
+        self._fill(checked_labels(labels), floor_share(claim, 1), claim)
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, labels: Labels) -> Hadamard:
+        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
+        made = object.__new__(cls)
+        truth = checked_threshold(parameters.get("p"), name="p")
+        made._fill(checked_labels(labels), truth, exact(str(parameters.get("epsilon")), name="epsilon"))
+        return made
+
+    def _fill(self, labels: tuple[Label, ...], truth: int, claim: Fraction) -> None:
+        if 2 * truth <= FULL:
+            raise DeclarationError("p must be above 1/2: epsilon is too small for thresholds of 32 bits")
+        if log_up(Fraction(truth, FULL - truth), digits=40) > claim:
+            raise DeclarationError(f"p gives an epsilon above the stated {shown(claim)}")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "truth", truth)
+        object.__setattr__(self, "claim", claim)
+
+    name = "Hadamard"
+    kind = "hadamard"
+
+    @property
+    def epsilon(self) -> float:
+        """The claim: no report reveals more."""
+        return float_up(self.claim)
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent."""
+        return LaplaceEvent(self.claim)
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return Fraction(self.truth, FULL)
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's: 1/2."""
+        return Fraction(1, 2)
+
+    @property
+    def size(self) -> int:
+        """K, the order of the matrix."""
+        return 1 << (len(self.labels) - 1).bit_length()
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return 1 if self.size <= 1 << 7 else 2 if self.size <= 1 << 15 else 4
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
+        return {
+            "kind": self.kind,
+            "k": len(self.labels),
+            "labels_hash": labels_hash(self.labels),
+            "bits": BITS,
+            "p": self.truth,
+            "epsilon": shown(self.claim),
+        }
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer; raises DeclarationError where an answer is none of the labels."""
+        codes = codes_of(answers, self.labels, missing=True)
+        row = rng.words(codes.size, np.uint32) & np.uint32(self.size - 1)
+        bit = np.bitwise_count(row & codes.view(np.uint32)) & np.uint8(1)
+        bit ^= ~heads(self.truth, codes.size, rng)
+        absent = np.flatnonzero(codes < 0)
+        if absent.size:
+            bit[absent] = rng.words(absent.size, np.uint8) & np.uint8(1)
+        return Reports.of(self, rows_of(row << np.uint32(1) | bit, self.width))
+
+    @property
+    def public_values(self) -> int:
+        """How many values the part of a report has that does not depend on the answer."""
+        return self.size
+
+    def public_part(self, rows: Rows) -> np.ndarray[Any, Any]:
+        """Return the part of each report that does not depend on the answer: uniform for honest respondents."""
+        return numbers_of(rows, self.width).astype(np.uint64) >> np.uint64(1)
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a row of the matrix does not exist."""
+        if rows.size and int(numbers_of(rows, self.width).max()) >= 2 * self.size:
+            raise DeclarationError(f"a report names a row beyond the matrix of order {self.size}")
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports support each label, by one Walsh-Hadamard transform."""
+        numbers = numbers_of(own(reports, self), self.width)
+        pairs = np.bincount(numbers, minlength=2 * self.size).reshape(-1, 2)
+        signed = transformed(pairs[:, 0] - pairs[:, 1])
+        return counted(reports, (len(reports) + signed[: len(self.labels)]) // 2)
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with its intervals."""
+        return estimated(self, counts)
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: all pairs of columns agree in half of the rows."""
+        return (*range(min(len(self.labels), 4)), len(self.labels) - 1, None)
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of a report of label number `value`: one part, the probability of each (j, b), b fastest."""
+        law: list[Fraction] = []
+        for j in range(self.size):
+            true = Fraction(1, 2) if value is None else 1 - self.p if (j & value).bit_count() % 2 else self.p
+            law += [true / self.size, (1 - true) / self.size]
+        return [tuple(law)]
+
+    def __repr__(self) -> str:
+        return f"<Hadamard of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+
+
+def transformed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the Walsh-Hadamard transform of whole numbers: at v, the sum over j of values[j] (-1)^parity(j AND v).
+
+    >>> transformed(np.array([1, 2, 0, 0])).tolist()
+    [3, -1, 3, -1]
+    """
+    out = values.astype(np.int64)
+    half = 1
+    while half < out.size:
+        pairs = out.reshape(-1, 2, half)
+        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+        half *= 2
+    return out

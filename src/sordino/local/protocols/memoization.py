@@ -1,0 +1,211 @@
+"""Two rounds: a permanent randomised answer, randomised once more for every report; its p, q and both epsilons.
+
+It may not know devices or tasks. The permanent answer bounds what all reports together reveal, the second round lowers
+what one report reveals and keeps two reports of one device from being linked by equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.local.draws import word_from
+from sordino.local.estimates.frequency import Estimate, estimated
+from sordino.local.labels import Answers, Label
+from sordino.local.protocols.response import GRR
+from sordino.local.protocols.unary import Unary
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, own
+from sordino.local.thresholds import BITS, FULL, checked_epsilon, float_up, log_up
+from sordino.loss import Number, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["TwoRounds", "again", "two_rounds"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TwoRounds:
+    """Hold the rounds (p1, q1), made once, and (p2, q2), made for every report, both GRR or both unary.
+
+    Theorem: a report supports the true label with probability p = p1 p2 + (1 - p1) q2, another one with q = q1 p2 +
+    (1 - q1) q2, so p - q = (p1 - q1)(p2 - q2). One report is epsilon-differentially private with epsilon = ln(p / q) for
+    GRR, ln[p (1 - q) / ((1 - p) q)] for unary; any number of reports of one permanent answer have the first round's
+    epsilon, as they are functions of it and of fresh coins.
+
+    Raises DeclarationError where the rounds differ in kind or labels, or one report reveals more than the claim.
+
+    Paper: Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 3; Arcolezi et al. 2022, Improving the utility of locally
+    differentially private protocols for longitudinal and multidimensional frequency estimates, section 4.
+
+    >>> from sordino.local.protocols.response import GRR
+    >>> rounds = two_rounds(GRR(range(14), epsilon=2), epsilon=1)
+    >>> rounds.epsilon, rounds.permanent_epsilon, round(float(rounds.permanent.p), 3), round(float(rounds.p), 3)
+    (1.0, 2.0, 0.362, 0.173)
+    """
+
+    permanent: GRR | Unary
+    instant: GRR | Unary
+    claim: Fraction
+
+    def __post_init__(self) -> None:
+        if type(self.permanent) is not type(self.instant) or self.permanent.labels != self.instant.labels:
+            raise DeclarationError("both rounds must be of one protocol, grr or unary, and of the same labels")
+        if log_up(_ratio(self.permanent, self.instant), digits=40) > self.claim:
+            raise DeclarationError(f"p and q of both rounds give an epsilon above the stated {shown(self.claim)}")
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels."""
+        return self.permanent.labels
+
+    @property
+    def name(self) -> str:
+        """The protocol of both rounds."""
+        return f"{self.permanent.name}, two rounds"
+
+    @property
+    def epsilon(self) -> float:
+        """What one report reveals at most."""
+        return float_up(self.claim)
+
+    @property
+    def permanent_epsilon(self) -> float:
+        """What all reports of one permanent answer reveal at most."""
+        return self.permanent.epsilon
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return _twice(self.permanent.p, self.instant)
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's."""
+        return _twice(self.permanent.q, self.instant)
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return self.instant.width
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent, by itself; all of them together cost the permanent answer's event."""
+        return LaplaceEvent(self.claim)
+
+    def parameters(self) -> Parameters:
+        """Return the second round's parameters, whose form reports have, and the first round's thresholds."""
+        first, second = self.permanent.parameters(), self.instant.parameters()
+        return {**second, "epsilon": shown(self.claim), "first_p": first["p"], "first_q": first.get("q")}
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer, both rounds at once: for respondents asked once."""
+        return Reports.of(self, self.reports(self.permanent.perturb(answers, rng).rows, rng))
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a row is no report."""
+        self.instant.check(rows)
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports support each label."""
+        return replace(self.instant.count(Reports.of(self.instant, own(reports, self))), task=reports.task)
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with intervals for one report a respondent."""
+        return estimated(self, counts)
+
+    def report(self, permanent: bytes, words: Iterable[int]) -> bytes:
+        """Return one report of a permanent answer, from 32-bit words: as GRR's rule, and for unary one word a bit."""
+        return again(self.instant, permanent, words)
+
+    def reports(self, permanent: Rows, rng: Rng) -> Rows:
+        """Return one report of each permanent answer, a row each."""
+        if isinstance(self.instant, GRR):
+            numbers = np.ascontiguousarray(permanent).view(f"<u{self.width}").reshape(-1)
+            return _of_numbers(self.instant, numbers, rng)
+        k = len(self.labels)
+        bits = np.unpackbits(permanent, axis=1, bitorder="little")[:, :k].astype(np.bool_)
+        words = rng.words(bits.shape, np.uint32)
+        top, bottom = np.uint32(self.instant.threshold_p), np.uint32(self.instant.threshold_q)
+        return np.packbits(words < np.where(bits, top, bottom), axis=1, bitorder="little")
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: labels are alike under every permutation."""
+        return self.permanent.inputs()
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of one report of label number `value`, summed over the permanent answers in between."""
+        if isinstance(self.instant, GRR):
+            if value is None:
+                raise DeclarationError("GRR has no report for a missing answer but that of a label of its own")
+            return [tuple(self.p if v == value else self.q for v in range(len(self.labels)))]
+        ones = [self.p if j == value else self.q for j in range(len(self.labels))]
+        return [(1 - one, one) for one in ones]
+
+    def __repr__(self) -> str:
+        both = f"epsilon {self.epsilon:g} a report, {shown(self.permanent.claim)} for ever"
+        return f"<two rounds of {self.permanent.name}, {len(self.labels)} labels, {both}>"
+
+
+def two_rounds(permanent: GRR | Unary, *, epsilon: Number) -> TwoRounds:
+    """Return the second round that reveals at most `epsilon` a report, with the least noise that does.
+
+    The second round is GRR for GRR and symmetric for unary; its threshold is found by bisection on exact epsilons.
+    Raises DeclarationError unless epsilon is below the permanent answer's.
+    """
+    most = checked_epsilon(epsilon)
+    if most >= permanent.claim:
+        rule = f"epsilon must be below the permanent answer's, {shown(permanent.claim)}, not {shown(most)}"
+        raise DeclarationError(f"{rule}: with equal ones, reports could be the permanent answer itself")
+    k = len(permanent.labels)
+    low, high = FULL // (k if isinstance(permanent, GRR) else 2) + 1, FULL
+    if log_up(_ratio(permanent, _second(permanent, low)), digits=40) > most:
+        raise DeclarationError(f"epsilon {shown(most)} is too small for thresholds of {BITS} bits")
+    while high - low > 1:
+        middle = (low + high) // 2
+        if log_up(_ratio(permanent, _second(permanent, middle)), digits=40) <= most:
+            low = middle
+        else:
+            high = middle
+    return TwoRounds(permanent, _second(permanent, low), most)
+
+
+def again(instant: GRR | Unary, permanent: bytes, words: Iterable[int]) -> bytes:
+    """Return a randomised report randomised once more from 32-bit words."""
+    number = int.from_bytes(permanent, "little")
+    if isinstance(instant, GRR):
+        return instant.perturb_words(number, words)
+    drawn, out = iter(words), 0
+    for j in range(len(instant.labels)):
+        threshold = instant.threshold_p if number >> j & 1 else instant.threshold_q
+        out |= (word_from(drawn) < threshold) << j
+    return out.to_bytes(instant.width, "little")
+
+
+def _twice(first: Fraction, second: GRR | Unary) -> Fraction:
+    return first * second.p + (1 - first) * second.q
+
+
+def _ratio(first: GRR | Unary, second: GRR | Unary) -> Fraction:
+    """Return the largest factor between the probabilities of one report under two labels."""
+    p, q = _twice(first.p, second), _twice(first.q, second)
+    return p / q if isinstance(second, GRR) else p * (1 - q) / ((1 - p) * q)
+
+
+def _second(permanent: GRR | Unary, threshold: int) -> GRR | Unary:
+    """Return a second round of this threshold, which claims its own epsilon."""
+    plain: Parameters = {"p": threshold, "q": FULL - threshold}
+    if isinstance(permanent, GRR):
+        odds = Fraction(threshold * (len(permanent.labels) - 1), FULL - threshold)
+        return GRR.from_parameters(plain | {"epsilon": shown(log_up(odds))}, permanent.labels)
+    both = Fraction(threshold, FULL - threshold) ** 2
+    return Unary.from_parameters(plain | {"epsilon": shown(log_up(both))}, permanent.labels)
+
+
+def _of_numbers(instant: GRR, numbers: np.ndarray[tuple[int], np.dtype[np.unsignedinteger]], rng: Rng) -> Rows:
+    relabelled = GRR.from_parameters(instant.parameters(), range(len(instant.labels)))
+    return relabelled.perturb(numbers, rng).rows

@@ -1,0 +1,175 @@
+"""RAPPOR: a permanent noisy answer, and fresh noise on it in every report; two rounds of unary encoding.
+
+It may not know where a permanent answer is kept, nor who counts reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.local.draws import bit_sums, packed_coins, packed_width
+from sordino.local.estimates.frequency import Estimate, estimated
+from sordino.local.labels import Answers, Label, Labels, checked_labels, labels_hash
+from sordino.local.protocols.unary import Unary
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
+from sordino.local.thresholds import BITS, FULL, ceiling_of, checked_threshold, float_up, floor_of, log_up
+from sordino.loss import Number, exact, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["Rappor"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Rappor:
+    """Randomise by RAPPOR with a bit a label (h = 1): a permanent answer, then an instantaneous one on top of it.
+
+    The permanent bit keeps its value with probability 1 - f / 2; the instantaneous bit is 1 with probability q where
+    the permanent one is 1, with p where it is 0 (RAPPOR's letters: here q > p).
+
+    Theorem: two labels differ in two bits. All reports ever made of one permanent answer reveal at most the permanent
+    answer itself, `lifetime_epsilon` = 2 ln((1 - f/2) / (f/2)). A single report reveals at most `epsilon` =
+    ln[s (1 - r) / (r (1 - s))], where s = (1 - f/2) q + (f/2) p is the probability that the own label's bit is 1 and
+    r = (1 - f/2) p + (f/2) q that of another's. Both are computed from the thresholds. The support estimate has
+    `.p` = s and `.q` = r, and s - r = (1 - f)(q - p).
+
+    `perturb` makes both rounds for respondents asked once; for repeated asking keep the rows of `permanent.perturb` on
+    the device and send `report(rows)` each time.
+
+    Raises DeclarationError for fewer than 2 labels, repeated ones, f outside (0, 1), or p not below q.
+
+    Paper: Erlingsson, Pihur, Korolova 2014, sections 2 and 3, theorems 1 and 2, h = 1 without a Bloom filter.
+
+    >>> r = Rappor(["a", "b", "c"], f=0.5, p=0.25, q=0.75)
+    >>> r.epsilon < r.lifetime_epsilon
+    True
+    """
+
+    permanent: Unary
+    zero: int
+    one: int
+    claim: Fraction
+
+    def __init__(self, labels: Labels, *, f: Number, p: Number, q: Number) -> None:
+        flip, low, high = exact(f, name="f"), exact(p, name="p"), exact(q, name="q")
+        if not 0 < flip < 1:
+            raise DeclarationError(f"f must lie between 0 and 1, not {shown(flip)}")
+        if not 0 <= low < high <= 1:
+            raise DeclarationError(f"p must be below q, both from 0 to 1, not {shown(low)} and {shown(high)}")
+        permanent = Unary(labels, p=1 - flip / 2, q=flip / 2)
+        self._fill(permanent, max(1, ceiling_of(low)), min(FULL - 1, floor_of(high)))
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, labels: Labels) -> Rappor:
+        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
+        made = object.__new__(cls)
+        keep, zero, one = (checked_threshold(parameters.get(n), name=n) for n in ("keep", "p", "q"))
+        high = Fraction(keep, FULL)
+        made._fill(Unary(checked_labels(labels), p=high, q=1 - high), zero, one)
+        return made
+
+    def _fill(self, permanent: Unary, zero: int, one: int) -> None:
+        if zero >= one:
+            raise DeclarationError("p must be below q: they are too near each other for thresholds of 32 bits")
+        object.__setattr__(self, "permanent", permanent)
+        object.__setattr__(self, "zero", zero)
+        object.__setattr__(self, "one", one)
+        object.__setattr__(self, "claim", log_up(self.p * (1 - self.q) / ((1 - self.p) * self.q)))
+
+    name = "RAPPOR"
+    kind = "rappor"
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels."""
+        return self.permanent.labels
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report sets the bit of the respondent's own label."""
+        keep = self.permanent.p
+        return (keep * self.one + (1 - keep) * self.zero) / FULL
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report sets the bit of another label."""
+        set_ = self.permanent.q
+        return (set_ * self.one + (1 - set_) * self.zero) / FULL
+
+    @property
+    def epsilon(self) -> float:
+        """What one report reveals at most."""
+        return float_up(self.claim)
+
+    @property
+    def lifetime_epsilon(self) -> float:
+        """What all reports of one permanent answer reveal together, at most."""
+        return self.permanent.epsilon
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent, by itself."""
+        return LaplaceEvent(self.claim)
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return packed_width(len(self.labels))
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data: "keep" is the threshold of 1 - f/2."""
+        return {
+            "kind": self.kind,
+            "k": len(self.labels),
+            "labels_hash": labels_hash(self.labels),
+            "bits": BITS,
+            "keep": self.permanent.threshold_p,
+            "p": self.zero,
+            "q": self.one,
+            "epsilon": shown(self.claim),
+        }
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer, both rounds at once; a missing answer sets no bit before them."""
+        return self.report(self.permanent.perturb(answers, rng), rng)
+
+    def report(self, permanent: Reports, rng: Rng) -> Reports:
+        """Return one instantaneous report of each permanent answer, which `permanent.perturb` made."""
+        rows = own(permanent, self.permanent)
+        bits = len(self.labels)
+        ones, zeros = (packed_coins(t, len(rows), bits, rng) for t in (self.one, self.zero))
+        return Reports.of(self, rows & ones | ~rows & zeros)
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a padding bit is set: every other row can be a report."""
+        self.permanent.check(rows)
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports set each label's bit."""
+        return counted(reports, bit_sums(own(reports, self), len(self.labels)))
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with its intervals."""
+        return estimated(self, counts)
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: bits are alike under every permutation of the labels."""
+        return (0, 1, None)
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of one report of label number `value`: one part a bit, the probabilities of 0 and 1."""
+        laws: list[tuple[Fraction, ...]] = []
+        for j in range(len(self.labels)):
+            permanent = self.permanent.p if j == value else self.permanent.q
+            one = permanent * Fraction(self.one, FULL) + (1 - permanent) * Fraction(self.zero, FULL)
+            laws.append((1 - one, one))
+        return laws
+
+    def __repr__(self) -> str:
+        return (
+            f"<RAPPOR of {len(self.labels)} labels, epsilon {self.epsilon:.4g} a report, "
+            f"{self.lifetime_epsilon:.4g} for ever>"
+        )

@@ -1,0 +1,192 @@
+"""Randomized response: the true label with a known probability, else another one; fair coins are its oldest case.
+
+It may not know collectors, tasks or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.local.draws import below, below_from, heads, word_from
+from sordino.local.estimates.frequency import Estimate, estimated
+from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, numbers_of, own, rows_of
+from sordino.local.thresholds import (
+    BITS,
+    FULL,
+    checked_epsilon,
+    checked_threshold,
+    float_up,
+    floor_share,
+    log_up,
+)
+from sordino.loss import Number, exact, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["GRR", "fair_coins"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class GRR:
+    """Randomise by generalised randomized response: keep the label with probability p, else any other one alike.
+
+    Theorem: with T = floor(2^32 E / (E + k - 1)), E = exp(epsilon), p = T / 2^32 and q = (1 - p) / (k - 1), a report's
+    probability under two labels differs by a factor p / q = T (k - 1) / (2^32 - T) <= E at most, so it is
+    epsilon-differentially private in the local model. (c_v / n - q) / (p - q) is unbiased for the share of v.
+
+    The rule from 32-bit words to the report, the same in every language: the first word u; if u < T, the label itself.
+    Else words until one is under L = 2^32 - 2^32 mod (k - 1); its remainder r by k - 1 names the answer: r where r is
+    below the label's number, r + 1 otherwise. The report is the label's number, little-endian in 1, 2 or 4 bytes (k <=
+    256, 65,536, more).
+
+    A missing answer needs a label of its own: list None among the labels.
+
+    Raises DeclarationError for fewer than 2 labels, repeated ones, or epsilon not above 0.
+
+    Paper: Warner 1965 (k = 2); Kairouz, Bonawitz, Ramage 2016, section 2; Wang, Blocki, Li, Jha 2017, section 4.1.
+
+    >>> rr = GRR(["a", "b", "c"], epsilon=1)
+    >>> rr.p > rr.q, rr.epsilon
+    (True, 1.0)
+    """
+
+    labels: tuple[Label, ...]
+    keep: int
+    claim: Fraction
+
+    def __init__(self, labels: Labels, *, epsilon: Number) -> None:
+        kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+        self._fill(kept, floor_share(claim, len(kept) - 1), claim)
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, labels: Labels) -> GRR:
+        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
+        made = object.__new__(cls)
+        keep = checked_threshold(parameters.get("p"), name="p")
+        made._fill(checked_labels(labels), keep, exact(str(parameters.get("epsilon")), name="epsilon"))
+        return made
+
+    def _fill(self, labels: tuple[Label, ...], keep: int, claim: Fraction) -> None:
+        if keep * (len(labels) - 1) <= FULL - keep:
+            raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
+        if log_up(Fraction(keep * (len(labels) - 1), FULL - keep), digits=40) > claim:
+            raise DeclarationError(f"p and q give an epsilon above the stated {shown(claim)}")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "keep", keep)
+        object.__setattr__(self, "claim", claim)
+
+    name = "GRR"
+    kind = "grr"
+
+    @property
+    def epsilon(self) -> float:
+        """The claim: no report reveals more."""
+        return float_up(self.claim)
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent."""
+        return LaplaceEvent(self.claim)
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return Fraction(self.keep, FULL)
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's."""
+        return Fraction(FULL - self.keep, FULL * (len(self.labels) - 1))
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return 1 if len(self.labels) <= 1 << 8 else 2 if len(self.labels) <= 1 << 16 else 4
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
+        return {
+            "kind": self.kind,
+            "k": len(self.labels),
+            "labels_hash": labels_hash(self.labels),
+            "bits": BITS,
+            "p": self.keep,
+            "epsilon": shown(self.claim),
+        }
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer.
+
+        Raises DeclarationError where an answer is none of the labels, or missing without a label for it.
+        """
+        codes = codes_of(answers, self.labels, missing=False)
+        found = codes.astype(np.uint32)
+        lies = np.flatnonzero(~heads(self.keep, codes.size, rng))
+        others = below(len(self.labels) - 1, lies.size, rng)
+        found[lies] = others + (others >= found[lies])
+        return Reports.of(self, rows_of(found, self.width))
+
+    def perturb_words(self, value: int, words: Iterable[int]) -> bytes:
+        """Return the report of label number `value` made from 32-bit words, by the rule above: for test vectors.
+
+        >>> GRR(["a", "b", "c"], epsilon=1).perturb_words(1, [0xFFFFFFFF, 5]).hex()
+        '02'
+        """
+        if not 0 <= value < len(self.labels):
+            raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}")
+        drawn = iter(words)
+        if word_from(drawn) >= self.keep:
+            other = below_from(len(self.labels) - 1, drawn)
+            value = other if other < value else other + 1
+        return value.to_bytes(self.width, "little")
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a row names no label."""
+        if rows.size and int(numbers_of(rows, self.width).max()) >= len(self.labels):
+            raise DeclarationError(f"a report names a label above the last, number {len(self.labels) - 1}")
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports support each label."""
+        numbers = numbers_of(own(reports, self), self.width)
+        return counted(reports, np.bincount(numbers, minlength=len(self.labels)))
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with its intervals."""
+        return estimated(self, counts)
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: labels are alike under every permutation."""
+        return (*range(min(3, len(self.labels))),)
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of a report of label number `value`: one part, the probability of each label."""
+        if value is None:
+            raise DeclarationError("GRR has no report for a missing answer but that of a label of its own")
+        return [tuple(self.p if v == value else self.q for v in range(len(self.labels)))]
+
+    def __repr__(self) -> str:
+        return f"<GRR of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+
+
+def fair_coins(labels: Labels = (False, True)) -> GRR:
+    """Return Warner's question with two fair coins: heads, the truth; tails, a second coin answers. epsilon = ln 3.
+
+    The truth is told with probability 3/4 and its opposite with 1/4, so ln 3 is exact; 2 (yes / n - 1/4) is unbiased.
+
+    Paper: Warner 1965; Dwork & Roth 2014, section 3.2.
+
+    >>> fair_coins().epsilon
+    1.0986122886681098
+    """
+    kept = checked_labels(labels)
+    if len(kept) != 2:
+        raise DeclarationError(f"fair coins answer one of 2 labels, not {len(kept)}; GRR takes more")
+    made = object.__new__(GRR)
+    made._fill(kept, 3 * FULL // 4, log_up(Fraction(3)))
+    return made

@@ -1,0 +1,214 @@
+"""Subset selection: a report is a set of labels of fixed size that holds the true one more often than chance.
+
+It may not know collectors, tasks or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.local.draws import below, bit_sums, heads, packed_width
+from sordino.local.estimates.frequency import Estimate, estimated, variance
+from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
+from sordino.local.thresholds import (
+    BITS,
+    FULL,
+    checked_epsilon,
+    checked_threshold,
+    exp_over,
+    float_up,
+    floor_share,
+    log_up,
+)
+from sordino.loss import Number, exact, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["SubsetSelection", "subset_size"]
+
+_CHUNK = 1 << 22  # cells of a table of members at a time
+
+
+def subset_size(k: int, epsilon: Fraction) -> int:
+    """Return w, the better of floor and ceiling of k / (E + 1) by the variance of a rare label, at least 1.
+
+    >>> subset_size(14, Fraction(1))
+    4
+    """
+    near = k / (exp_over(epsilon) + 1)
+    return min({max(1, int(near)), min(k - 1, int(near) + 1)}, key=lambda w: (_rare_variance(k, w, epsilon), w))
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SubsetSelection:
+    """Randomise by subset selection: a uniform set of w labels that holds the true one with probability p.
+
+    Theorem: with p = T / 2^32, T = floor(2^32 w E / (w E + k - w)), each of the C(k-1, w-1) sets with the label has
+    probability p / C(k-1, w-1) and each of the C(k-1, w) others (1 - p) / C(k-1, w); their ratio is
+    p (k - w) / ((1 - p) w) <= E. Another label is in the set with probability q = (p (w-1) + (1-p) w) / (k - 1), so
+    (c_v / n - q) / (p - q) is unbiased. Its variance is the least or tied among the protocols here.
+
+    The report is the set as packed bits, as in unary encoding. A missing answer needs a label of its own: list None.
+
+    Raises DeclarationError for fewer than 2 labels, repeated ones, or epsilon not above 0.
+
+    Paper: Ye & Barg 2018, section III; Wang et al. 2016 (k-subset mechanism).
+
+    >>> SubsetSelection(range(14), epsilon=1).w
+    4
+    """
+
+    labels: tuple[Label, ...]
+    w: int
+    inside: int
+    claim: Fraction
+
+    def __init__(self, labels: Labels, *, epsilon: Number) -> None:
+        kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+        w = subset_size(len(kept), claim)
+        self._fill(kept, w, floor_share(claim, Fraction(len(kept) - w, w)), claim)
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, labels: Labels) -> SubsetSelection:
+        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
+        made, w, kept = object.__new__(cls), parameters.get("w"), checked_labels(labels)
+        if not isinstance(w, int) or not 1 <= w < len(kept):
+            raise DeclarationError("w must be a whole number from 1 to k - 1: the size of a report's set")
+        inside = checked_threshold(parameters.get("p"), name="p")
+        made._fill(kept, w, inside, exact(str(parameters.get("epsilon")), name="epsilon"))
+        return made
+
+    def _fill(self, labels: tuple[Label, ...], w: int, inside: int, claim: Fraction) -> None:
+        if inside * len(labels) <= FULL * w:
+            raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
+        if log_up(Fraction(inside * (len(labels) - w), (FULL - inside) * w), digits=40) > claim:
+            raise DeclarationError(f"p and w give an epsilon above the stated {shown(claim)}")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "w", w)
+        object.__setattr__(self, "inside", inside)
+        object.__setattr__(self, "claim", claim)
+
+    name = "subset selection"
+    kind = "subset"
+
+    @property
+    def epsilon(self) -> float:
+        """The claim: no report reveals more."""
+        return float_up(self.claim)
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent."""
+        return LaplaceEvent(self.claim)
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return Fraction(self.inside, FULL)
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's."""
+        return (self.p * (self.w - 1) + (1 - self.p) * self.w) / (len(self.labels) - 1)
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return packed_width(len(self.labels))
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
+        return {
+            "kind": self.kind,
+            "k": len(self.labels),
+            "labels_hash": labels_hash(self.labels),
+            "bits": BITS,
+            "w": self.w,
+            "p": self.inside,
+            "epsilon": shown(self.claim),
+        }
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer.
+
+        Raises DeclarationError where an answer is none of the labels, or missing without a label for it.
+        """
+        codes = codes_of(answers, self.labels, missing=False)
+        out = np.empty((codes.size, self.width), dtype=np.uint8)
+        step = max(1, _CHUNK // len(self.labels))
+        for start in range(0, codes.size, step):
+            members = self._members(codes[start : start + step], rng)
+            out[start : start + step] = np.packbits(members, axis=1, bitorder="little")
+        return Reports.of(self, out)
+
+    def _members(self, codes: np.ndarray[Any, Any], rng: Rng) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return a table of members: the true label by its coin, others by Floyd's draw without replacement.
+
+        Floyd: for j from (k - 1) - s to k - 2, a uniform t in [0, j] joins, or j itself where t is in already; every
+        set of s of the k - 1 others has the same probability (Bentley & Floyd 1987). Where the true label is in, the
+        first step of s = w is left out. Other number t stands for label t, or t + 1 from the true one on.
+        """
+        rows, k = np.arange(codes.size), len(self.labels)
+        members = np.zeros((codes.size, k), dtype=np.bool_)
+        own_in = heads(self.inside, codes.size, rng)
+        members[rows, codes] = own_in
+        for j in range(k - 1 - self.w, k - 1):
+            who = np.flatnonzero(~own_in) if j == k - 1 - self.w else rows
+            at = codes[who]
+            drawn = below(j + 1, who.size, rng).astype(np.int64)
+            label = drawn + (drawn >= at)
+            last = j + (j >= at)
+            members[who, np.where(members[who, label], last, label)] = True
+        return members
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a set is not of size w, or holds a label beyond the last."""
+        spare = -len(self.labels) % 8
+        if rows.size and spare and int(rows[:, -1].max()) >> (8 - spare):
+            raise DeclarationError("a report holds labels beyond the last")
+        if rows.size and (np.bitwise_count(rows).sum(axis=1, dtype=np.int64) != self.w).any():
+            raise DeclarationError(f"a report does not hold {self.w} labels, as every report of this protocol does")
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports hold each label."""
+        return counted(reports, bit_sums(own(reports, self), len(self.labels)))
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with its intervals."""
+        return estimated(self, counts)
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: labels are alike under every permutation."""
+        return (0, 1)
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of a report of label number `value`, seen by label 0 or 1 and another: the probability of a set
+        that holds (both, label 0 only, label 1 only, neither) of labels 0 and 1.
+
+        Labels beyond the two that are compared are alike under every permutation, so a set's probability depends on
+        these four cases only. Label 1 stands for any `value` other than 0.
+        """
+        if value is None:
+            raise DeclarationError("subset selection has no report for a missing answer but that of a label of its own")
+        k, w = len(self.labels), self.w
+        held, lost = self.p / comb(k - 1, w - 1), (1 - self.p) / comb(k - 1, w)
+        own_only, other_only = (held, lost) if value == 0 else (lost, held)
+        return [(held, own_only, other_only, lost)]
+
+    def __repr__(self) -> str:
+        return f"<subset selection of {self.w} of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+
+
+def _rare_variance(k: int, w: int, epsilon: Fraction) -> float:
+    grown = w * exp_over(epsilon)
+    p = grown / (grown + k - w)
+    q = (p * (w - 1) + (1 - p) * w) / (k - 1)
+    return variance(p, q, share=0.0, n=1) if p > q else float("inf")

@@ -1,0 +1,229 @@
+"""Unary encoding: one bit a label, each flipped by a coin of its own; symmetric, optimised, or with any p and q.
+
+It may not know collectors, tasks or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
+from sordino.local.draws import bit_sums, heads, packed_coins, packed_width, word_from
+from sordino.local.estimates.frequency import Estimate, estimated
+from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
+from sordino.local.thresholds import (
+    BITS,
+    FULL,
+    ceiling_of,
+    checked_epsilon,
+    checked_threshold,
+    float_up,
+    floor_of,
+    floor_share,
+    log_up,
+)
+from sordino.loss import Number, exact, shown
+from sordino.noise.rng import Rng
+
+__all__ = ["OUE", "SUE", "Unary"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Unary:
+    """Randomise by unary encoding: bit j says 1 with probability p if j is the label, else with probability q.
+
+    Theorem: with p = T_p / 2^32 > q = T_q / 2^32, two labels differ in two bits, so a report's probability differs by a
+    factor p (1 - q) / ((1 - p) q) at most; epsilon is its logarithm, rounded up. A missing answer sets no bit before
+    the coins: it differs from a label in one bit only, and counts in n. (c_v / n - q) / (p - q) is unbiased.
+
+    The rule from 32-bit words to the report, the same in every language: for j = 0, 1, ..., k - 1 one word u; bit j is
+    1 if u < (T_p if j is the label's number else T_q). Bit j is bit j mod 8 (of value 2^(j mod 8)) of byte j div 8, in
+    ceil(k / 8) bytes; the other bits of the last byte are 0.
+
+    `Unary(labels, p=, q=)` rounds p down and q up to thresholds. Raises DeclarationError for fewer than 2 labels,
+    repeated ones, p or q outside (0, 1), or p not above q.
+
+    Paper: Erlingsson, Pihur, Korolova 2014, section 2; Wang, Blocki, Li, Jha 2017, section 4.2.
+
+    >>> Unary(["a", "b"], p=0.75, q=0.25).epsilon
+    2.1972245773362196
+    """
+
+    labels: tuple[Label, ...]
+    threshold_p: int
+    threshold_q: int
+    claim: Fraction
+
+    def __init__(self, labels: Labels, *, p: Number, q: Number) -> None:
+        kept, high, low = checked_labels(labels), exact(p, name="p"), exact(q, name="q")
+        for name, value in (("p", high), ("q", low)):
+            if not 0 < value < 1:
+                raise DeclarationError(f"{name} must lie between 0 and 1, not {shown(value)}")
+        if high <= low:
+            way = "equal ones tell nothing" if high == low else "swap them"
+            raise DeclarationError(f"p must be above q, not {shown(high)} and {shown(low)}: {way}")
+        top, bottom = max(1, floor_of(high)), min(FULL - 1, ceiling_of(low))
+        self._fill(kept, top, bottom, log_up(_ratio(top, bottom)) if top > bottom else Fraction(0))
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, labels: Labels) -> Unary:
+        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
+        top = checked_threshold(parameters.get("p"), name="p")
+        bottom = checked_threshold(parameters.get("q"), name="q")
+        return _made(checked_labels(labels), top, bottom, exact(str(parameters.get("epsilon")), name="epsilon"))
+
+    def _fill(self, labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> None:
+        if top <= bottom:
+            raise DeclarationError(
+                "p must be above q: epsilon is too small, or p and q too near, for thresholds of 32 bits"
+            )
+        if log_up(_ratio(top, bottom), digits=40) > claim:
+            raise DeclarationError(f"p and q give an epsilon above the stated {shown(claim)}")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "threshold_p", top)
+        object.__setattr__(self, "threshold_q", bottom)
+        object.__setattr__(self, "claim", claim)
+
+    kind = "unary"
+
+    @property
+    def name(self) -> str:
+        """SUE where the coins mirror each other, OUE where p is 1/2, else unary."""
+        if self.threshold_p + self.threshold_q == FULL:
+            return "SUE"
+        return "OUE" if 2 * self.threshold_p == FULL else "unary"
+
+    @property
+    def epsilon(self) -> float:
+        """The claim: no report reveals more."""
+        return float_up(self.claim)
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent."""
+        return LaplaceEvent(self.claim)
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return Fraction(self.threshold_p, FULL)
+
+    @property
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's."""
+        return Fraction(self.threshold_q, FULL)
+
+    @property
+    def width(self) -> int:
+        """Bytes of one report."""
+        return packed_width(len(self.labels))
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data; "p" and "q" are thresholds."""
+        return {
+            "kind": self.kind,
+            "k": len(self.labels),
+            "labels_hash": labels_hash(self.labels),
+            "bits": BITS,
+            "p": self.threshold_p,
+            "q": self.threshold_q,
+            "epsilon": shown(self.claim),
+        }
+
+    def perturb(self, answers: Answers, rng: Rng) -> Reports:
+        """Return a batch of reports, one an answer; a missing answer sends coins of q alone.
+
+        Raises DeclarationError where an answer is none of the labels.
+        """
+        codes = codes_of(answers, self.labels, missing=True)
+        rows = packed_coins(self.threshold_q, codes.size, len(self.labels), rng)
+        true = heads(self.threshold_p, codes.size, rng)
+        present = codes >= 0
+        everyone = bool(present.all())
+        who = np.arange(codes.size) if everyone else np.flatnonzero(present)
+        places, coins = (codes, true) if everyone else (codes[who], true[who])
+        cells, bit = rows[who, places >> 3], (places & 7).astype(np.uint8)
+        rows[who, places >> 3] = cells & ~(np.uint8(1) << bit) | coins.astype(np.uint8) << bit
+        return Reports.of(self, rows)
+
+    def perturb_words(self, value: int | None, words: Iterable[int]) -> bytes:
+        """Return the report of label number `value` (None: missing) from 32-bit words, by the rule above.
+
+        >>> Unary(["a", "b", "c"], p=0.75, q=0.25).perturb_words(1, [2**30, 2**30, 0]).hex()
+        '06'
+        """
+        if value is not None and not 0 <= value < len(self.labels):
+            raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}, or None")
+        drawn = iter(words)
+        number = 0
+        for j in range(len(self.labels)):
+            threshold = self.threshold_p if j == value else self.threshold_q
+            number |= (word_from(drawn) < threshold) << j
+        return number.to_bytes(self.width, "little")
+
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a padding bit is set: every other row can be a report."""
+        spare = -len(self.labels) % 8
+        if rows.size and spare and int(rows[:, -1].max()) >> (8 - spare):
+            raise DeclarationError("a report sets bits beyond the last label")
+
+    def count(self, reports: Reports) -> SupportCounts:
+        """Return how many reports set each label's bit."""
+        return counted(reports, bit_sums(own(reports, self), len(self.labels)))
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with its intervals."""
+        return estimated(self, counts)
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs that stand for every pair: bits are alike under every permutation of the labels."""
+        return (0, 1, None)
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of a report of label number `value`: one part a bit, the probabilities of 0 and 1."""
+        one, other = (1 - self.p, self.p), (1 - self.q, self.q)
+        return [one if j == value else other for j in range(len(self.labels))]
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+
+
+def SUE(labels: Labels, *, epsilon: Number) -> Unary:
+    """Return symmetric unary encoding: p = e^(epsilon/2) / (e^(epsilon/2) + 1), q = 1 - p (one-time basic RAPPOR).
+
+    Paper: Erlingsson, Pihur, Korolova 2014, section 3.1.
+
+    >>> SUE(["a", "b"], epsilon=1).name
+    'SUE'
+    """
+    kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+    top = floor_share(claim / 2, 1)
+    return _made(kept, top, FULL - top, claim)
+
+
+def OUE(labels: Labels, *, epsilon: Number) -> Unary:
+    """Return optimised unary encoding: p = 1/2, q = 1 / (e^epsilon + 1), the least variance for rare labels.
+
+    Paper: Wang, Blocki, Li, Jha 2017, section 4.3.
+
+    >>> OUE(["a", "b"], epsilon=1).p
+    Fraction(1, 2)
+    """
+    kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+    return _made(kept, FULL // 2, FULL - floor_share(claim, 1), claim)
+
+
+def _made(labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> Unary:
+    made = object.__new__(Unary)
+    made._fill(labels, top, bottom, claim)
+    return made
+
+
+def _ratio(top: int, bottom: int) -> Fraction:
+    return Fraction(top * (FULL - bottom), (FULL - top) * bottom)

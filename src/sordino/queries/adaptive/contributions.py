@@ -1,0 +1,114 @@
+"""Contributions: how many units have how many rows, or rows under how many keys, before any cap. Knows no data.
+
+From one such histogram follows what a cap of m would lose: the sum over units of what each has above m.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.primitives import Primitives
+from sordino.queries.adaptive.marginal import Part
+from sordino.queries.expressions.expr import Node, describe, plain
+from sordino.queries.expressions.keys import keys
+from sordino.queries.queryable import Scan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+__all__ = ["MOST_ROWS", "Contributions", "contribution_rungs"]
+
+MOST_ROWS = 2**20  # a unit with more counts as if it had these: public
+_SINGLE, _OCTAVE = 8, 4  # rungs of one number each, then rungs an octave
+
+
+def contribution_rungs() -> tuple[int, ...]:
+    """Return the first numbers of the rungs: 1 to 8 by themselves, then 4 an octave, up to MOST_ROWS.
+
+    >>> contribution_rungs()[6:11], contribution_rungs()[-1] == MOST_ROWS
+    ((7, 8, 10, 12, 14), True)
+    """
+    octaves = itertools.takewhile(lambda low: low < MOST_ROWS, (_SINGLE * 2**i for i in itertools.count()))
+    steps = (low + low * i // _OCTAVE for low in octaves for i in range(_OCTAVE))
+    return (*range(1, _SINGLE), *steps, MOST_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """Count units by their number of rows, or by the number of different keys `of` in them, on a public ladder.
+
+    Theorem: each unit stands on one rung at most, and where is a function of its own rows alone. So a unit put in or
+    taken out moves one count by 1 (l1 1, l2 1), and one exchanged for another moves two (l1 2, l2 sqrt 2) - whatever
+    caps are declared, and however many rows it has.
+    """
+
+    of: Node | None
+
+    @property
+    def unit(self) -> Fraction:
+        """One unit."""
+        return Fraction(1)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+        """Return the one sensitivity; raises QuestionRefused where a row is the unit, or keys cannot be grouped by."""
+        if neighbors.unit is None:
+            raise QuestionRefused(
+                "the privacy unit is one row, so there is nothing to cap; caps are for PrivacyUnit(column, max_rows=...)"
+            )
+        if self.of is not None:
+            keys(self.of, domain)
+        moved = 1 if neighbors.relation == "add_remove" else 2
+        because = f"{neighbors.relation} of one {neighbors.unit.column} with all its rows moves {moved} rung(s) by 1"
+        return [
+            (Sensitivity(moved, Fraction(moved), Fraction(moved), Fraction(1), because), Fraction(1)),
+        ]
+
+    def names(self) -> list[str]:
+        """Return the name of the vector."""
+        return ["units"]
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the one scan: k0 (the number a unit has, at most MOST_ROWS), t0 (the units that have it)."""
+
+        def select(on: Primitives) -> exp.Select:
+            from sqlglot import exp
+
+            relation = on.units(None if self.of is None else _key(on, self.of, domain))
+            held = exp.column("sordino_has")
+            most = exp.Least(this=held, expressions=[exp.Literal.number(MOST_ROWS)])
+            chosen = [exp.alias_(most, "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+            return exp.Select(expressions=chosen).from_(relation).group_by(exp.Literal.number(1))
+
+        return [Scan(f"contributions {json.dumps(plain(self.of))}", select)]
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact number of units on each rung; a unit without any key stands on none."""
+        del domain
+        rungs = contribution_rungs()
+        exact_units = [0] * len(rungs)
+        columns = [tables[0][n].to_pylist() for n in ("k0", "t0")]
+        for has, units in zip(*columns, strict=True):
+            if has:
+                exact_units[bisect.bisect_right(rungs, int(has)) - 1] += int(units)
+        return [exact_units]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        what = "rows" if self.of is None else f"keys of {describe(self.of)}"
+        return f"the number of units by their number of {what}"
+
+
+def _key(on: Primitives, of: Node, domain: Domain) -> exp.Expression:
+    found = keys(of, domain)
+    cell = found.build(on)
+    return cell if found.code is None else found.code(on, cell)

@@ -1,0 +1,197 @@
+"""Ladders: how many rows lie on each rung of a public ladder of values, and how far above its foot. Knows no data.
+
+From one such histogram every clipped sum follows: for b at the top of rung j, S(b) is the sum over rungs up to j of
+foot_i n_i + r_i, plus b times the rows above (mirrored below the lower bound), where r_i sums x - foot_i over rung i.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from sordino.domain import STORED, Domain, Real
+from sordino.errors import QuestionRefused
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.primitives import Primitives
+from sordino.queries.adaptive.marginal import Part
+from sordino.queries.expressions.bound_number import binned, clipped
+from sordino.queries.expressions.compile import Measure, measure
+from sordino.queries.expressions.expr import Name, Node, describe, plain
+from sordino.queries.expressions.sql_trees import whole
+from sordino.queries.queryable import Scan
+from sordino.queries.sensitivity_rules import count_sensitivity
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+__all__ = ["PARTS", "TOP", "Beyond", "Rungs", "held_measure", "octaves"]
+
+PARTS = 1024  # parts of a rung's width in which offsets are told
+TOP = 63  # binary digits of the largest magnitude, in steps, that is told apart
+_FINEST = Fraction(1, 2**20)
+
+
+def held_measure(of: Node, domain: Domain, *, coarse: bool) -> Measure:
+    """Return the number to search bounds for; a real column without a resolution is read in steps of 2^-20, or of 1."""
+    if isinstance(of, Name) and isinstance(domain[of.name], Real):
+        column = domain[of.name]
+        assert isinstance(column, Real)
+        if column.step is None:
+            reach = max((abs(b) for b in (column.lower, column.upper) if b is not None), default=Fraction(0))
+            if reach >= STORED:
+                raise QuestionRefused(
+                    f"{describe(of)} is declared beyond 2^62: declare its resolution, such as reach / 10^9"
+                )
+            step = Fraction(1) if coarse or reach >= STORED * _FINEST else _FINEST
+            finer = Real(column.lower, column.upper, resolution=step, missing=column.missing)
+            return measure(of, Domain({of.name: finer}))
+    found = measure(of, domain)
+    if found.kind != "number":
+        raise QuestionRefused(f"{describe(of)} is a date: its bounds are declared, and need no search")
+    return found
+
+
+def octaves() -> tuple[int, ...]:
+    """Return the edges that tell numbers apart by sign and count of binary digits, whatever the scale: 2 TOP + 1 rungs.
+
+    Rung TOP + c holds 2^(c-1) <= x < 2^c, rung TOP holds 0, rung TOP - c mirrors.
+
+    >>> octaves()[TOP - 2 : TOP + 4]
+    (-3, -1, 0, 1, 2, 4)
+    """
+    low = [-(2**c) + 1 for c in range(TOP - 1, 0, -1)]
+    high = [2**c for c in range(TOP)]
+    return (-(2 ** (TOP - 1)) - 1, *low, 0, *high, 2 ** (TOP - 1) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rungs:
+    """Count rows on the rungs [e0, e1), ..., [e(n-1), en], edges in steps; what lies outside is clipped to the ends.
+
+    With `offsets`, also the sum of (x - foot) / width over each rung, in 1 / PARTS, rounded down once a rung.
+
+    Theorem: a row is on one rung, so the counts move by C in l1 (add_remove; replace: 2C). Its offset lies in [0, 1]
+    widths and rounding can add one part, so the offsets move by C (1 + 1/PARTS), twice that under replace: the two
+    vectors together by about 2C and 4C.
+    """
+
+    of: Node
+    edges: tuple[int, ...]
+    offsets: bool
+    coarse: bool = False
+
+    @property
+    def unit(self) -> Fraction:
+        """One part of a row, or of a rung's width."""
+        return Fraction(1, PARTS) if self.offsets else Fraction(1)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+        """Return the sensitivities, in steps: the counts' and, with `offsets`, the offsets'."""
+        held_measure(self.of, domain, coarse=self.coarse)
+        if len(self.edges) < 2 or any(a >= b for a, b in zip(self.edges[:-1], self.edges[1:], strict=True)):
+            raise QuestionRefused("a ladder's edges must ascend, two or more")
+        if max(abs(self.edges[0]), abs(self.edges[-1])) > 2**TOP:
+            raise QuestionRefused(f"a ladder may reach 2^{TOP} steps of its column's grid")
+        moved = count_sensitivity(neighbors, cells=len(self.edges) - 1, droppable=True)
+        if not self.offsets:
+            return [(moved, Fraction(1))]
+        grown = moved.scaled(Fraction(PARTS + 1))
+        because = f"{moved.because}, and offsets by a width each"
+        return [
+            (moved.scaled(Fraction(PARTS)), Fraction(3, 4)),  # the bounds follow from the counts, the sums from both
+            (Sensitivity(grown.l0, grown.l1, grown.l2_squared, grown.linf, because), Fraction(1, 4)),
+        ]
+
+    def names(self) -> list[str]:
+        """Return the names of the vectors."""
+        return ["rows", "offsets"] if self.offsets else ["rows"]
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the one scan: k0 (the rung), t0 (its rows), t1 (the sum of their offsets in steps)."""
+        low, high = self.edges[0], self.edges[-1]
+        found = held_measure(self.of, domain, coarse=self.coarse)
+        value = clipped(found, low * found.unit, high * found.unit)
+        rung = binned(value, self.edges)
+
+        def select(on: Primitives) -> exp.Select:
+            from sqlglot import exp
+
+            chosen = [exp.alias_(rung(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+            moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
+            chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
+            return exp.Select(expressions=chosen).from_(on.source()).group_by(exp.Literal.number(1))
+
+        return [Scan(f"rungs {json.dumps([plain(self.of), list(self.edges), self.coarse])}", select)]
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact counts and, with `offsets`, the offsets, in parts."""
+        del domain
+        exact_counts, exact_offsets = [0] * (len(self.edges) - 1), [0] * (len(self.edges) - 1)
+        columns = [tables[0][n].to_pylist() for n in ("k0", "t0", "t1")]
+        for rung, rows, moved in zip(*columns, strict=True):
+            if rung is not None:
+                foot, width = self.edges[rung], self.edges[rung + 1] - self.edges[rung]
+                exact_counts[rung] = int(rows)
+                exact_offsets[rung] = (int(moved) - (foot - self.edges[0]) * int(rows)) * PARTS // width
+        if not self.offsets:
+            return [exact_counts]
+        return [[n * PARTS for n in exact_counts], exact_offsets]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"the number of rows on {len(self.edges) - 1} rungs of {describe(self.of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Score one edge of a ladder by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
+
+    `handicap`, a public number, is taken off, so that of many empty edges the nearest is likely.
+
+    Theorem: the rows beyond an edge are a count, so every score moves by C under add_remove and under replace.
+    """
+
+    ladder: Rungs
+    edge: int
+    target: int
+    score: Literal["few", "many", "near"]
+    below: bool
+    handicap: int = 0
+
+    @property
+    def unit(self) -> Fraction:
+        """One row."""
+        return Fraction(1)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+        """Return the sensitivity of the score."""
+        del domain
+        return [(count_sensitivity(neighbors, cells=1, droppable=True), Fraction(1))]
+
+    def names(self) -> list[str]:
+        """Return the name of the score."""
+        return ["score"]
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the ladder's scan: candidates of one ladder share it."""
+        return self.ladder.scans(domain)
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact score."""
+        import pyarrow.compute as pc
+
+        del domain
+        rungs = tables[0]["k0"]
+        side = pc.less(rungs, self.edge) if self.below else pc.greater_equal(rungs, self.edge)
+        beyond = int(pc.sum(tables[0]["t0"].filter(side)).as_py() or 0)
+        over = beyond - self.target
+        return [[{"few": -over, "many": over, "near": -abs(over)}[self.score] - self.handicap]]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        side = "below" if self.below else "above"
+        return f"the number of rows {side} rung {self.edge} of {describe(self.ladder.of)}"

@@ -1,0 +1,224 @@
+"""Marginals: several tables of counts asked for together, over declared keys or over public codes of them. Knows no data."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.domain import Date, Domain, keep_missing
+from sordino.errors import QuestionRefused
+from sordino.loss import shown
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.primitives import Primitives
+from sordino.queries.aggregation import Resolved
+from sordino.queries.expressions.bound_number import binned
+from sordino.queries.expressions.compile import EPOCH, Measure, measure
+from sordino.queries.expressions.expr import Name
+from sordino.queries.expressions.keys import Keys, keys
+from sordino.queries.expressions.sql_trees import plus, sql
+from sordino.queries.query import Term
+from sordino.queries.sensitivity_rules import count_sensitivity, stacked
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Axis", "Counted", "Integers", "Marginals", "Part", "Table", "grouped"]
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+Counted = tuple[Integers, Integers]  # keys of shape (cells, axes), how many rows each (cells): only cells that occur
+Part = tuple[Sensitivity, Fraction]  # how far one unit moves one vector, in whole steps, and its share of the loss
+
+_MOST_CELLS = 1 << 26  # cells of one table: the noise of a table is drawn cell by cell
+_MOST_COLUMNS = 60  # the bits that tell which columns a grouping set leaves out
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One column of a table: its declared keys, or the bins between `edges`, and a public code for each key.
+
+    `edges`, in whole steps of the column's lattice (days since 1970-01-01 for a date), cut [e0, e1), ..., [e(n-1), en].
+    `codes` gives each key its code, None leaves key i the code i. A missing value, where the column keeps it, or where
+    `missing` says so whatever the declaration drops, is the last key.
+    """
+
+    column: str
+    edges: tuple[int, ...] | None = None
+    codes: tuple[int, ...] | None = None
+    missing: bool = False
+
+    def keys(self, domain: Domain) -> Keys:
+        """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
+        if self.missing:
+            domain = Domain({self.column: keep_missing(domain[self.column])})
+        found = domain[self.column]
+        if self.edges is not None:
+            of, cuts = measure(Name(self.column), domain), self.edges
+            labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(cuts))
+            return _with_missing(labels, of, found.missing == "keep", binned(of, cuts))  # type: ignore[union-attr]
+        if isinstance(found, Date):
+            low = (found.lower - EPOCH).days
+            days = tuple(found.lower + datetime.timedelta(days=n) for n in range((found.upper - found.lower).days + 1))
+            of = measure(Name(self.column), domain)
+            return _with_missing(days, of, found.missing == "keep", lambda on: plus(of.build(on), -low))
+        return keys(Name(self.column), domain)
+
+    def size(self, domain: Domain) -> int:
+        """Return the number of codes."""
+        count = len(self.keys(domain).labels)
+        if self.codes is None:
+            return count
+        if len(self.codes) != count or min(self.codes) < 0 or max(self.codes) >= count:
+            raise QuestionRefused(f"the codes of {self.column!r} must be {count}, one a declared key, each from 0")
+        return max(self.codes) + 1
+
+    def plain(self) -> Any:
+        """Return the axis as canonical JSON data."""
+        made = [self.column, self.edges and list(self.edges), self.codes and list(self.codes)]
+        return [*made, "missing"] if self.missing else made
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of counts with one axis a column, in row-major order of its codes."""
+
+    axes: tuple[Axis, ...]
+
+    def shape(self, domain: Domain) -> tuple[int, ...]:
+        """Return the number of codes of each axis."""
+        if not self.axes or len({a.column for a in self.axes}) != len(self.axes):
+            raise QuestionRefused("a table of counts takes one column or more, each once")
+        shape = tuple(a.size(domain) for a in self.axes)
+        if math.prod(shape) > _MOST_CELLS:
+            words = " x ".join(str(n) for n in shape)
+            raise QuestionRefused(f"a table of {words} cells is too large (above {_MOST_CELLS}): use fewer columns")
+        return shape
+
+    def grouping(self) -> tuple[Axis, ...]:
+        """Return the axes without their codes: tables of one grouping need the same exact counts."""
+        return tuple(Axis(a.column, a.edges, missing=a.missing) for a in self.axes)
+
+    def select(self, on: Primitives, domain: Domain) -> exp.Select:
+        """Return the SQL tree of the exact counts by keys: columns k0.. (NULL for rows left out) and t0."""
+        rows = Term("rows", None)
+        made = Resolved(tuple(a.keys(domain) for a in self.axes), None, (), (rows,), domain.unreadable_rows)
+        return made.select(on)
+
+    def coded(self, counted: Counted, domain: Domain) -> Integers:
+        """Return the exact counts as a vector over all codes, from the sparse counts over keys."""
+        cells, counts = np.asarray(counted[0], dtype=np.int64), np.asarray(counted[1], dtype=np.int64)
+        shape = self.shape(domain)
+        kept = (cells >= 0).all(axis=1)
+        place = np.zeros(int(kept.sum()), dtype=np.int64)
+        for i, (axis, size) in enumerate(zip(self.axes, shape, strict=True)):
+            keys_of = cells[kept, i]
+            codes = keys_of if axis.codes is None else np.asarray(axis.codes, dtype=np.int64)[keys_of]
+            if codes.size and int(codes.max()) >= size:
+                raise ValueError("a key outside its declared labels")
+            place = place * size + codes
+        exact_counts = np.zeros(math.prod(shape), dtype=np.int64)
+        np.add.at(exact_counts, place, counts[kept])
+        return exact_counts
+
+    def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves the table: each of its rows is in one cell at most."""
+        return count_sensitivity(neighbors, cells=math.prod(self.shape(domain)), droppable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """Ask for several tables of counts at once, one noisy vector each; `shares` splits the loss, None equally.
+
+    Theorem: a unit of C rows moves each of k tables by at most C in l1 under add_remove (2C under replace), since a row
+    is in one cell of a table; so all together by kC in l1 and, with noise of equal width, sqrt(k) C in l2.
+    """
+
+    tables: tuple[Table, ...]
+    shares: tuple[Fraction, ...] | None = None
+
+    @property
+    def unit(self) -> Fraction:
+        """The step that the vectors are told in: one row."""
+        return Fraction(1)
+
+    def exact(self, on: Primitives, domain: Domain) -> exp.Select:
+        """Return the SQL tree of all tables' exact counts by keys in one scan, see `grouped`."""
+        return grouped(self.tables, on, domain)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+        """Return each vector's sensitivity, in whole steps, and its share of the loss; one vector a table."""
+        count = len(self.tables)
+        shares = self.shares if self.shares is not None else (Fraction(1, count),) * count if count else ()
+        if not count or len(shares) != count or any(s <= 0 for s in shares) or sum(shares) != 1:
+            raise QuestionRefused("marginals take one table or more, with shares above 0 that sum to 1")
+        return [(t.sensitivity(domain, neighbors), s) for t, s in zip(self.tables, shares, strict=True)]
+
+    def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves all tables together."""
+        return stacked([s for s, _ in self.parts(domain, neighbors)])
+
+    def from_counts(self, counted: Sequence[Counted], domain: Domain) -> list[Integers]:
+        """Return the exact vectors, one a table, from the sparse exact counts of each."""
+        return [t.coded(c, domain) for t, c in zip(self.tables, counted, strict=True)]
+
+    def names(self) -> list[str]:
+        """Return a name for each vector."""
+        return [" x ".join(a.column for a in t.axes) for t in self.tables]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"the number of rows by {listed(self.names())}"
+
+    def identity(self) -> str:
+        """Return canonical text: equal for equal questions."""
+        shares = None if self.shares is None else [shown(s) for s in self.shares]
+        data = {"marginals": [[a.plain() for a in t.axes] for t in self.tables], "shares": shares}
+        return json.dumps(data, separators=(",", ":"))
+
+
+def grouped(tables: Sequence[Table], on: Primitives, domain: Domain) -> exp.Select:
+    """Return one SQL tree of the exact counts of several tables: k0.. one a distinct axis, `left_out`, and t0.
+
+    A grouping set for each distinct grouping of `tables`. `left_out` has bit n - 1 - i set where axis i of the n distinct
+    ones (in order of first use) is not of the row's grouping. Rows are coded in a sub-query, so the table is read once.
+    """
+    from sqlglot import exp
+
+    axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
+    if len(axes) > _MOST_COLUMNS:
+        raise QuestionRefused(f"tables over more than {_MOST_COLUMNS} columns take several questions")
+    inner: list[Any] = []
+    for i, axis in enumerate(axes):
+        found = axis.keys(domain)
+        cell = found.build(on)
+        inner.append(exp.alias_(cell if found.code is None else found.code(on, cell), f"k{i}"))
+    rows = exp.Select(expressions=inner).from_(on.source())
+    names = [exp.column(f"k{i}") for i in range(len(axes))]
+    sets = list(dict.fromkeys(tuple(axes.index(a) for a in t.grouping()) for t in tables))
+    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out")
+    count = exp.alias_(exp.Count(this=exp.Star()), "t0")
+    chosen: list[Any] = [*(n.copy() for n in names), left_out, count]
+    groups = exp.GroupingSets(expressions=[exp.Tuple(expressions=[names[i].copy() for i in s]) for s in sets])
+    made = exp.Select(expressions=chosen).from_(rows.subquery("sordino_keys"))
+    made.set("group", exp.Group(grouping_sets=[groups]))
+    return made
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return names in a row, the many cut short."""
+    shown_words = [*words[:6], f"{len(words) - 6} more"] if len(words) > 7 else list(words)
+    return ", ".join(shown_words[:-1]) + " and " + shown_words[-1] if len(shown_words) > 1 else shown_words[0]
+
+
+def _with_missing(labels: tuple[Any, ...], of: Measure, kept: bool, build: Any) -> Keys:
+    if not (kept and of.missable):
+        return Keys(labels, build)
+    last = len(labels)
+    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))

@@ -1,0 +1,56 @@
+"""Count: how many rows there are, or how many have a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.domain import Domain
+from sordino.estimates.estimate import Estimate, Law, Noisy
+from sordino.queries.expressions.compile import Measure, presence
+from sordino.queries.expressions.expr import Node, describe, plain
+from sordino.queries.query import Part, Term
+
+__all__ = ["Count", "count_part"]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Count rows; where `of` is given, the rows in which it is not missing."""
+
+    of: Node | None
+    alias: str
+
+    def parts(self, domain: Domain) -> Sequence[Part]:
+        """Return the one vector of counts."""
+        if self.of is None:
+            return (count_part(None),)
+        return (count_part(presence(self.of, domain)),)
+
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+        """Return the noisy count; the true one is at least 0."""
+        del domain
+        return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0)
+
+    def expected(
+        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+    ) -> float:
+        """Return the quantile of the noise."""
+        del domain, rows, mean
+        return laws[0].error(confidence)
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["count", plain(self.of)]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        return "the number of rows" if self.of is None else f"the number of rows with {describe(self.of)}"
+
+
+def count_part(of: Measure | None) -> Part:
+    """Return the part that counts rows, or rows in which `of` is not missing."""
+    term = Term("rows", None) if of is None else Term("count", of)
+    return Part("count", ((1, term),), Fraction(1), None, of is not None and of.missable)

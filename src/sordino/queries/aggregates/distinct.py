@@ -1,0 +1,83 @@
+"""Distinct: how many different values a column has among the rows, or how many units there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.domain import Boolean, Category, Domain, Identifier
+from sordino.errors import QuestionRefused
+from sordino.estimates.estimate import Estimate, Law, Noisy
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.queries.expressions.compile import Measure, presence
+from sordino.queries.expressions.expr import Bin, Name, Node, describe, plain
+from sordino.queries.query import Part, Term
+from sordino.queries.sensitivity_rules import distinct_sensitivity
+
+__all__ = ["Distinct"]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Count the different values of a column, as declared: clipped, on their grid, missing cells left out."""
+
+    of: Node
+    alias: str
+
+    def parts(self, domain: Domain) -> Sequence[Part]:
+        """Return the one vector of counts."""
+        found, values = _cell(self.of, domain)
+        column = self.of.name if isinstance(self.of, Name) else None
+        rule = _OfValues(values, column)
+        return (Part("count", ((1, Term("distinct", found)),), Fraction(1), None, found.missable, rule),)
+
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+        """Return the noisy count; the true one is at least 0, at most the number of declared values."""
+        values = _cell(self.of, domain)[1]
+        return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=values)
+
+    def expected(
+        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+    ) -> float:
+        """Return the quantile of the noise."""
+        del domain, rows, mean
+        return laws[0].error(confidence)
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["distinct", plain(self.of)]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        return f"the number of different values of {describe(self.of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfValues:
+    """The sensitivity of a count of different values: how many are possible, and of which column."""
+
+    values: int | None
+    column: str | None
+
+    def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
+        """Return how far one unit moves the vector."""
+        del droppable  # another row may bring another value, whether or not rows can drop out
+        return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
+
+
+def _cell(of: Node, domain: Domain) -> tuple[Measure, int | None]:
+    """Return what is counted, and how many values it can have, None where that is not declared."""
+    if isinstance(of, Bin):
+        raise QuestionRefused(f"different {describe(of)} cannot be counted: group by it, or count different values")
+    column = domain[of.name] if isinstance(of, Name) else None
+    found_cell = presence(of, domain)
+    if isinstance(column, Category):
+        return found_cell, len(column.values)
+    if isinstance(column, Boolean):
+        return found_cell, 2
+    low, high = found_cell.interval.lower, found_cell.interval.upper
+    if isinstance(column, Identifier) or low is None or high is None:
+        return found_cell, None
+    return found_cell, int(high - low) + 1

@@ -1,0 +1,185 @@
+"""Quantile: the values below which declared shares of the rows lie - median, quantiles, IQR. Knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
+
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.loss import Number, exact, shown
+from sordino.primitives import NARROW, Primitives
+from sordino.queries.aggregates.count import count_part
+from sordino.queries.aggregates.sums import bounded
+from sordino.queries.aggregation import Resolved
+from sordino.queries.build import Asked, Column, label
+from sordino.queries.expressions.compile import Measure
+from sordino.queries.expressions.condition import Predicate
+from sordino.queries.expressions.expr import Constant, Expr, Node, col, describe, plain
+from sordino.queries.expressions.keys import Keys
+from sordino.queries.expressions.sql_trees import whole
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Quantile", "bin_select", "iqr", "median", "quantile", "quantiles"]
+
+_MOST_LEVELS = 99
+_FEW = 8  # runs of steps that are cheaper to compare with than to look up
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """Find the values of a bounded number at `levels` of its order; rows in which it is missing take no part.
+
+    With `spread` the answer is the last level's value less the first's. A column a level otherwise, in the order given.
+    """
+
+    of: Node
+    levels: tuple[Fraction, ...]
+    alias: str
+    spread: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.levels or len(self.levels) > _MOST_LEVELS:
+            raise QuestionRefused(f"a question takes 1 to {_MOST_LEVELS} quantiles, not {len(self.levels)}")
+        for level in self.levels:
+            if not 0 <= level <= 1:
+                raise QuestionRefused(f"a quantile's level must lie between 0 and 1, such as 0.9, not {shown(level)}")
+        if len(set(self.levels)) != len(self.levels):
+            raise QuestionRefused("the same quantile is asked twice: name each level once")
+
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the answer's columns."""
+        if self.spread or len(self.levels) == 1:
+            return (self.alias,)
+        return tuple(f"{self.alias}_{shown(level)}" for level in self.levels)
+
+    def measure(self, domain: Domain) -> tuple[Measure, int, int]:
+        """Return the number with its bounds in steps; raises QuestionRefused where it has none."""
+        return bounded(self.of, domain, "quantile")
+
+    def parts(self, domain: Domain) -> tuple[()]:
+        """Return no vectors: what is released is drawn, not noised; raises QuestionRefused where there are no bounds."""
+        self.measure(domain)
+        return ()
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["iqr" if self.spread else "quantile", plain(self.of), [shown(level) for level in self.levels]]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        if self.spread:
+            return f"the interquartile range of {describe(self.of)}"
+        if self.levels == (Fraction(1, 2),):
+            return f"the median of {describe(self.of)}"
+        listed = ", ".join(shown(level) for level in self.levels)
+        return f"the {'quantile' if len(self.levels) == 1 else 'quantiles'} {listed} of {describe(self.of)}"
+
+
+def median(of: Column) -> Asked:
+    """Find the value in the middle of a bounded number's order.
+
+    >>> median("age")
+    <the median of age, as median_age>
+    """
+    return _asked(of, (Fraction(1, 2),), "median")
+
+
+def quantile(of: Column, level: Number) -> Asked:
+    """Find the value that a share `level` of the rows lie below; 0 is the least, 1 the largest.
+
+    The ends are found as honestly as the rest: the law is blind to a few rows, so at level 1 it lies among or above the
+    few largest values, anywhere up to the declared upper bound where the gap above them is wide.
+
+    >>> quantile("age", 0.9)
+    <the quantile 0.9 of age, as quantile_0.9_age>
+    """
+    at = exact(level, name="the quantile's level")
+    return _asked(of, (at,), f"quantile_{shown(at)}")
+
+
+def quantiles(of: Column, levels: Sequence[Number]) -> Asked:
+    """Find several quantiles at once, by recursive halving: a column each, NAME_LEVEL, in order of the levels given.
+
+    >>> quantiles("age", [0.25, 0.5, 0.75]).made.describe()
+    'the quantiles 0.25, 0.5, 0.75 of age'
+    """
+    if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence):
+        raise QuestionRefused("quantiles takes a list of levels, such as [0.25, 0.5, 0.75]")
+    return _asked(of, tuple(exact(level, name="a quantile's level") for level in levels), "quantile")
+
+
+def iqr(of: Column) -> Asked:
+    """Find the interquartile range: the quantile 3/4 less the quantile 1/4.
+
+    >>> iqr("age")
+    <the interquartile range of age, as iqr_age>
+    """
+    return _asked(of, (Fraction(1, 4), Fraction(3, 4)), "iqr", spread=True)
+
+
+def bin_select(
+    on: Primitives,
+    resolved: Resolved,
+    of: Measure,
+    *,
+    low: int,
+    width: int,
+    within: Sequence[tuple[int, int]] | None,
+    parent: int,
+) -> exp.Select:
+    """Return the SQL tree that counts rows by group and by bin: k0.. (key codes), the last k the bin's place, and t0.
+
+    Bins are `width` steps wide from `low`. `within`, where given, keeps values in these runs of bins of `parent` steps.
+    """
+
+    def kept(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        found = [] if resolved.condition is None else [resolved.condition.build(on)]
+        if within is not None:
+            found.append(_inside(on, of, low, within, parent))
+        made: exp.Expression = exp.paren(exp.and_(*found, copy=False))
+        return made
+
+    def binned(on: Primitives) -> exp.Expression:
+        return _placed(on, of, low, width)
+
+    condition = None if resolved.condition is None and within is None else Predicate(kept)
+    terms = (count_part(None).terms[0][1],)
+    return Resolved((*resolved.keys, Keys((), binned)), condition, (), terms, resolved.unreadable_rows).select(on)
+
+
+def _placed(on: Primitives, of: Measure, low: int, width: int) -> exp.Expression:
+    from sqlglot import exp
+
+    value, start, size = of.build(on), whole(low), whole(width)
+    if of.stored.largest is None or of.stored.largest + abs(low) >= NARROW:
+        value, start, size = on.wide(value), on.wide(start), on.wide(size)
+    offset = value if low == 0 else exp.paren(exp.Sub(this=exp.paren(value), expression=start))
+    return offset if width == 1 else exp.IntDiv(this=offset, expression=size)
+
+
+def _inside(on: Primitives, of: Measure, low: int, within: Sequence[tuple[int, int]], parent: int) -> exp.Expression:
+    """Return whether a value lies in one of some runs of whole bins of `parent` steps."""
+    from sqlglot import exp
+
+    if len(within) <= _FEW:
+        value = of.build(on)
+        runs = [exp.Between(this=exp.paren(value.copy()), low=whole(a), high=whole(b)) for a, b in within]
+        made: exp.Expression = exp.paren(exp.or_(*runs, wrap=False, copy=False))
+        return made
+    places = [i for a, b in within for i in range((a - low) // parent, (b - low) // parent + 1)]
+    return exp.paren(exp.In(this=exp.paren(_placed(on, of, low, parent)), expressions=[whole(i) for i in places]))
+
+
+def _asked(of: Column, levels: tuple[Fraction, ...], name: str, *, spread: bool = False) -> Asked:
+    expression = col(of) if isinstance(of, str) else of
+    if not isinstance(expression, Expr) or isinstance(expression.node, Constant):
+        raise QuestionRefused("a column is named by text or by col(...)")
+    made = Quantile(expression.node, levels, f"{name}_{label(expression.node)}", spread)
+    return Asked(cast("Any", made))  # it has no parts that get noise: the curator plans it by itself

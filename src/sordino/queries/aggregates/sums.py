@@ -1,0 +1,137 @@
+"""Sum and Mean of a bounded number; a mean is a noisy centred sum over a noisy count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.domain import Domain
+from sordino.errors import QuestionRefused
+from sordino.estimates.estimate import Estimate, Law, Noisy, Ratio, ratio_margin
+from sordino.loss import shown
+from sordino.queries.aggregates.count import count_part
+from sordino.queries.expressions.compile import WIDEST, Measure, measure
+from sordino.queries.expressions.expr import Name, Node, describe, plain
+from sordino.queries.expressions.nodes import sql_name
+from sordino.queries.query import Part, Term
+
+__all__ = ["Mean", "Sum"]
+
+_EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the range of floats
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Sum a number over rows; rows in which it is missing take no part."""
+
+    of: Node
+    alias: str
+
+    def parts(self, domain: Domain) -> Sequence[Part]:
+        """Return the one vector of sums; raises QuestionRefused where the number has no bounds."""
+        found, low, high = bounded(self.of, domain, "sum")
+        return (Part("sum", ((1, Term("sum", found)),), found.unit, (low, high), found.missable),)
+
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+        """Return the noisy sum; where no value is negative the true one is at least 0, and likewise above."""
+        _, low, high = bounded(self.of, domain, "sum")
+        made = noisy[0]
+        return Noisy(made.steps, made.unit, made.law, least=0 if low >= 0 else None, most=0 if high <= 0 else None)
+
+    def expected(
+        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+    ) -> float:
+        """Return the quantile of the noise."""
+        del rows, mean
+        found, _, _ = bounded(self.of, domain, "sum")
+        error = laws[0].error(confidence) * found.unit
+        return int(error) if found.unit.denominator == 1 else float(error)
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["sum", plain(self.of)]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        return f"the sum of {describe(self.of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Average a number over the rows that have it: center + (sum of value - center) / count, both noisy.
+
+    By sequential composition the two costs add; the split is a public constant, half and half (minimax over the mean).
+    Centring at (lower + upper) / 2 halves the sum's sensitivity under add_remove.
+    """
+
+    of: Node
+    alias: str
+
+    def parts(self, domain: Domain) -> Sequence[Part]:
+        """Return the centred sums and the counts; raises QuestionRefused where the number has no bounds."""
+        found, low, high = bounded(self.of, domain, "mean")
+        middle = (low + high) // 2
+        terms = ((1, Term("sum", found)), (-middle, Term("count" if found.missable else "rows", _counted(found))))
+        total = Part("sum", terms, found.unit, (low - middle, high - middle), found.missable)
+        return (total, count_part(_counted(found)))
+
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+        """Return the ratio, clamped to the bounds."""
+        _, low, high = bounded(self.of, domain, "mean")
+        return Ratio(noisy[0], noisy[1], (low + high) // 2, low, high)
+
+    def expected(
+        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+    ) -> float:
+        """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""
+        found, low, high = bounded(self.of, domain, "mean")
+        middle, unit = (low + high) // 2, float(found.unit)
+        centred = float(high - middle) if mean is None else mean / unit - middle
+        return ratio_margin(laws[0], laws[1], centred, confidence) * unit / (rows or 1)
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["mean", plain(self.of)]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        return f"the mean of {describe(self.of)}"
+
+
+def bounded(of: Node, domain: Domain, what: str) -> tuple[Measure, int, int]:
+    """Return a number with its bounds in steps; raises QuestionRefused where it has none, with the way to clip."""
+    found = measure(of, domain)
+    words = describe(of)
+    if found.kind != "number":
+        raise QuestionRefused(f"a {what} of dates is not supported: {words} is a date")
+    if found.interval.lower is None or found.interval.upper is None:
+        rule = f"a {what} of {words} has no bounded sensitivity, because {words} lies in {found.values}"
+        if not isinstance(of, Name):
+            fix = "or declare bounds for its columns"
+            raise QuestionRefused(
+                f"{rule}: clip it, such as (...).clip(0, 100), {fix}", sql=f"{rule}: clip it, CLIP(..., 0, 100), {fix}"
+            )
+        fix = "declare lower and upper for it, clip it"
+        at = sql_name(of.name)
+        shell = at if at == of.name else f"'{of.name}'"
+        raise QuestionRefused(
+            f'{rule}: {fix}, col("{of.name}").clip(0, 100), or find bounds privately, .find_bounds("{of.name}", ...)',
+            sql=f"{rule}: {fix}, CLIP({at}, 0, 100), or find bounds privately, sordino bounds {shell}",
+        )
+    low, high = int(found.interval.lower), int(found.interval.upper)
+    if not Fraction(1, _EXTREME) <= found.unit <= _EXTREME:
+        raise QuestionRefused(
+            f"a {what} of {words} is in steps of {shown(found.unit)}, which no float can tell: scale it"
+        )
+    if max(abs(low), abs(high), high - low) * domain.row_ceiling >= WIDEST:
+        raise QuestionRefused(
+            f"a {what} of {words} could pass 37 digits: bounds {found.values} in steps of {shown(found.unit)} times "
+            f"{domain.row_ceiling} rows; declare a coarser resolution, tighter bounds or a row_ceiling"
+        )
+    return found, low, high
+
+
+def _counted(found: Measure) -> Measure | None:
+    return found if found.missable else None

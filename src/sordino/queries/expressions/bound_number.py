@@ -1,0 +1,233 @@
+"""Numbers of a row in whole steps: the grid, the exact interval and the SQL of columns and of what is made of them.
+
+Numbers live on a public lattice: a value is a whole number of steps of `unit`, an exact fraction. Reals move to the
+nearest multiple of their resolution; sums and products of lattice numbers are lattice numbers, so no
+float is ever added to another (the trap of Casacuberta, Shoemate, Vadhan, Wagaman 2022).
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.domain import STORED, Column, Date, Fill, Integer, Real
+from sordino.errors import QuestionRefused
+from sordino.noise.lattice import outward, to_lattice
+from sordino.primitives import NARROW, WIDEST, Primitives, check_range
+from sordino.queries.expressions.intervals import Interval
+from sordino.queries.expressions.nodes import Value
+from sordino.queries.expressions.sql_trees import Build, compared, plus, sql, whole
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = [
+    "EPOCH",
+    "WIDEST",
+    "Measure",
+    "absolute",
+    "binary",
+    "binned",
+    "cell",
+    "clipped",
+    "common",
+    "compared_with",
+    "constant",
+    "fixed",
+    "integer_cell",
+    "negated",
+    "rescaled",
+]
+
+EPOCH = datetime.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number a row: whole steps of `unit`; `interval` as declared and `stored` as held, both in steps.
+
+    `kind` is "number" or "date" (days); `missable` says whether a row may lack the value. Raises QuestionRefused where
+    what is held may pass the range of primitives, so that no number reaches one for which it is not total.
+    """
+
+    unit: Fraction
+    interval: Interval
+    stored: Interval
+    missable: bool
+    build: Build
+    kind: str = "number"
+
+    def __post_init__(self) -> None:
+        low, high = self.stored.lower, self.stored.upper
+        check_range(None if low is None else low - 1, None if high is None else high + 1)  # what constants are cut to
+
+    @property
+    def values(self) -> Interval:
+        """The interval in the question's own units."""
+        return self.interval.scaled(self.unit)
+
+
+def cell(name: str, column: Column) -> Measure:
+    if isinstance(column, Integer):
+        return integer_cell(name, column)
+    if isinstance(column, Real):
+        return _real(name, column)
+    if isinstance(column, Date):
+        return _date(name, column)
+    kind = type(column).__name__.lower()
+    raise QuestionRefused(f"column {name!r} is declared as {kind}: it has no number to compute or compare with")
+
+
+def integer_cell(name: str, column: Integer) -> Measure:
+    low, high = column.lower, column.upper
+    held = (-STORED if low is None else low, STORED if high is None else high)
+    build = _filled(lambda on: on.integer(name, *held), column.missing, 1, held)
+    interval = Interval(_maybe(low), _maybe(high))
+    return Measure(Fraction(1), interval, _steps(*held), column.missing in ("drop", "keep"), build)
+
+
+def _real(name: str, column: Real) -> Measure:
+    unit = column.step
+    if unit is None:
+        raise QuestionRefused(
+            f"column {name!r} has no declared resolution, and no two bounds to take one from: declare the smallest "
+            f"difference that counts, such as resolution = 0.01"
+        )
+    low = None if column.lower is None else outward(column.lower, column.lower, unit)[0]
+    high = None if column.upper is None else outward(column.upper, column.upper, unit)[1]
+    held = (-STORED if low is None else low, STORED if high is None else high)
+    build = _filled(lambda on: on.lattice(name, unit, *held), column.missing, unit, held)
+    interval = Interval(_maybe(low), _maybe(high))
+    return Measure(unit, interval, _steps(*held), column.missing in ("drop", "keep"), build)
+
+
+def _date(name: str, column: Date) -> Measure:
+    low, high = ((d - EPOCH).days for d in (column.lower, column.upper))
+    build = _filled(lambda on: on.days(name, column.lower, column.upper), column.missing, 1, (low, high))
+    return Measure(Fraction(1), _steps(low, high), _steps(low, high), column.missing in ("drop", "keep"), build, "date")
+
+
+def constant(value: Value) -> Measure:
+    if isinstance(value, datetime.date):
+        return fixed(Fraction((value - EPOCH).days), Fraction(1), "date")
+    if isinstance(value, (str, bool)):
+        raise QuestionRefused(f"a number is needed, not {value!r}")
+    return fixed(value, abs(value) or Fraction(1), "number")
+
+
+def fixed(value: Fraction, unit: Fraction, kind: str) -> Measure:
+    steps = value / unit
+    return Measure(unit, Interval.point(steps), Interval.point(steps), False, lambda _: whole(int(steps)), kind)
+
+
+def absolute(of: Measure) -> Measure:
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        return exp.Abs(this=of.build(on))
+
+    return Measure(of.unit, of.interval.absolute(), of.stored.absolute(), of.missable, build)
+
+
+def clipped(of: Measure, lower: Fraction | None, upper: Fraction | None) -> Measure:
+    """Clip on the lattice, the bounds rounded outward to whole steps; a bound that no held value can pass is left out."""
+    low = None if lower is None else math.floor(lower / of.unit)
+    high = None if upper is None else math.ceil(upper / of.unit)
+    bounds = (_maybe(low), _maybe(high))
+    interval, stored = of.interval.clipped(*bounds), of.stored.clipped(*bounds)
+    least, most = _ends(of)
+    below = low if low is not None and low > least else None
+    above = high if high is not None and high < most else None
+    if below is None and above is None:  # the clip can change no value: only the declared interval narrows
+        return Measure(of.unit, interval, stored, of.missable, of.build)
+    return Measure(of.unit, interval, stored, of.missable, lambda on: on.clip(of.build(on), below, above))
+
+
+def binned(of: Measure, edges: Sequence[int]) -> Build:
+    """Return the bin, from 0, among ascending edges in steps, NULL outside; the last one is closed.
+
+    Bins that no held value can reach are left out, and edges beyond what is held move to one step outside it: each value
+    stays in its bin, and no constant is larger than what is held.
+    """
+    (low, high), count = _ends(of), len(edges) - 1
+    first = max(0, bisect.bisect_right(edges, low, 0, count) - 1)
+    end = max(first + 1, bisect.bisect_right(edges, high, 0, count))
+    cut = [_cut(of, edge) for edge in edges[first : end + 1]]
+    return lambda on: plus(on.bin(of.build(on), cut), first)
+
+
+def compared_with(of: Measure, op: str, steps: int) -> Build:
+    """Compare with a number of steps; one beyond what is held moves to one step outside it, which says the same."""
+    bound = _cut(of, steps)
+    return compared(of.build, op, lambda _: whole(bound))
+
+
+def rescaled(of: Measure, unit: Fraction) -> Measure:
+    factor = of.unit / unit
+    if factor == 1:
+        return of
+    scale = fixed(factor, Fraction(1), "number")
+    stored = of.stored.scaled(factor)
+    return Measure(unit, of.interval.scaled(factor), stored, of.missable, binary("*", of, scale, stored))
+
+
+def negated(of: Measure) -> Measure:
+    return Measure(of.unit, of.interval.negated(), of.stored.negated(), of.missable, of.build)
+
+
+def binary(op: str, left: Measure, right: Measure, stored: Interval) -> Build:
+    """Return the SQL of left op right, in wide numbers where 64 bits might not hold it."""
+    largest = max(abs(end) for of in (left, right) for end in _ends(of))
+    wide = largest >= NARROW or stored.largest is None or stored.largest >= NARROW
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        kinds: dict[str, Any] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
+        a, b = left.build(on), right.build(on)
+        if wide:
+            a, b = on.wide(a), on.wide(b)
+        made: exp.Expression = kinds[op](this=exp.paren(a), expression=exp.paren(b))
+        return exp.paren(made)
+
+    return build
+
+
+def common(a: Fraction, b: Fraction) -> Fraction:
+    """Return the largest unit of which both are whole multiples."""
+    top = math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)
+    return Fraction(top, a.denominator * b.denominator)
+
+
+def _ends(of: Measure) -> tuple[int, int]:
+    low, high = of.stored.lower, of.stored.upper
+    assert low is not None  # else it is no Measure
+    assert high is not None
+    return int(low), int(high)
+
+
+def _cut(of: Measure, steps: int) -> int:
+    low, high = _ends(of)
+    return max(low - 1, min(high + 1, steps))
+
+
+def _filled(build: Build, missing: object, unit: int | Fraction, held: tuple[int, int]) -> Build:
+    if not isinstance(missing, Fill):
+        return build
+    value = missing.value
+    steps = (value - EPOCH).days if isinstance(value, datetime.date) else to_lattice(Fraction(value), unit)
+    steps = max(held[0], min(held[1], steps))  # a fill is clipped as a cell is
+    return lambda on: sql().Coalesce(this=build(on), expressions=[whole(steps)])
+
+
+def _maybe(value: int | None) -> Fraction | None:
+    return None if value is None else Fraction(value)
+
+
+def _steps(lower: int, upper: int) -> Interval:
+    return Interval(Fraction(lower), Fraction(upper))

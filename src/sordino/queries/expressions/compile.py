@@ -1,0 +1,343 @@
+"""What an expression means over a domain: a number of a row, or a condition on it, and its SQL in an engine's words.
+
+Conditions are in SQL's three-valued logic: what is missing meets none. The two call each other: a condition compares
+numbers, and a number may be chosen by a condition.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+from sordino.domain import Boolean, Category, Domain, Fill, Identifier
+from sordino.errors import QuestionRefused
+from sordino.primitives import OutOfRange, Primitives
+from sordino.queries.expressions.bound_number import (
+    EPOCH,
+    WIDEST,
+    Measure,
+    absolute,
+    binary,
+    cell,
+    clipped,
+    common,
+    compared_with,
+    constant,
+    fixed,
+    integer_cell,
+    negated,
+    rescaled,
+)
+from sordino.queries.expressions.column_codes import category_code, coded, place, truth
+from sordino.queries.expressions.dates import day_part
+from sordino.queries.expressions.intervals import Interval
+from sordino.queries.expressions.nodes import (
+    MIRROR,
+    Absolute,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    DatePart,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    Value,
+    When,
+    depth,
+    describe,
+)
+from sordino.queries.expressions.sql_trees import Build, compared, one_of, sql, whole
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = [
+    "EPOCH",
+    "WIDEST",
+    "Measure",
+    "common",
+    "condition",
+    "fixed",
+    "integer_cell",
+    "measure",
+    "number",
+    "plain_number",
+    "presence",
+    "rescaled",
+]
+
+T = TypeVar("T")
+
+
+def measure(node: Node, domain: Domain) -> Measure:
+    """Return what a numeric expression means; raises QuestionRefused for what is no number."""
+    depth(node)
+    return number(node, domain)
+
+
+def condition(node: Node, domain: Domain) -> Build:
+    """Return what a condition means; raises QuestionRefused for what is none."""
+    depth(node)
+    return _condition(node, domain)
+
+
+def presence(node: Node, domain: Domain) -> Measure:
+    """Return a measure that is missing where `node` is, for counting the rows that have a value."""
+    depth(node)
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(column, (Category, Boolean, Identifier)):
+        missable = not isinstance(getattr(column, "missing", "drop"), Fill)
+        one = Interval.point(Fraction(1))
+        return Measure(Fraction(1), one, one, missable, _any_cell(node, domain))
+    return number(node, domain)
+
+
+def _any_cell(node: Node, domain: Domain) -> Build:
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, (Category, Boolean, Identifier)):
+        return coded(node.name, column)
+    return number(node, domain).build
+
+
+# ---- numbers
+
+
+def number(node: Node, domain: Domain) -> Measure:
+    """Return what a number means; raises QuestionRefused for what is none, or may grow past the range of primitives."""
+    return _in_range(node, lambda: _number(node, domain))
+
+
+def _in_range(node: Node, make: Callable[[], T]) -> T:
+    """Return what `make` does; where it is out of range, the refusal says which expression is."""
+    made: T | None = None
+    try:
+        made = make()
+    except OutOfRange:
+        made = None
+    if made is None:
+        raise QuestionRefused(
+            f"{describe(node)} may grow past 37 digits: clip its columns first, or declare their bounds"
+        )
+    return made
+
+
+def _number(node: Node, domain: Domain) -> Measure:
+    if isinstance(node, Name):
+        return cell(node.name, domain[node.name])
+    if isinstance(node, Constant):
+        return constant(node.value)
+    if isinstance(node, Arithmetic):
+        return _arithmetic(node, domain)
+    if isinstance(node, Absolute):
+        return absolute(plain_number(node.of, domain))
+    if isinstance(node, Clip):
+        return clipped(plain_number(node.of, domain), node.lower, node.upper)
+    if isinstance(node, DatePart):
+        return _day_part(node, domain)
+    if isinstance(node, When):
+        return _chosen(node, domain)
+    if isinstance(node, Bin):
+        raise QuestionRefused("bins are keys for group_by; they cannot be summed or compared")
+    raise QuestionRefused(f"a number is needed, and {describe(node)} is a condition")
+
+
+def plain_number(node: Node, domain: Domain) -> Measure:
+    found = number(node, domain)
+    if found.kind != "number":
+        raise QuestionRefused(
+            f"{describe(node)} is a date: dates can be compared with days, or taken apart, as in year, not computed with"
+        )
+    return found
+
+
+def _arithmetic(node: Arithmetic, domain: Domain) -> Measure:
+    left, right = plain_number(node.left, domain), plain_number(node.right, domain)
+    missable = left.missable or right.missable
+    if node.op == "*":
+        same = node.left == node.right
+        pair = [(m.interval, m.stored) for m in (left, right)]
+        interval = pair[0][0].squared() if same else pair[0][0].times(pair[1][0])
+        stored = pair[0][1].squared() if same else pair[0][1].times(pair[1][1])
+        unit = left.unit * right.unit
+        return Measure(unit, interval, stored, missable, binary("*", left, right, stored))
+    unit = common(left.unit, right.unit)
+    left, right = rescaled(left, unit), rescaled(right, unit)
+    sign = right if node.op == "+" else negated(right)
+    interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
+    return Measure(unit, interval, stored, missable, binary(node.op, left, right, stored))
+
+
+def _chosen(node: When, domain: Domain) -> Measure:
+    """Return a choice between numbers: the range that holds both, on the grid that holds both."""
+    chosen = _condition(node.of, domain)
+    one = number(node.left, domain)
+    if node.right is None:
+        return Measure(one.unit, one.interval, one.stored, True, _either(chosen, one.build, None), one.kind)
+    other = number(node.right, domain)
+    if one.kind != other.kind:
+        raise QuestionRefused(f"{describe(node)} is a date in one case and a number in another")
+    unit = common(one.unit, other.unit)
+    one, other = rescaled(one, unit), rescaled(other, unit)
+    interval, stored = one.interval.hull(other.interval), one.stored.hull(other.stored)
+    build = _either(chosen, one.build, other.build)
+    return Measure(unit, interval, stored, one.missable or other.missable, build, one.kind)
+
+
+def _either(chosen: Build, one: Build, other: Build | None) -> Build:
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        rest = exp.Null() if other is None else other(on)
+        return exp.paren(exp.Case(ifs=[exp.If(this=exp.paren(chosen(on)), true=one(on))], default=rest))
+
+    return build
+
+
+def _day_part(node: DatePart, domain: Domain) -> Measure:
+    of = number(node.of, domain)
+    if of.kind != "date" or of.interval.lower is None or of.interval.upper is None:
+        raise QuestionRefused(f"{describe(node)} needs a day: {describe(node.of)} is a number")
+    return day_part(node.part, of)
+
+
+# ---- conditions
+
+
+def _condition(node: Node, domain: Domain) -> Build:
+    if isinstance(node, Connective):
+        return _connective(node, domain)
+    if isinstance(node, Not):
+        inner = _condition(node.of, domain)
+        return lambda on: sql().Not(this=sql().paren(inner(on)))
+    if isinstance(node, Compare):
+        return _compared(node, domain)
+    if isinstance(node, IsIn):
+        return _is_in(node, domain)
+    if isinstance(node, IsNull):
+        value = _any_cell(node.of, domain)
+        return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, Boolean):
+        return truth(node.name, column)
+    if isinstance(node, Constant) and isinstance(node.value, bool):
+        said = node.value
+        return lambda _: sql().true() if said else sql().false()
+    raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
+
+
+def _connective(node: Connective, domain: Domain) -> Build:
+    """Join conditions; a chain of one kind stays a chain, so that a long one does not nest."""
+    parts = [_condition(part, domain) for part in _chain(node)]
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        join = exp.and_ if node.op == "and" else exp.or_
+        return exp.paren(join(*(exp.paren(part(on)) for part in parts), wrap=False, copy=False))
+
+    return build
+
+
+def _chain(node: Connective) -> list[Node]:
+    """Return the conditions that a chain of one connective joins, in order, without recursion."""
+    found: list[Node] = []
+    nodes: list[Node] = [node]
+    while nodes:
+        at = nodes.pop()
+        if isinstance(at, Connective) and at.op == node.op:
+            nodes += [at.right, at.left]
+        else:
+            found.append(at)
+    return found
+
+
+def _compared(node: Compare, domain: Domain) -> Build:
+    left, right, op = node.left, node.right, node.op
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, MIRROR[op]
+    column = domain[left.name] if isinstance(left, Name) else None
+    if isinstance(column, (Category, Boolean, Identifier)):
+        return _compared_cell(left, op, right, domain)
+    a = number(left, domain)
+    if a.kind == "date" and isinstance(right, Constant) and isinstance(right.value, str):
+        right = Constant(_day(right.value))
+    b = number(right, domain)
+    if a.kind != b.kind:
+        raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
+    if isinstance(right, Constant):
+        return _against_constant(a, op, b.unit * (b.interval.lower or 0))
+    unit = common(a.unit, b.unit)
+    one, other = _in_range(node, lambda: (rescaled(a, unit), rescaled(b, unit)))
+    return compared(one.build, op, other.build)
+
+
+def _against_constant(of: Measure, op: str, value: Fraction) -> Build:
+    """Compare whole steps with a constant exactly: the constant moves to the whole step that says the same."""
+    steps = value / of.unit
+    if steps.denominator != 1:
+        if op in ("=", "!="):
+            steps, op = Fraction(0), {"=": "never", "!=": "always"}[op]
+        elif op in ("<", "<="):
+            steps, op = Fraction(math.floor(steps)), "<="
+        else:
+            steps, op = Fraction(math.ceil(steps)), ">="
+    if op in ("never", "always"):  # keeps missing missing
+        never = op == "never"
+        return compared(of.build, "!=" if never else "=", of.build)
+    return compared_with(of, op, int(steps))
+
+
+def _compared_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
+    if op not in ("=", "!="):
+        raise QuestionRefused(f"{describe(left)} is no number: it can be compared with = and != only")
+    if not isinstance(right, Constant):
+        raise QuestionRefused(f"{describe(left)} can be compared with a value only, not with {describe(right)}")
+    chosen = _is_in(IsIn(left, (right.value,)), domain)
+    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _is_in(node: IsIn, domain: Domain) -> Build:
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    if isinstance(node.of, Name) and isinstance(column, Category):
+        codes = sorted({place(node.of.name, column, v) for v in node.values})
+        code = category_code(node.of.name, column)
+        return lambda on: one_of(code(on), [whole(c) for c in codes])
+    if isinstance(node.of, Name) and isinstance(column, Identifier):
+        name, texts = node.of.name, sorted({_identifier(v) for v in node.values})
+        return lambda on: one_of(on.text(name), [sql().Literal.string(t) for t in texts])
+    if isinstance(node.of, Name) and isinstance(column, Boolean):
+        if not all(isinstance(v, bool) for v in node.values):
+            raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
+        held = truth(node.of.name, column)
+        return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
+    built = [_compared(Compare("=", node.of, Constant(v)), domain) for v in node.values]
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        return exp.paren(exp.or_(*(b(on) for b in built)))
+
+    return build
+
+
+def _identifier(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
+        return str(value)
+    raise QuestionRefused("an identifier is compared with text or a whole number")
+
+
+def _day(text: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise QuestionRefused(f"a day is written as 2000-01-31, not {text[:20]!r}") from None

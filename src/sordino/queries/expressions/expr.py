@@ -1,0 +1,294 @@
+"""Expressions over the columns of a row: `col(...)` and `when(...)`, to write the trees of nodes.py. Knows no data."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, cast
+
+from sordino.errors import QuestionRefused
+from sordino.loss import Number, exact, shown
+from sordino.queries.expressions.nodes import (
+    MIRROR,
+    Absolute,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    DatePart,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    Value,
+    When,
+    depth,
+    describe,
+    plain,
+)
+
+__all__ = [
+    "MIRROR",
+    "Absolute",
+    "Arithmetic",
+    "Bin",
+    "Cases",
+    "Clip",
+    "Compare",
+    "Connective",
+    "Constant",
+    "DatePart",
+    "Expr",
+    "IsIn",
+    "IsNull",
+    "Name",
+    "Node",
+    "Not",
+    "Value",
+    "When",
+    "as_node",
+    "as_value",
+    "col",
+    "depth",
+    "describe",
+    "plain",
+    "when",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr:
+    """Write an expression: arithmetic `+ - *`, comparisons, `&`, `|`, `~`, and the methods below.
+
+    Its truth is refused, so that `0 < col("x") < 9` cannot lose its half.
+
+    >>> str((col("age") > 30) & ~col("occ").is_in(["Sales"]))
+    "age > 30 and not occ in ('Sales')"
+    """
+
+    node: Node
+    name: str | None = None  # what group_by calls the key; whatever is made of the expression has none
+
+    def alias(self, name: str) -> Expr:
+        """Return the expression under a name, for group_by: `group_by(col("born").year().alias("year"))`."""
+        if not isinstance(name, str) or not name.strip():
+            raise QuestionRefused("alias takes a name that is not empty")
+        return Expr(self.node, name)
+
+    def clip(self, lower: Number | None, upper: Number | None) -> Expr:
+        """Return the expression clipped to [lower, upper]; None leaves a side open."""
+        low = None if lower is None else exact(lower, name="clip's lower bound")
+        high = None if upper is None else exact(upper, name="clip's upper bound")
+        if low is not None and high is not None and low > high:
+            raise QuestionRefused(f"clip's bounds cross: {shown(low)} is above {shown(high)}; swap them")
+        return Expr(Clip(self.node, low, high))
+
+    def abs(self) -> Expr:
+        """Return the absolute value."""
+        return Expr(Absolute(self.node))
+
+    def bin(self, edges: Sequence[Number] | None = None, *, width: Number | None = None) -> Expr:
+        """Return the bin the value falls in, by ascending `edges`, or by `width` from the lower bound; for group_by."""
+        if (edges is None) == (width is None):
+            raise QuestionRefused("bin takes either edges, such as [0, 18, 65, 125], or width=, such as width=10")
+        if width is not None:
+            step = exact(width, name="bin's width")
+            if step <= 0:
+                raise QuestionRefused(f"bin's width must be above 0, not {shown(step)}")
+            return Expr(Bin(self.node, None, step))
+        if not isinstance(edges, (list, tuple, range)):
+            raise QuestionRefused("bin's edges are a list, such as [0, 18, 65, 125]; a width is given as width=10")
+        cuts = tuple(exact(e, name="bin's edge") for e in edges)
+        if len(cuts) < 2 or any(a >= b for a, b in itertools.pairwise(cuts)):
+            raise QuestionRefused("bin's edges must ascend and be two or more, such as [0, 18, 65, 125]")
+        return Expr(Bin(self.node, cuts, None))
+
+    def is_in(self, values: Iterable[Any]) -> Expr:
+        """Return whether the value is one of `values`."""
+        if isinstance(values, (str, Expr)):
+            raise QuestionRefused('is_in takes a list of values, such as is_in(["Sales", "Tech-support"])')
+        chosen = tuple(as_value(v) for v in values)
+        if not chosen:
+            raise QuestionRefused("is_in needs at least one value")
+        return Expr(IsIn(self.node, chosen))
+
+    def is_between(self, lower: Any, upper: Any) -> Expr:
+        """Return whether lower <= value <= upper."""
+        least = Compare(">=", self.node, as_node(lower))
+        return Expr(Connective("and", least, Compare("<=", self.node, as_node(upper))))
+
+    def is_null(self) -> Expr:
+        """Return whether the value is missing."""
+        return Expr(IsNull(self.node))
+
+    def year(self) -> Expr:
+        """Return the year of a day."""
+        return Expr(DatePart("year", self.node))
+
+    def quarter(self) -> Expr:
+        """Return the quarter of a day, 1 to 4."""
+        return Expr(DatePart("quarter", self.node))
+
+    def month(self) -> Expr:
+        """Return the month of a day, 1 to 12."""
+        return Expr(DatePart("month", self.node))
+
+    def day(self) -> Expr:
+        """Return the day of the month, 1 to 31."""
+        return Expr(DatePart("day", self.node))
+
+    def day_of_week(self) -> Expr:
+        """Return the day of the week, 0 (Sunday) to 6, as SQL's DOW does."""
+        return Expr(DatePart("dow", self.node))
+
+    def __add__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("+", self.node, as_node(other)))
+
+    def __radd__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("+", as_node(other), self.node))
+
+    def __sub__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("-", self.node, as_node(other)))
+
+    def __rsub__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("-", as_node(other), self.node))
+
+    def __mul__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("*", self.node, as_node(other)))
+
+    def __rmul__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("*", as_node(other), self.node))
+
+    def __neg__(self) -> Expr:
+        return Expr(Arithmetic("*", Constant(Fraction(-1)), self.node))
+
+    def __abs__(self) -> Expr:
+        return self.abs()
+
+    def __truediv__(self, other: Any) -> Expr:
+        raise QuestionRefused("division is not supported: multiply by a constant, such as col('x') * 0.5")
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # a comparison builds a tree, as in every frame
+        return _compare("=", self.node, as_node(other))
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # likewise
+        return _compare("!=", self.node, as_node(other))
+
+    def __lt__(self, other: Any) -> Expr:
+        return _compare("<", self.node, as_node(other))
+
+    def __le__(self, other: Any) -> Expr:
+        return _compare("<=", self.node, as_node(other))
+
+    def __gt__(self, other: Any) -> Expr:
+        return _compare(">", self.node, as_node(other))
+
+    def __ge__(self, other: Any) -> Expr:
+        return _compare(">=", self.node, as_node(other))
+
+    def __and__(self, other: Any) -> Expr:
+        return Expr(Connective("and", self.node, as_node(other)))
+
+    def __rand__(self, other: Any) -> Expr:
+        return Expr(Connective("and", as_node(other), self.node))
+
+    def __or__(self, other: Any) -> Expr:
+        return Expr(Connective("or", self.node, as_node(other)))
+
+    def __ror__(self, other: Any) -> Expr:
+        return Expr(Connective("or", as_node(other), self.node))
+
+    def __invert__(self) -> Expr:
+        return Expr(Not(self.node))
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+    def __bool__(self) -> bool:
+        raise QuestionRefused(
+            "an expression has no truth of its own: write & | ~ instead of and, or, not, "
+            "and is_between(a, b) instead of a <= x <= b"
+        )
+
+    def __iter__(self) -> Any:
+        raise TypeError("an expression cannot be iterated over")
+
+    def __str__(self) -> str:
+        return describe(self.node)
+
+    def __repr__(self) -> str:
+        return f"<Expr {describe(self.node)}>"
+
+
+def _compare(op: str, left: Node, right: Node) -> Expr:
+    """Return left op right, a constant on the right where there is one: `30 < x` and `x > 30` are one question."""
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, MIRROR[op]
+    return Expr(Compare(op, left, right))
+
+
+def col(name: str) -> Expr:
+    """Name a declared column in a question.
+
+    >>> col("age").clip(0, 90) * 2
+    <Expr clip(age, 0, 90) * 2>
+    """
+    if not isinstance(name, str) or not name:
+        raise QuestionRefused("col takes the name of a declared column")
+    return Expr(Name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Conditions with their values so far; `.when(...)` adds one, `.otherwise(value)` ends them."""
+
+    pairs: tuple[tuple[Node, Node], ...]
+
+    def when(self, condition: Expr, value: Any) -> Cases:
+        """Return the cases with one more: `value` where `condition` is true and none before it is."""
+        return Cases((*self.pairs, _case(condition, value)))
+
+    def otherwise(self, value: Any) -> Expr:
+        """Return the expression: `value` where no condition is true; None means missing."""
+        made = None if value is None else as_node(value)
+        for condition, chosen in reversed(self.pairs):
+            made = When(condition, chosen, made)
+        return Expr(cast("Node", made))
+
+
+def when(condition: Expr, value: Any) -> Cases:
+    """Begin a choice: `value` where `condition` is true. Values are numbers; or all text, as keys to group by.
+
+    >>> when(col("age") < 18, "minor").when(col("age") < 65, "adult").otherwise("senior")
+    <Expr (if age < 18 then 'minor' else (if age < 65 then 'adult' else 'senior'))>
+    """
+    return Cases((_case(condition, value),))
+
+
+def _case(condition: Expr, value: Any) -> tuple[Node, Node]:
+    if not isinstance(condition, Expr):
+        raise QuestionRefused('when takes a condition, such as when(col("age") > 30, 1).otherwise(0)')
+    return condition.node, as_node(value)
+
+
+def as_value(value: Any) -> Value:
+    """Return a constant in the form that trees hold: numbers as fractions."""
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value
+    if isinstance(value, (int, float, Decimal, Fraction)) or hasattr(value, "__float__"):
+        return exact(value, name="a constant")
+    raise QuestionRefused(f"a constant must be a number, text, true or false, or a day, not a {type(value).__name__}")
+
+
+def as_node(value: Any) -> Node:
+    """Return the tree of an Expr, or of a constant."""
+    return value.node if isinstance(value, Expr) else Constant(as_value(value))

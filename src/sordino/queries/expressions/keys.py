@@ -1,0 +1,170 @@
+"""The declared keys of a group-by column: public labels, and the SQL that gives each row its code."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.domain import Boolean, Category, Date, Domain, Identifier, Integer, Real
+from sordino.errors import QuestionRefused
+from sordino.loss import shown
+from sordino.primitives import Primitives
+from sordino.queries.expressions.bound_number import binned
+from sordino.queries.expressions.column_codes import category_place, truth_code, whole_values
+from sordino.queries.expressions.compile import condition, integer_cell, measure, plain_number
+from sordino.queries.expressions.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe, sql_name
+from sordino.queries.expressions.sql_trees import Build, plus, sql, whole
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Keys", "keys"]
+
+_MOST_KEYS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The declared keys of one group-by column: one label a code, from 0; `build` gives the code, NULL for dropped.
+
+    Where there is `code`, `build` gives a raw cell and `code` makes the code of it: rows are grouped by the cell first,
+    which is the faster for text, and the few groups by their codes after.
+
+    Where missing is a key of its own its label is None and its code the last; the SQL already says so. Where the keys are
+    `private`, there are no labels and `build` gives the cell itself.
+    """
+
+    labels: tuple[Any, ...]
+    build: Build
+    code: Callable[[Primitives, exp.Expression], exp.Expression] | None = None
+    private: bool = False
+    column: str | None = None
+
+
+def keys(node: Node, domain: Domain) -> Keys:
+    """Return the declared keys of a group-by expression: a category, a boolean, a bounded whole number, bins, a choice.
+
+    Raises QuestionRefused where the keys are not public, or too many.
+    """
+    depth(node)
+    if isinstance(node, Bin):
+        return _bins(node, domain)
+    if isinstance(node, When):
+        return _choice(node, domain)
+    if isinstance(node, DatePart):
+        return _parts(node, domain)
+    if not isinstance(node, Name):
+        raise QuestionRefused(f"cannot group by {describe(node)}: group by a column, or by bins of a number")
+    column = domain[node.name]
+    if isinstance(column, Category):
+        labels: tuple[Any, ...] = column.values
+        return _category(node.name, column)
+    if isinstance(column, Boolean):
+        return _kept((False, True), truth_code(node.name, column), column.missing)
+    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
+        count = column.upper - column.lower + 1
+        if count > _MOST_KEYS:
+            many, width = f"column {node.name!r} has {count} declared values, too many keys", max(1, count // 100)
+            raise QuestionRefused(
+                f'{many}: group by bins, such as col("{node.name}").bin(width={width})',
+                sql=f"{many}: group by bins, such as BIN({sql_name(node.name)}, {width})",
+            )
+        cell, low = integer_cell(node.name, column), column.lower
+        labels = tuple(range(column.lower, column.upper + 1))
+        return _kept(labels, lambda on: plus(cell.build(on), -low), column.missing)
+    if isinstance(column, Identifier):
+        return Keys((), lambda on: on.text(node.name), private=True, column=node.name)
+    raise QuestionRefused(
+        f"cannot group by {node.name!r}: its keys are not public. Declare it as a category with its values, "
+        "or give a number bounds and group by its bins"
+    )
+
+
+def _category(name: str, column: Category) -> Keys:
+    code = category_place(column)
+    kept = column.missing == "keep"
+
+    def placed(on: Primitives, cell: exp.Expression) -> exp.Expression:
+        found = code(on, cell)
+        return sql().Coalesce(this=found, expressions=[sql().Literal.number(len(column.values))]) if kept else found
+
+    labels = (*column.values, None) if kept else column.values
+    return Keys(labels, lambda on: on.held(name, whole=whole_values(column)), placed)
+
+
+def _bins(node: Bin, domain: Domain) -> Keys:
+    of = plain_number(node.of, domain)
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    edges = node.edges
+    if edges is None:
+        width, values = node.width or Fraction(1), of.values
+        if values.lower is None or values.upper is None:
+            raise QuestionRefused(f"bins of {describe(node.of)} by width need declared bounds: give edges, or clip it")
+        count = max(1, math.ceil((values.upper - values.lower) / width))
+        if count > _MOST_KEYS:
+            raise QuestionRefused(f"bins of width {shown(width)} make {count} keys, too many: take a larger width")
+        edges = tuple(values.lower + width * i for i in range(count + 1))
+    steps = [math.ceil(e / of.unit) for e in edges]
+    steps[-1] = math.floor(edges[-1] / of.unit)  # the last bin is closed
+    if any(a >= b for a, b in itertools.pairwise(steps[:-1])) or steps[-2] > steps[-1]:
+        raise QuestionRefused(f"bins of {describe(node.of)} are finer than its grid of {shown(of.unit)}: widen them")
+    last = len(edges) - 2
+    labels = tuple(
+        f"[{shown(a)}, {shown(b)}{']' if i == last else ')'}" for i, (a, b) in enumerate(itertools.pairwise(edges))
+    )
+    missing = "drop" if column is None or not isinstance(column, (Integer, Real)) else column.missing
+    return _kept(labels, binned(of, steps), missing if missing == "keep" else "drop")
+
+
+def _parts(node: DatePart, domain: Domain) -> Keys:
+    """Return the parts of days, such as years, that the declared days allow."""
+    found = measure(node, domain)
+    low, high = (int(b or 0) for b in (found.interval.lower, found.interval.upper))
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    missing = column.missing if isinstance(column, Date) and column.missing == "keep" else "drop"
+    return _kept(tuple(range(low, high + 1)), lambda on: plus(found.build(on), -low), missing)
+
+
+def _choice(node: When, domain: Domain) -> Keys:
+    """Return the constants that a choice is between, in the order in which they are written."""
+    cases: list[tuple[Build, Any]] = []
+    at: Node | None = node
+    while isinstance(at, When):
+        cases.append((condition(at.of, domain), _label(at.left, node)))
+        at = at.right
+    last = None if at is None else _label(at, node)
+    labels = tuple(dict.fromkeys([*(v for _, v in cases), *([] if at is None else [last])]))
+    if len({type(v) for v in labels}) > 1:
+        raise QuestionRefused(f"cannot group by {describe(node)}: its values must be all text or all whole numbers")
+    places = {v: i for i, v in enumerate(labels)}
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        ifs = [exp.If(this=exp.paren(chosen(on)), true=whole(places[v])) for chosen, v in cases]
+        return exp.Case(ifs=ifs, default=exp.Null() if last is None else whole(places[last]))
+
+    return Keys(labels, build)
+
+
+def _label(node: Node, choice: When) -> str | int:
+    """Return the label that a case stands for."""
+    value = node.value if isinstance(node, Constant) else None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
+        return int(value)
+    raise QuestionRefused(
+        f"cannot group by {describe(choice)}: its values must be constants, text or whole numbers, so that they are public"
+    )
+
+
+def _kept(labels: tuple[Any, ...], build: Build, missing: object) -> Keys:
+    if missing != "keep":
+        return Keys(labels, build)
+    last = len(labels)
+    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))

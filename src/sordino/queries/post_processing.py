@@ -1,0 +1,182 @@
+"""After: what is done to a noisy answer once it is released - HAVING, ORDER BY, LIMIT. It may not know an exact answer.
+
+It reads the released rows alone, so it is post-processing: it costs nothing, and which rows are shown follows from noisy
+numbers and declared keys only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.errors import QuestionRefused, UnknownName, nearest
+from sordino.queries.expressions.nodes import (
+    Absolute,
+    Arithmetic,
+    Compare,
+    Connective,
+    Constant,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    depth,
+    describe,
+    plain,
+)
+
+__all__ = ["After", "kept_rows"]
+
+_BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
+_OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+}
+_CONDITIONS = (Compare, Connective, Not, IsIn, IsNull)
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Keep released rows that meet `having`, in the order of `order` (an expression, descending or not), `limit` at most.
+
+    Names in it are columns of the answer.
+    """
+
+    having: Node | None = None
+    order: tuple[tuple[Node, bool], ...] = ()
+    limit: int | None = None
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Raise QuestionRefused or UnknownName unless it can be read from the columns of the answer."""
+        if self.having is not None:
+            depth(self.having)
+            if not isinstance(self.having, _CONDITIONS):
+                raise QuestionRefused(
+                    f"having needs a condition on the answer, such as n > 30: {describe(self.having)}"
+                )
+        for node in [*([] if self.having is None else [self.having]), *(n for n, _ in self.order)]:
+            depth(node)
+            _checked(node, columns)
+        if self.limit is not None and self.limit < 0:
+            raise QuestionRefused("limit is a number of rows, 0 or more")
+
+    def selects(self, keys: Sequence[str], rows: int | None) -> bool:
+        """Return whether noisy values decide which rows are shown: it names a column that is no key, and can cut rows.
+
+        `keys` are the names of the key columns; `rows` how many rows the answer has, None where that is not public.
+        """
+        cuts = self.limit is not None and (rows is None or self.limit < rows)
+        deciding = [*([] if self.having is None else [self.having]), *(n for n, _ in self.order if cuts)]
+        return any(name not in keys for node in deciding for name in _names(node))
+
+    def describe(self) -> str:
+        """Return what is done, in words."""
+        words = []
+        if self.having is not None:
+            words.append(f"of the answer, rows with {describe(self.having)}")
+        if self.order:
+            listed = [describe(n) + (" descending" if down else "") for n, down in self.order]
+            words.append(f"ordered by {', '.join(listed)}")
+        if self.limit is not None:
+            words.append(f"the first {self.limit}")
+        return ", ".join(words)
+
+    def plain(self) -> Any:
+        """Return it as canonical JSON data."""
+        return [plain(self.having), [[plain(n), down] for n, down in self.order], self.limit]
+
+
+def kept_rows(after: After, columns: Mapping[str, Sequence[Any]]) -> list[int]:
+    """Return which rows of a released answer are shown, in what order, by their places from 0.
+
+    `columns` are the released columns by name: keys and noisy values. A row whose condition is missing is not kept;
+    missing values come last, whichever way the order goes; bins are ordered by their lower ends.
+
+    >>> from sordino.queries.expressions.expr import col
+    >>> kept_rows(After((col("n") > 3).node, ((col("n").node, True),), 2), {"n": [5, 2, 9, 4]})
+    [2, 0]
+    """
+    height = max((len(c) for c in columns.values()), default=0)
+    rows = [{name: column[i] for name, column in columns.items()} for i in range(height)]
+    places = [i for i in range(height) if after.having is None or _value(after.having, rows[i]) is True]
+    for node, down in reversed(after.order):  # sorting is stable, so the first key goes last
+        keys = {i: _sortable(_value(node, rows[i])) for i in places}
+        known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
+        places = [*known, *(i for i in places if keys[i] is None)]
+    return places if after.limit is None else places[: after.limit]
+
+
+def _names(node: Node) -> list[str]:
+    """Return the columns that an expression reads."""
+    found, nodes = [], [node]
+    while nodes:
+        at = nodes.pop()
+        found += [at.name] if isinstance(at, Name) else []
+        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
+    return found
+
+
+def _checked(node: Node, columns: Sequence[str]) -> None:
+    nodes = [node]
+    while nodes:
+        at = nodes.pop()
+        if isinstance(at, Name):
+            if at.name not in columns:
+                raise UnknownName(f"the answer has no column {at.name!r}; {nearest(at.name, columns)}")
+        elif not isinstance(at, (Constant, Absolute, Arithmetic, *_CONDITIONS)):
+            raise QuestionRefused(f"{describe(at)} cannot be computed from an answer: use comparisons and + - *")
+        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
+
+
+def _value(node: Node, row: Mapping[str, Any]) -> Any:
+    """Return the value of an expression in a released row, None where it is missing or makes no sense."""
+    if isinstance(node, Name):
+        return row[node.name]
+    if isinstance(node, Constant):
+        return node.value
+    if isinstance(node, IsNull):
+        return _value(node.of, row) is None
+    if isinstance(node, Connective):
+        pair = _value(node.left, row), _value(node.right, row)
+        decided = node.op == "or"
+        return decided if decided in pair else None if None in pair else not decided
+    if isinstance(node, (Not, Absolute, IsIn)):
+        of = _value(node.of, row)
+        if of is None:
+            return None
+        return not of if isinstance(node, Not) else abs(of) if isinstance(node, Absolute) else of in node.values
+    if isinstance(node, (Compare, Arithmetic)):
+        return _of_two(node.op, _value(node.left, row), _value(node.right, row))
+    raise QuestionRefused(f"{describe(node)} cannot be computed from an answer")
+
+
+def _of_two(op: str, left: Any, right: Any) -> Any:
+    """Return left op right; None where one is missing, or where text meets a number."""
+    if left is None or right is None or isinstance(left, str) != isinstance(right, str):
+        return None
+    if op in "+-*" and (isinstance(left, str) or isinstance(right, str)):
+        return None
+    if isinstance(left, float) and isinstance(right, Fraction):
+        right = float(right)
+    return _OPS[op](left, right)
+
+
+def _sortable(value: Any) -> Any:
+    """Return what a value is ordered by: a bin's label by its lower end; kinds apart from each other."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        found = _BIN.match(value)
+        return (1, float(Fraction(found.group(1))), "") if found else (2, 0.0, value)
+    return (0, value, "")

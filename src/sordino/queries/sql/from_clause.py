@@ -1,0 +1,292 @@
+"""FROM: which table a SELECT is about, and what the names in it stand for, through sub-queries and WITH.
+
+A sub-query filters rows and computes columns; it is translated by putting what its columns stand for in their place, and
+its conditions beside the outer ones. A row that meets both conditions meets their conjunction, in three values too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from sordino.errors import QuestionRefused, UnknownName, nearest
+from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.expressions.nodes import Connective, Node, depth
+from sordino.queries.joins import Join
+from sordino.queries.sql.join_clause import JoinedTable, joins_of
+from sordino.queries.sql.text import CLAUSES, Place, only_known, trees
+from sordino.queries.sql.values import Values
+
+__all__ = ["Scope", "base_table", "scope_of"]
+
+_INNER = {"expressions", "from_", "from", "where", "with_", "joins"}
+_STAR = "SELECT * is refused: rows never leave, only aggregates of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a SELECT reads: the declared table, the names it goes by, what its columns stand for, which rows it has.
+
+    `columns` maps names in lower case; None where the declared columns are not known, so that any name goes.
+    """
+
+    table: str
+    names: frozenset[str]
+    columns: Mapping[str, tuple[str, Expr]] | None
+    where: Node | None
+    sample: Fraction | None
+    joins: tuple[Join, ...] = ()
+    joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are told by `columns`
+
+    def column(self, place: Place, item: Any) -> Expr:
+        """Return what a name stands for; raises UnknownName for what is not there."""
+        if isinstance(item.this, trees().Star):
+            raise QuestionRefused(f"{place.word('*')}{_STAR}")
+        named = next((j for j in self.joined if item.table and item.table.lower() == j.alias), None)
+        if named is not None:
+            return named.column(place, item)
+        if not item.table:
+            others = [j for j in self.joined if j.has(item.name)]
+            own = self.columns is not None and item.name.lower() in self.columns
+            if own and all(j.on is not None and j.on.lower() == item.name.lower() for j in others):
+                others = []
+            if len(others) + own > 1:
+                where = ", ".join([*([self.table] if own else []), *(j.table for j in others)])
+                raise QuestionRefused(f"{place.of(item)}{item.name!r} is a column of {where}: say which")
+            if others:
+                return others[0].column(place, item)
+        if item.table and item.table.lower() not in self.names:
+            raise UnknownName(f"{place.of(item)}{item.table!r} is not the table asked about")
+        if self.columns is None:
+            return col(item.name)
+        if item.name.lower() not in self.columns:
+            hint = nearest(item.name, [name for name, _ in self.every().values()])
+            what = f"column {item.name!r} is not declared, so it cannot be asked about; {hint}"
+            text = "'" + item.name.replace("'", "''") + "'"
+            quoted = item.this.args.get("quoted") and text.isprintable()
+            quotes = f"; if it is text, write {text}, in single quotes" if quoted else ""
+            raise UnknownName(place.of(item) + what + quotes)
+        return self.columns[item.name.lower()][1]
+
+    def every(self) -> dict[str, tuple[str, Expr]]:
+        """Return all columns that * stands for; of names that several tables have, the table's own."""
+        made = dict(self.columns or {})
+        for joined in self.joined:
+            made = {**joined.every(), **made}
+        return made
+
+    def named(self, item: Any) -> str | None:
+        """Return the name that an answer's column gets of a name: its own, or the one that a sub-query gave it."""
+        if self.columns is None:
+            return None
+        joined = next((j for j in self.joined if item.table and item.table.lower() == j.alias), None)
+        columns = self.every() if joined is None else joined.every()
+        return columns[item.name.lower()][0]
+
+    def filtered(self, condition: Node | None) -> Node | None:
+        """Return the condition of the rows that this scope has and that meet `condition` too."""
+        if self.where is None or condition is None:
+            return self.where or condition
+        return Connective("and", self.where, condition)
+
+
+def base_table(place: Place, select: Any) -> tuple[str, Any]:
+    """Return the name of the one declared table that a SELECT is about, through sub-queries, and where it stands."""
+    return _base(place, select, {})
+
+
+def scope_of(
+    place: Place, select: Any, columns: Mapping[str, str], public: Mapping[str, tuple[str, ...]] | None = None
+) -> Scope:
+    """Return what a SELECT reads; `columns` maps the declared names in lower case to themselves, empty if not known.
+
+    `public` names the tables that it may be joined with, and their columns.
+    """
+    own = {low: (name, col(name)) for low, name in columns.items()} if columns else None
+    return _scope(place, select, _Declared(own, public or {}), {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """The declared columns, by their names in lower case, and the public tables with theirs."""
+
+    columns: Mapping[str, tuple[str, Expr]] | None
+    public: Mapping[str, tuple[str, ...]]
+
+
+def _scope(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
+    scope = _from(place, select, declared, known)
+    found = joins_of(
+        place,
+        select,
+        lambda item: scope.column(place, item),
+        declared.public,
+        lambda name: scope.columns is not None and name.lower() in scope.columns,
+    )
+    both = (*scope.joins, *(j for j, _ in found))
+    return replace(scope, joins=both, joined=tuple(t for _, t in found))
+
+
+def _from(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
+    known = _named(place, select, declared, known)
+    source = _source(place, select)
+    if isinstance(source, trees().Subquery):
+        return _renamed(_inner(place, source.this, declared, known), source.alias_or_name)
+    if source.name.lower() in known:
+        found = known[source.name.lower()]
+        if source.args.get("sample") is not None:
+            raise QuestionRefused(
+                f"{place.word('TABLESAMPLE')}TABLESAMPLE is not supported here: sample the table itself"
+            )
+        return _renamed(found, source.alias_or_name)
+    names = frozenset([source.name.lower(), source.alias_or_name.lower()])
+    return Scope(str(source.name), names, declared.columns, None, _sampled(place, source.args.get("sample")))
+
+
+def _renamed(of: Scope, name: str) -> Scope:
+    return replace(of, names=frozenset([name.lower()]))
+
+
+def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
+    """Return the scope that a sub-query makes: its rows, and its columns with what they stand for."""
+    _plain_select(place, select)
+    scope = _scope(place, select, declared, known)
+    values = Values(place, lambda item: scope.column(place, item))
+    where = select.args.get("where")
+    rows = scope.filtered(None if where is None else values.value(where.this).node)
+    if rows is not None:
+        depth(rows)
+    columns: dict[str, tuple[str, Expr]] = {}
+    for item in select.expressions:
+        columns.update(_projected(place, item, scope, values, columns))
+    every = columns if scope.columns is not None else None
+    if every is None and not _only_stars(select):
+        every = columns
+    return replace(scope, columns=every, where=rows, joined=())
+
+
+def _projected(
+    place: Place, item: Any, scope: Scope, values: Values, taken: Mapping[str, Any]
+) -> Mapping[str, tuple[str, Expr]]:
+    """Return the columns that one item of a sub-query's SELECT makes."""
+    kinds = trees()
+    if isinstance(item, kinds.Star):
+        for name, value in item.args.items():
+            if value:
+                raise QuestionRefused(f"{place.word(name.strip('_'))}* with {name.strip('_').upper()} is not supported")
+        made = scope.every()
+    elif isinstance(item, kinds.Column) and isinstance(item.this, kinds.Star):
+        joined = next((j for j in scope.joined if j.alias == item.table.lower()), None)
+        made = dict(scope.columns or {}) if joined is None else joined.every()
+    else:
+        inner, name = (item.this, item.alias) if isinstance(item, kinds.Alias) else (item, item.alias_or_name)
+        if not name:
+            raise QuestionRefused(f"{place.of(item)}a computed column of a sub-query needs a name: write AS name")
+        value = values.value(inner)
+        depth(value.node)
+        made = {name.lower(): (name, value)}
+    for low in made:
+        if low in taken:
+            raise QuestionRefused(
+                f"{place.of(item)}a sub-query has two columns named {low!r}: name one of them with AS"
+            )
+    return made
+
+
+def _only_stars(select: Any) -> bool:
+    return all(isinstance(item, trees().Star) for item in select.expressions)
+
+
+def _named(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
+    """Return the scopes that WITH names, besides those known; each may use the ones before it."""
+    found = dict(known)
+    for name, inner in _with(place, select):
+        found[name] = _inner(place, inner, declared, found)
+    return found
+
+
+def _with(place: Place, select: Any) -> list[tuple[str, Any]]:
+    clause = select.args.get("with_") or select.args.get("with")
+    if clause is None:
+        return []
+    if clause.args.get("recursive"):
+        raise QuestionRefused(f"{place.word('RECURSIVE')}WITH RECURSIVE is not supported: ask about the table itself")
+    found = []
+    for item in clause.expressions:
+        if item.alias_column_names:
+            raise QuestionRefused(f"{place.of(item)}{item.alias}(...) renames columns, which is not supported: use AS")
+        for name, value in item.args.items():
+            if value and name not in ("this", "alias"):
+                word = name.strip("_").upper()
+                raise QuestionRefused(f"{place.word(word)}WITH ... {word} is not supported: leave it out")
+        found.append((item.alias.lower(), item.this))
+    if len({name for name, _ in found}) != len(found):
+        raise QuestionRefused(f"{place.word('WITH')}WITH names two queries alike: give one another name")
+    return found
+
+
+def _plain_select(place: Place, select: Any) -> None:
+    """Raise QuestionRefused for a sub-query that does more than filter rows and compute columns."""
+    kinds = trees()
+    if not isinstance(select, kinds.Select):
+        word = type(select).__name__.upper()
+        raise QuestionRefused(
+            f"{place.word(word) or place.of(select)}{word} is not supported in a sub-query: use one SELECT"
+        )
+    only_known(place, select, _INNER, " inside a sub-query")
+
+
+def _source(place: Place, select: Any) -> Any:
+    """Return what FROM names: a table or a sub-query, with nothing else to it."""
+    kinds = trees()
+    clause = select.args.get("from_") or select.args.get("from")
+    if clause is None:
+        raise QuestionRefused("a question names its table: SELECT COUNT(*) FROM adult")
+    source = clause.this
+    if isinstance(source, kinds.Subquery):
+        allowed = {"this", "alias"}
+    elif isinstance(source, kinds.Table) and isinstance(source.this, kinds.Identifier):
+        allowed = {"this", "alias", "sample"}
+    else:
+        at = place.of(source) or place.word("FROM")
+        raise QuestionRefused(f"{at}FROM takes the name of a declared table, or a sub-query, nothing else")
+    for name, value in source.args.items():
+        if value and name not in allowed:
+            word, instead = CLAUSES.get(name, (name.strip("_").upper(), "name the declared table alone"))
+            raise QuestionRefused(f"{place.word(word) or place.of(source)}{word} is not supported: {instead}")
+    if source.alias_column_names:
+        at = place.of(source)
+        raise QuestionRefused(f"{at}{source.alias}(...) renames columns, which is not supported: use their names")
+    return source
+
+
+def _sampled(place: Place, sample: Any) -> Fraction | None:
+    """Return the share of TABLESAMPLE BERNOULLI (10 PERCENT)."""
+    if sample is None:
+        return None
+    percent, method = sample.args.get("percent"), sample.args.get("method")
+    rest = [n for n, v in sample.args.items() if v and n not in ("percent", "method")]
+    at = place.word("TABLESAMPLE")
+    if rest or percent is None or method is None or method.name.upper() != "BERNOULLI":
+        raise QuestionRefused(f"{at}SAMPLE is not supported like this: write TABLESAMPLE BERNOULLI (10 PERCENT)")
+    share = Values(place, lambda item: col(item.name)).number(percent) / 100
+    if not 0 < share <= 1:
+        raise QuestionRefused(f"{at}TABLESAMPLE takes a share above 0 and up to 100 percent")
+    return share
+
+
+def _base(place: Place, select: Any, known: Mapping[str, Any]) -> tuple[str, Any]:
+    named = {**known}
+    for name, inner in _with(place, select):
+        named[name] = (inner, dict(named))
+    source = _source(place, select)
+    if isinstance(source, trees().Subquery):
+        _plain_select(place, source.this)
+        return _base(place, source.this, named)
+    if source.name.lower() in named:
+        inner, before = named[source.name.lower()]
+        _plain_select(place, inner)
+        return _base(place, inner, before)
+    return str(source.name), source

@@ -1,0 +1,368 @@
+"""SQL text to our trees: one SELECT of aggregates, its groups, and what is done to the answer; the rest is refused.
+
+The text is parsed and translated; it never reaches an engine. What is not translated here cannot be asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sordino.errors import QuestionRefused, UnknownName, nearest
+from sordino.queries.aggregates.most_common import MostCommon, most_common
+from sordino.queries.aggregates.quantile import median, quantile, quantiles
+from sordino.queries.aggregation import Aggregation, Grouping, columns_of
+from sordino.queries.build import (
+    Asked,
+    correlation,
+    count,
+    count_distinct,
+    covariance,
+    groupings,
+    mean,
+    std,
+    sum,
+    variance,
+)
+from sordino.queries.expressions.expr import Constant, Expr, Node, col
+from sordino.queries.post_processing import After
+from sordino.queries.sql.from_clause import Scope, base_table, scope_of
+from sordino.queries.sql.text import Place, only_known, parsed, trees
+from sordino.queries.sql.values import AGGREGATES, Values
+
+__all__ = ["SqlText", "parse_choice", "parse_sql", "sql", "table_of"]
+
+Read = TypeVar("Read")
+
+_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "joins"}
+_ONE: dict[str, Callable[[Expr], Asked]] = {
+    "Avg": mean,
+    "Median": median,
+    "Stddev": lambda of: std(of, ddof=1),
+    "StddevPop": lambda of: std(of, ddof=0),
+    "StddevSamp": lambda of: std(of, ddof=1),
+    "Sum": sum,
+    "Variance": lambda of: variance(of, ddof=1),
+    "VariancePop": lambda of: variance(of, ddof=0),
+}
+_TWO: dict[str, Callable[[Expr, Expr], Asked]] = {
+    "Corr": correlation,
+    "CovarPop": lambda x, y: covariance(x, y, ddof=0),
+    "CovarSamp": lambda x, y: covariance(x, y, ddof=1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """A question as SQL text, not yet understood."""
+
+    text: str
+
+
+def sql(text: str) -> SqlText:
+    """Say that a text is SQL: `adult.ask(sd.sql("SELECT COUNT(*) FROM adult"), epsilon=0.5)`.
+
+    >>> sql("SELECT COUNT(*) FROM adult").text
+    'SELECT COUNT(*) FROM adult'
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise QuestionRefused('sql takes the text of one question, such as "SELECT COUNT(*) FROM adult"')
+    return SqlText(text)
+
+
+def table_of(text: str, columns: Iterable[str] = ()) -> str:
+    """Return the name of the one table that a question is about; raises QuestionRefused where there is not one."""
+    return _not_too_deep(lambda: base_table(Place(text), parsed(text, columns))[0])
+
+
+def parse_sql(
+    text: str, *, table: str, columns: Iterable[str] = (), public: Mapping[str, tuple[str, ...]] | None = None
+) -> Aggregation:
+    """Return the question that SQL text asks about `table`; `public` tables, named with their columns, may be joined.
+
+    Names match the declared `columns` whatever their case. Raises UnknownName for another table, QuestionRefused for
+    whatever is not supported, by its name and place.
+    """
+    return _not_too_deep(lambda: _question(text, table, {c.lower(): c for c in columns}, public))
+
+
+def parse_choice(text: str, *, table: str, columns: Iterable[str] = ()) -> MostCommon | None:
+    """Return the choice that `SELECT MODE(column) FROM table WHERE ...` asks for; None for any other text.
+
+    Raises QuestionRefused where MODE stands beside other columns or groups: a choice is a question of its own.
+    """
+    return _not_too_deep(lambda: _choice(text, table, {c.lower(): c for c in columns}))
+
+
+def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None:
+    tree, place = parsed(text, columns.values()), Place(text)
+    inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
+    modes = [e for e in inner if type(e).__name__ == "Mode"]
+    if not modes:
+        return None
+    asked, source = base_table(place, tree)
+    if asked.lower() != table.lower():
+        raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")
+    if len(inner) > 1 or any(tree.args.get(n) for n in ("group", "having", "order", "limit", "joins", "with_")):
+        raise QuestionRefused(
+            f"{place.of(modes[0])}MODE is a question of its own: SELECT MODE(column) FROM {asked} WHERE ..."
+        )
+    only_known(place, tree, _KNOWN)
+    scope = scope_of(place, tree, columns, None)
+    if scope.joins or scope.sample is not None:
+        raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins or samples")
+    values = Values(place, lambda item: scope.column(place, item))
+    where = tree.args.get("where")
+    node = scope.filtered(None if where is None else values.value(where.this).node)
+    alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
+    return most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
+
+
+def _question(
+    text: str, table: str, columns: dict[str, str], public: Mapping[str, tuple[str, ...]] | None
+) -> Aggregation:
+    tree, place = parsed(text, columns.values()), Place(text)
+    asked, source = base_table(place, tree)
+    if asked.lower() != table.lower():
+        raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")
+    only_known(place, tree, _KNOWN)
+    return _Reader(place, tree, scope_of(place, tree, columns, public)).question()
+
+
+def _not_too_deep(read: Callable[[], Read]) -> Read:
+    found: list[Read] = []
+    try:
+        found.append(read())
+    except RecursionError:
+        found.clear()
+    if not found:
+        raise QuestionRefused("the question is nested too deep to be read: use IN, or simplify it")
+    return found[0]
+
+
+class _Reader:
+    """Translates the outer SELECT."""
+
+    def __init__(self, place: Place, select: Any, scope: Scope) -> None:
+        self._place = place
+        self._select = select
+        self._scope = scope
+        self._values = Values(place, lambda item: scope.column(place, item))
+        self._outputs: list[str] = []  # the answer's column that each item of SELECT is
+        self._groups: tuple[Grouping, ...] = ()
+        self._asked: list[Asked] = []
+
+    def question(self) -> Aggregation:
+        """Return the question."""
+        select = self._select
+        self._groups = self._grouped()
+        for item in select.expressions:
+            inner = item.this if isinstance(item, trees().Alias) else item
+            alias = item.alias if isinstance(item, trees().Alias) else None
+            made = self._aggregate(inner)
+            if made is not None:
+                self._asked.append(made.alias(alias) if alias else made)
+                self._outputs.append(self._asked[-1].made.alias)
+                continue
+            node = None if isinstance(inner, trees().Star) else self._values.value(inner).node
+            group = next((g for g in self._groups if g.of == node), None)
+            if group is None:
+                raise self._not_grouped(inner)
+            self._outputs.append(group.alias)
+        if not self._asked:
+            raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
+        where = select.args.get("where")
+        condition = self._scope.filtered(None if where is None else self._values.value(where.this).node)
+        aggregates = tuple(a.made for a in self._asked)
+        after, scope = self._after(), self._scope
+        return Aggregation(condition, self._groups, aggregates, after, scope.sample, scope.joins, self._layout())
+
+    def _layout(self) -> tuple[str, ...]:
+        """Return the answer's columns as SELECT orders them; groups that it leaves out come first."""
+        several = {a.made.alias: columns_of(a.made) for a in self._asked}
+        groups = [g.alias for g in self._groups]
+        names = [n for o in self._outputs for n in several.get(o, (o,))]
+        made = tuple(dict.fromkeys([*(g for g in groups if g not in self._outputs), *names]))
+        return () if made[: len(groups)] == tuple(groups) else made
+
+    # ---- groups
+
+    def _grouped(self) -> tuple[Grouping, ...]:
+        clause = self._select.args.get("group")
+        if clause is None:
+            return ()
+        for name, value in clause.args.items():
+            if value and name != "expressions":
+                word = name.strip("_").upper().replace("_", " ")
+                raise QuestionRefused(f"{self._place.word(word)}GROUP BY {word} is not supported: list the columns")
+        return groupings([self._grouping(item) for item in clause.expressions])
+
+    def _grouping(self, item: Any) -> tuple[str | None, Node]:
+        """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item."""
+        selected = self._select.expressions
+        aliases = {e.alias.lower(): e.this for e in selected if isinstance(e, trees().Alias)}
+        target, name = item, None
+        if isinstance(item, trees().Literal) and not item.is_string:
+            target = selected[self._at(item, "GROUP BY")]
+        elif self._is_alias(item, aliases):
+            target, name = aliases[item.name.lower()], item.name
+        if isinstance(target, trees().Alias):
+            target, name = target.this, target.alias
+        node = self._values.value(target).node
+        if name is None:
+            name = next(
+                (a for e in selected if isinstance(e, trees().Alias) and e.this == target and (a := e.alias)), None
+            )
+        if name is None and isinstance(target, trees().Column):
+            name = self._named(target)
+        return name, node
+
+    def _named(self, target: Any) -> str | None:
+        """Return the name that a sub-query gave to a column; None where it is the declared one."""
+        return self._scope.named(target)
+
+    def _is_alias(self, item: Any, aliases: dict[str, Any]) -> bool:
+        """Say whether a GROUP BY name is an alias of SELECT; a column of the same name comes first, as in SQL."""
+        if not isinstance(item, trees().Column) or item.table or item.name.lower() not in aliases:
+            return False
+        return item.name.lower() not in self._scope.every()
+
+    def _at(self, item: Any, clause: str) -> int:
+        at = int(item.this) if item.this.isdigit() else 0
+        if not 1 <= at <= len(self._select.expressions):
+            raise QuestionRefused(f"{self._place.of(item)}{clause} {item.this}: there is no such column in SELECT")
+        return at - 1
+
+    # ---- aggregates
+
+    def _aggregate(self, item: Any) -> Asked | None:
+        """Return the aggregate that a tree is; None for what is none."""
+        kind = type(item).__name__
+        if kind not in AGGREGATES:
+            return None
+        if isinstance(item, trees().Count):
+            return self._count(item)
+        if isinstance(item.this, trees().Distinct):
+            word = item.sql_name()
+            raise QuestionRefused(f"{self._place.of(item)}{word}(DISTINCT) is not supported: leave DISTINCT out")
+        if kind in _ONE:
+            return _ONE[kind](self._values.value(item.this))
+        if kind in _TWO:
+            return _TWO[kind](self._values.value(item.this), self._values.value(item.expression))
+        return self._quantile(item)
+
+    def _count(self, item: Any) -> Asked:
+        kinds = trees()
+        if isinstance(item.this, kinds.Distinct):
+            if len(item.this.expressions) != 1 or item.this.args.get("on"):
+                raise QuestionRefused(f"{self._place.of(item.this)}COUNT(DISTINCT) takes one column")
+            return count_distinct(self._values.value(item.this.expressions[0]))
+        if item.expressions:
+            raise QuestionRefused(f"{self._place.of(item)}COUNT takes * or one column")
+        if isinstance(item.this, kinds.Star):
+            return count()
+        value = self._values.value(item.this)
+        return count() if isinstance(value.node, Constant) else count(value)
+
+    def _quantile(self, item: Any) -> Asked:
+        """QUANTILE_CONT(x, q), QUANTILE_CONT(x, [q, r]) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
+        kinds = trees()
+        if isinstance(item, kinds.WithinGroup):
+            level, order = item.this.this, item.expression.expressions
+            if type(item.this).__name__ not in ("PercentileCont", "PercentileDisc") or len(order) != 1:
+                raise QuestionRefused(f"{self._place.of(item)}WITHIN GROUP takes PERCENTILE_CONT(0.5) and one column")
+            if order[0].args.get("desc"):
+                raise QuestionRefused(f"{self._place.word('DESC')}DESC is not supported here: ask for 1 - the quantile")
+            of = order[0].this
+        else:
+            of, level = item.this, item.args.get("quantile") or item.expression
+        if level is None:
+            raise QuestionRefused(f"{self._place.of(item)}a quantile needs its level: QUANTILE_CONT(age, 0.9)")
+        value = self._values.value(of)
+        if isinstance(level, kinds.Array):
+            return quantiles(value, [self._values.number(e) for e in level.expressions])
+        return quantile(value, self._values.number(level))
+
+    def _not_grouped(self, item: Any) -> QuestionRefused:
+        words = " ".join(item.sql(dialect="duckdb").split())
+        words = words if len(words) <= 60 else words[:57] + "..."
+        if isinstance(item, trees().Star):
+            at = self._place.word("*")
+            return QuestionRefused(f"{at}SELECT * is refused: rows never leave, only aggregates of them")
+        return QuestionRefused(
+            f"{self._place.of(item)}SELECT {words} is refused: it is a value of single rows, and rows never leave, only "
+            f"aggregates of them such as COUNT(*) or AVG({words}); or GROUP BY {words}"
+        )
+
+    # ---- what is done to the answer
+
+    def _after(self) -> After | None:
+        """Return HAVING, ORDER BY and LIMIT, which read the noisy answer."""
+        args = self._select.args
+        having, order, limit = args.get("having"), args.get("order"), args.get("limit")
+        if having is None and order is None and limit is None:
+            return None
+        values = Values(self._place, self._output_name, self._output)  # a grouped column before an alias of its name
+        condition = None if having is None else values.value(having.this).node
+        ordered = [] if order is None else [self._ordered(item, values) for item in order.expressions]
+        return After(condition, tuple(ordered), None if limit is None else self._limit(limit))
+
+    def _ordered(self, item: Any, values: Values) -> tuple[Any, bool]:
+        if item.args.get("nulls_first"):
+            raise QuestionRefused(f"{self._place.word('NULLS')}NULLS FIRST is not supported: missing keys come last")
+        if isinstance(item.this, trees().Literal) and not item.this.is_string:
+            return col(self._outputs[self._at(item.this, "ORDER BY")]).node, bool(item.args.get("desc"))
+        alone = item.this
+        if isinstance(alone, trees().Column) and not alone.table and (found := self._alias(alone.name)):
+            return col(found).node, bool(item.args.get("desc"))  # a name alone is a column of the answer, as in SQL
+        return values.value(alone).node, bool(item.args.get("desc"))
+
+    def _limit(self, item: Any) -> int:
+        count_ = item.expression
+        if item.args.get("limit_options") or not isinstance(count_, trees().Literal) or not count_.this.isdigit():
+            raise QuestionRefused(f"{self._place.word('LIMIT')}LIMIT takes a number of rows, such as LIMIT 10")
+        return int(count_.this)
+
+    def _output(self, item: Any) -> Expr | None:
+        """Return the answer's column that an aggregate or a grouped expression is; None for what is no column of it."""
+        made = self._aggregate(item)
+        if made is not None:
+            found = next((a.made.alias for a in self._asked if a.made.plain() == made.made.plain()), None)
+            if found is None:
+                raise QuestionRefused(
+                    f"{self._place.of(item)}{made.made.describe()} is not in SELECT: HAVING and ORDER BY read the "
+                    "released answer, so select it too"
+                )
+            return col(found)
+        if isinstance(item, (trees().Column, trees().Literal)):
+            return None
+        for selected, name in zip(self._select.expressions, self._outputs, strict=True):
+            inner = selected.this if isinstance(selected, trees().Alias) else selected
+            if inner == item:
+                return col(name)
+        return None
+
+    def _output_name(self, item: Any) -> Expr:
+        """Return the answer's column that a name stands for: a grouped column first, then an alias, as in SQL."""
+        node: Any = None
+        with contextlib.suppress(UnknownName):
+            node = self._scope.column(self._place, item).node
+        group = None if node is None else next((g for g in self._groups if g.of == node), None)
+        if group is not None:
+            return col(group.alias)
+        alias = None if item.table else self._alias(item.name)
+        if alias is not None:
+            return col(alias)
+        if node is None:
+            known = nearest(item.name, self._outputs)
+            raise UnknownName(f"{self._place.of(item)}the answer has no column {item.name!r}; {known}")
+        raise QuestionRefused(
+            f"{self._place.of(item)}{item.name} is no column of the answer: HAVING and ORDER BY read the released "
+            "answer; filter rows with WHERE"
+        )
+
+    def _alias(self, name: str) -> str | None:
+        """Return the answer's column of that name, whatever its case."""
+        return next((o for o in self._outputs if o.lower() == name.lower()), None)

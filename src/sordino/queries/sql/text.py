@@ -1,0 +1,152 @@
+"""The text of a question: parsing it into one SELECT, and finding where a part of it stands. Knows no column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import QuestionRefused
+from sordino.queries.expressions.nodes import sql_name
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["CLAUSES", "SUPPORTED", "Place", "only_known", "parsed", "trees"]
+
+_LONGEST = 100_000
+_OPENERS = {"SELECT", "WITH", "FROM", "(", ";"}
+CLAUSES = {
+    "with_": ("WITH", "ask about the table itself"),
+    "distinct": ("DISTINCT", "group by the column instead"),
+    "joins": ("JOIN", "one person could match many rows; ask about one table"),
+    "laterals": ("LATERAL", "ask about one table"),
+    "having": ("HAVING", "filter with WHERE here, or ask for it at the end"),
+    "group": ("GROUP BY", "group at the end, in the outer SELECT"),
+    "order": ("ORDER BY", "order the answer at the end, in the outer SELECT"),
+    "limit": ("LIMIT", "limit the answer at the end, in the outer SELECT"),
+    "offset": ("OFFSET", "take more rows with LIMIT, and skip the first ones yourself"),
+    "qualify": ("QUALIFY", "window functions are not private"),
+    "windows": ("WINDOW", "window functions are not private"),
+    "sample": ("SAMPLE", "write FROM name TABLESAMPLE BERNOULLI (10 PERCENT)"),
+    "pivots": ("PIVOT", "group by the column instead"),
+    "into": ("INTO", "use -o FILE to keep an answer"),
+    "fetch": ("FETCH", "write LIMIT"),
+    "kind": ("SELECT AS", "name columns with AS"),
+    "locks": ("FOR", "nothing can be locked"),
+    "cluster": ("CLUSTER BY", "ask about all rows"),
+    "sort": ("SORT BY", "write ORDER BY"),
+    "distribute": ("DISTRIBUTE BY", "ask about all rows"),
+    "connect": ("CONNECT BY", "ask about one table"),
+    "match": ("MATCH_RECOGNIZE", "ask about all rows"),
+    "prewhere": ("PREWHERE", "use WHERE"),
+    "settings": ("SETTINGS", "leave it out"),
+    "format": ("FORMAT", "use --format"),
+    "hint": ("a hint", "leave it out"),
+    "operation_modifiers": ("a modifier", "leave it out"),
+}
+SUPPORTED = (
+    "supported are SELECT of COUNT, SUM, AVG, VAR_*, STDDEV_*, CORR, COVAR_*, MEDIAN and QUANTILE_CONT with WHERE, "
+    "GROUP BY, HAVING, ORDER BY, LIMIT and AS, JOIN with public tables and TABLESAMPLE BERNOULLI"
+)
+
+
+class Place:
+    """Finds where a part of the text stands, for error messages."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def of(self, node: Any) -> str:
+        """Return the place of a tree's first word that the parser kept, with a colon; nothing where it kept none."""
+        for inner in node.walk() if node is not None else ():
+            if "start" in inner.meta:
+                return self._told(int(inner.meta["start"]))
+        return ""
+
+    def name(self, node: Any) -> str:
+        """Return the word that a function stands in the text as, where the parser kept its place."""
+        if node is None or "start" not in node.meta or "end" not in node.meta:
+            return ""
+        return self._text[int(node.meta["start"]) : int(node.meta["end"]) + 1].split("(")[0].strip().upper()
+
+    def word(self, words: str) -> str:
+        """Return the place of the first of a word in the text."""
+        first = words.split()[0].upper()
+        for token in _tokens(self._text):
+            if token.text.upper().split()[:1] == [first]:
+                return self._told(token.start)
+        return ""
+
+    def _told(self, start: int) -> str:
+        before = self._text[:start]
+        return f"line {before.count(chr(10)) + 1}, column {start - (before.rfind(chr(10)) + 1) + 1}: "
+
+
+def only_known(place: Place, select: Any, known: set[str], where: str = "") -> None:
+    """Raise QuestionRefused for a clause of a SELECT that is not known, by its name and place."""
+    for name, value in select.args.items():
+        if value and name not in known:
+            word, instead = CLAUSES.get(name, (name.strip("_").upper(), SUPPORTED))
+            at = place.word(word) or (place.word(",") if word == "JOIN" else "")
+            raise QuestionRefused(f"{at}{word} is not supported{where}: {instead}")
+
+
+def parsed(text: str, columns: Iterable[str] = ()) -> exp.Select:
+    """Return the one SELECT of a text; what the parser says of it is told with its place.
+
+    Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
+    """
+    import sqlglot
+    from sqlglot import errors
+
+    if len(text) > _LONGEST:
+        raise QuestionRefused(f"a question may have {_LONGEST} characters, not {len(text)}")
+    first = next((t.text.upper() for t in _tokens(text)), "SELECT")
+    if first not in _OPENERS:
+        word = first.split()[0] if first[:1].isalpha() else repr(first)
+        raise QuestionRefused(f"line 1, column 1: {word} is not supported: a question is one SELECT of aggregates")
+    failed = ""
+    statements: list[Any] = []
+    try:
+        statements = [s for s in sqlglot.parse(text, dialect="duckdb") if s is not None]
+    except errors.ParseError as error:
+        told = error.errors[0] if error.errors else {}
+        at = f"line {told.get('line')}, column {told.get('col')}"
+        failed = f"{at}: this is not SQL that can be read, near {told.get('highlight')!r}"
+    except (errors.SqlglotError, RecursionError, ValueError):
+        failed = "this is not SQL that can be read: an unfinished quote or too deep a nesting"
+    if failed:
+        bare = next((c for c in columns if _unquoted(c, text)), None)
+        hint = "" if bare is None else f"; write {sql_name(bare)}, in double quotes"
+        raise QuestionRefused(f"{failed}{hint or f'; {SUPPORTED}'}")
+    if len(statements) != 1:
+        raise QuestionRefused(f"a question is one SELECT, not {len(statements)} statements")
+    if not isinstance(statements[0], sqlglot.exp.Select):
+        kind = type(statements[0]).__name__.upper()
+        raise QuestionRefused(f"line 1, column 1: {kind} is not supported: a question is one SELECT of aggregates")
+    return statements[0]
+
+
+def _unquoted(column: str, text: str) -> bool:
+    """Return whether a name that needs double quotes stands in a text without them."""
+    if sql_name(column) == column:
+        return False
+    return re.search(r'(?<!["\w])' + re.escape(column).replace(r"\ ", r"\s+"), text, re.IGNORECASE) is not None
+
+
+def trees() -> Any:
+    """Return the module of SQL trees, imported on first use."""
+    from sqlglot import exp
+
+    return exp
+
+
+def _tokens(text: str) -> list[Any]:
+    """Return the words of a text; none where it cannot be cut into words."""
+    from sqlglot import Dialect, errors
+
+    try:
+        return list(Dialect.get_or_raise("duckdb").tokenize(text))
+    except (errors.SqlglotError, ValueError):
+        return []
