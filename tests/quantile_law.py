@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.quantile import QuantileSelection, halved
+from sordino.mechanisms.quantile import QuantileSelection, halving_stages
 
 __all__ = ["Counted", "law", "single_law"]
 
@@ -58,7 +58,7 @@ def law(
     """Return the joint law of all selections, as (value, place) in order of levels, with `places` parts to a row."""
     levels = made.levels
     data = sorted((x, i) for x in table for i in range(places))
-    stages = halved(len(levels))
+    stages = halving_stages(len(levels))
 
     def chosen(node_place: int, found: dict[int, Part], last: bool) -> Iterator[tuple[Part, float]]:
         node = next(n for nodes in stages for n in nodes if n.place == node_place)

@@ -10,8 +10,9 @@ Every name here is imported when it is first used, so that `import sordino` is q
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino import datasets as datasets
@@ -72,127 +73,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "ApproxDP": "sordino.loss",
-    "Batch": "sordino.curator.batch",
-    "Boolean": "sordino.domain",
-    "Category": "sordino.domain",
-    "Connection": "sordino.curator.connect",
-    "Csv": "sordino.source",
-    "Curator": "sordino.curator.curator",
-    "Date": "sordino.domain",
-    "Domain": "sordino.domain",
-    "Expr": "sordino.queries.expressions.expr",
-    "Fill": "sordino.domain",
-    "Identifier": "sordino.domain",
-    "Integer": "sordino.domain",
-    "Ledger": "sordino.ledger.ledger",
-    "Neighbors": "sordino.neighbors",
-    "Plan": "sordino.curator.plan",
-    "PrivacyUnit": "sordino.neighbors",
-    "PureDP": "sordino.loss",
-    "Real": "sordino.domain",
-    "Release": "sordino.release",
-    "Rng": "sordino.noise.rng",
-    "Sensitivity": "sordino.neighbors",
-    "ZCDP": "sordino.loss",
-    "check_against_data": "sordino.curator.against_data",
-    "col": "sordino.queries.expressions.expr",
-    "connect": "sordino.curator.connect",
-    "correlation": "sordino.queries.build",
-    "count": "sordino.queries.build",
-    "count_distinct": "sordino.queries.build",
-    "covariance": "sordino.queries.build",
-    "explain": "sordino.curator.explain",
-    "histogram": "sordino.queries.build",
-    "iqr": "sordino.queries.aggregates.quantile",
-    "mean": "sordino.queries.build",
-    "median": "sordino.queries.aggregates.quantile",
-    "most_common": "sordino.queries.aggregates.most_common",
-    "plot": "sordino.report.charts",
-    "propose_test_release": "sordino.queries.aggregates.robust",
-    "protect": "sordino.curator.connect",
-    "public": "sordino.source",
-    "quantile": "sordino.queries.aggregates.quantile",
-    "quantiles": "sordino.queries.aggregates.quantile",
-    "sample_and_aggregate": "sordino.queries.aggregates.robust",
-    "smooth": "sordino.queries.aggregates.robust",
-    "sql": "sordino.queries.sql.parse",
-    "std": "sordino.queries.build",
-    "sum": "sordino.queries.build",
-    "variance": "sordino.queries.build",
-    "when": "sordino.queries.expressions.expr",
+    "sordino.curator.against_data": "check_against_data",
+    "sordino.curator.batch": "Batch",
+    "sordino.curator.connect": "Connection connect protect",
+    "sordino.curator.curator": "Curator",
+    "sordino.curator.explain": "explain",
+    "sordino.curator.plan": "Plan",
+    "sordino.domain": "Boolean Category Date Domain Fill Identifier Integer Real",
+    "sordino.ledger.ledger": "Ledger",
+    "sordino.loss": "ApproxDP PureDP ZCDP",
+    "sordino.neighbors": "Neighbors PrivacyUnit Sensitivity",
+    "sordino.noise.rng": "Rng",
+    "sordino.queries.aggregates.most_common": "most_common",
+    "sordino.queries.aggregates.quantile": "iqr median quantile quantiles",
+    "sordino.queries.aggregates.robust": "propose_test_release sample_and_aggregate smooth",
+    "sordino.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
+    "sordino.queries.expressions.expr": "Expr col when",
+    "sordino.queries.sql.parse": "sql",
+    "sordino.release": "Release",
+    "sordino.report.charts": "plot",
+    "sordino.source": "Csv public",
 }
-_ROOMS = ("datasets", "errors", "local", "risk", "sensitivity", "synth")
 
-__all__ = [
-    "ZCDP",
-    "ApproxDP",
-    "Batch",
-    "Boolean",
-    "Category",
-    "Connection",
-    "Csv",
-    "Curator",
-    "Date",
-    "Domain",
-    "Expr",
-    "Fill",
-    "Identifier",
-    "Integer",
-    "Ledger",
-    "Neighbors",
-    "Plan",
-    "PrivacyUnit",
-    "PureDP",
-    "Real",
-    "Release",
-    "Rng",
-    "Sensitivity",
-    "__version__",
-    "check_against_data",
-    "col",
-    "connect",
-    "correlation",
-    "count",
-    "count_distinct",
-    "covariance",
-    "datasets",
-    "explain",
-    "histogram",
-    "iqr",
-    "local",
-    "mean",
-    "median",
-    "most_common",
-    "plot",
-    "propose_test_release",
-    "protect",
-    "public",
-    "quantile",
-    "quantiles",
-    "risk",
-    "sample_and_aggregate",
-    "sensitivity",
-    "smooth",
-    "sql",
-    "std",
-    "sum",
-    "synth",
-    "variance",
-    "when",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        found = getattr(importlib.import_module(_EXPORTS[name]), name)
-    elif name in _ROOMS:
-        found = importlib.import_module(f"sordino.{name}")
-    else:
-        raise AttributeError(f"module 'sordino' has no attribute {name!r}")
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = export_lazily(
+    __name__, _EXPORTS, packages=("datasets", "errors", "local", "risk", "sensitivity", "synth")
+)

@@ -30,6 +30,7 @@ __all__ = [
     "PureDP",
     "exact",
     "loss_from",
+    "read_loss",
     "round_down",
     "round_up",
     "shown",
@@ -281,3 +282,37 @@ def _rounded(value: float | Fraction, context: Context) -> str:
 def _literal(value: Fraction) -> str:
     text = shown(value)
     return repr(text) if "/" in text or exact(float(value), name="value") != value else text
+
+
+def read_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | None) -> Loss:
+    """Return the loss that `epsilon=`, `delta=` and `rho=` ask for; raises DeclarationError unless it is positive.
+
+    >>> read_loss(epsilon="0.5", delta=None, rho=None)
+    PureDP(epsilon=0.5)
+    """
+    if (epsilon is None) == (rho is None):
+        raise DeclarationError("state what may be lost: epsilon=..., or epsilon=... and delta=..., or rho=...")
+    if rho is not None:
+        if delta is not None:
+            raise DeclarationError("delta goes with epsilon; rho stands alone")
+        return ZCDP(_positive(rho, "rho"))
+    most = _positive(epsilon if epsilon is not None else 0, "epsilon")
+    if delta is None:
+        return PureDP(most)
+    chance = exact(delta, name="delta")
+    if not 0 < chance < 1:
+        raise DeclarationError(f"delta must lie between 0 and 1, such as 1e-9, not {shown(chance)}")
+    return ApproxDP(most, chance)
+
+
+def _positive(value: Number, name: str) -> Fraction:
+    amount = exact(value, name=name)
+    if amount <= 0:
+        raise DeclarationError(f"{name} must be above 0, not {shown(amount)}; 0.1 to 1 is common")
+    if amount < Fraction(1, 10**12):
+        raise DeclarationError(
+            f"{name} of {float(amount):.3g} would say nothing: the least is 1e-12; 0.1 to 1 is common"
+        )
+    if amount > 10**6:
+        raise DeclarationError(f"{name} of {shown(amount)} would protect nobody; 0.1 to 1 is common")
+    return amount

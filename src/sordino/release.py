@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sordino.accounting.composition import currencies
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
-from sordino.estimates.estimate import Estimate, Noisy, estimate_from_dict
+from sordino.estimates.codec import estimate_from_dict
+from sordino.estimates.estimate import Estimate, Noisy
 from sordino.estimates.selected import Selected
 from sordino.loss import ZCDP, Event, Loss, exact, loss_from, shown
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accounting import brute
-from sordino.accounting.advanced import advanced, advanced_of, kairouz, kairouz_of, optimal
+from sordino.accounting.advanced import advanced, compose_advanced, compose_kairouz, kairouz, optimal
 from sordino.accounting.composition import best, charge_amounts, currencies, tight
 from sordino.accounting.events import (
     ApproxEvent,
@@ -70,8 +70,8 @@ def test_bounds_of_several_sizes_hold() -> None:
         sizes = [draw.choice([0.01, 0.1, 0.5, 1.5]) for _ in range(draw.randrange(1, 12))]
         delta = draw.choice([0.3, 1e-2, 1e-6])
         truth = pld_epsilon([LaplaceEvent(size) for size in sizes], delta) * (1 - 1e-3)
-        assert truth <= kairouz_of(sizes, Fraction(delta)) <= advanced_of(sizes, Fraction(delta)) * (1 + 1e-9)
-        assert kairouz_of(sizes, Fraction(delta)) <= sum(sizes) * (1 + 1e-12)
+        assert truth <= compose_kairouz(sizes, Fraction(delta)) <= compose_advanced(sizes, Fraction(delta)) * (1 + 1e-9)
+        assert compose_kairouz(sizes, Fraction(delta)) <= sum(sizes) * (1 + 1e-12)
 
 
 LISTS: list[list[Event]] = [

@@ -20,7 +20,7 @@ from sordino.accounting.events import (
     Sampled,
 )
 from sordino.accounting.pld import pld_delta, pld_epsilon
-from sordino.accounting.pld_rows import laid_out
+from sordino.accounting.pld_rows import lay_out
 from sordino.accounting.renyi import laplaces_renyi, responses_renyi
 from sordino.loss import Event, Grid
 
@@ -56,7 +56,7 @@ def test_ten_thousand_distinct_charges() -> None:
 def test_laid_out_together_is_each_by_itself(step: float) -> None:
     grid = Grid(step, 1e-15)
     for event in distinct(1, 40):
-        rows, _ = laid_out({event: 3}, grid)
+        rows, _ = lay_out({event: 3}, grid)
         loss = event.profile(grid)
         if loss is None:
             continue

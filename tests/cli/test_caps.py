@@ -67,7 +67,7 @@ def test_caps_as_json_are_the_release(run: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--epsilon", "1", "--by", "word"), 3, "assume_keys"),
+        (("--epsilon", "1", "--by", "word"), 3, "--assume-keys"),
         (("--epsilon", "1", "--by", "nothing"), 3, "not declared"),
         ((), 2, "state what may be lost"),
         (("--epsilon", "11"), 4, "budget"),

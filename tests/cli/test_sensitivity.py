@@ -12,7 +12,7 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.cli.shared.terminal import in_terminal
-from sordino.sensitivity.check import enumerated
+from sordino.sensitivity.check import enumerate_pairs
 from sordino.sensitivity.moves import moves_from
 from sordino.sensitivity.statistic import statistic_from
 
@@ -52,7 +52,7 @@ def test_json_equals_the_room_and_brute_force(run, query: str, neighbors: str) -
     expected = sens.global_sensitivity(query, UNIVERSE, size=3, neighbors=neighbors, within=1)
     assert result["value"] == expected.value
     moves = moves_from(neighbors=neighbors, within=1, exactly=None, direction=None, size=3, universe_size=5)
-    brute, _, _ = enumerated(np.array(UNIVERSE, dtype=float), statistic_from(query, ddof=0), moves)
+    brute, _, _ = enumerate_pairs(np.array(UNIVERSE, dtype=float), statistic_from(query, ddof=0), moves)
     assert result["value"] == pytest.approx(brute)
     first, second = (side["answer"] for side in result["witness"])
     assert abs(first - second) == pytest.approx(result["attained"])
@@ -174,7 +174,7 @@ BAD = [
     (("--universe", "1,2,3", "--neighbors", "both"), "--neighbors both is for --profile"),
     (("--universe", "1,2,3", "--neighbors", "swap"), "--neighbors"),
     (("--universe", "1,2,3", "--profile", "1:2"), "leave out --within"),
-    (("--universe", "1,2,3", "--plot", "x.gif"), "--plot FILE ends in"),
+    (("--universe", "1,2,3", "--plot", "x.gif"), "file ends in .svg"),
     (("--universe", "1,2,3", "--plot", "missing/x.svg"), "directory is missing"),
     ((), "state the values once"),
 ]

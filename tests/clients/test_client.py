@@ -30,7 +30,7 @@ def test_the_vectors_are_those_that_python_makes(monkeypatch: pytest.MonkeyPatch
 
 
 def test_python_refuses_what_a_browser_must() -> None:
-    """Python checks expiry and origin elsewhere (`Task.expired`, and by whom it sends to): two are left to those."""
+    """Python checks expiry and origin elsewhere (`Task.has_expired`, and by whom it sends to): two are left to those."""
     refused = 0
     for envelope in VECTORS["refused"]:
         try:

@@ -178,7 +178,7 @@ def test_an_empty_table_gives_an_answer_of_the_same_kind() -> None:
 def test_the_picture_shows_loss_noise_and_the_cap_chosen() -> None:
     found = held(skewed(3000, 6)).find_caps(epsilon=1, by="c")
     drawn = str(sd.plot(found).chart.to_dict())
-    for word in ("rows lost", "pairs of unit and key lost", "noise", f"chosen: {found.value['max_rows']}"):
+    for word in ("rows, or pairs of unit and key, lost", "noise", f"chosen: {found.value['max_rows']}"):
         assert word in drawn
     assert "NOT PRIVATE" in drawn
 

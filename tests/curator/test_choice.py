@@ -36,11 +36,11 @@ def test_the_choice_follows_its_own_law(relation: str, worth: int) -> None:
     """20,000 draws of its mechanism, and 200 answers: a share that is 5 deviations off has chance below 1e-6."""
     curator_ = held(relation=relation)
     plan = curator_.plan(sd.most_common("x"), epsilon=0.5)
-    assert plan.mechanism.rate * worth * 2 == 1
+    assert plan.procedure.mechanism.rate * worth * 2 == 1
     rng, counts, labels = sd.Rng.seeded(2), list(COUNTS.values()), list(COUNTS)
-    drawn = collections.Counter(labels[plan.mechanism.release(counts, rng)] for _ in range(20_000))
+    drawn = collections.Counter(labels[plan.procedure.mechanism.release(counts, rng)] for _ in range(20_000))
     asked = collections.Counter(curator_.ask(sd.most_common("x"), epsilon=0.5).value for _ in range(200))
-    for label, chance in zip(labels, plan.mechanism.probabilities(counts), strict=True):
+    for label, chance in zip(labels, plan.procedure.mechanism.probabilities(counts), strict=True):
         for found, n in ((drawn, 20_000), (asked, 200)):
             assert abs(found[label] / n - chance) <= 5 * math.sqrt(chance * (1 - chance) / n) + 1e-3
 
@@ -71,7 +71,7 @@ def test_what_has_no_declared_values_or_is_no_choice_is_refused(text: str, messa
 
 def test_the_error_is_in_rows_and_holds() -> None:
     plan = held().plan(sd.most_common("x"), epsilon=1)
-    assert plan.error(0.95) == plan.mechanism.error(0.95, candidates=3) < math.log(2 * 20)
+    assert plan.error(0.95) == plan.procedure.mechanism.error(0.95, candidates=3) < math.log(2 * 20)
     assert "rows below the most common" in plan.describe()
     release = held(budget=sd.ZCDP(1)).ask(sd.most_common("x"), rho=0.5)
     assert release.cost.rho <= 0.5
@@ -111,7 +111,7 @@ def test_the_stated_error_is_passed_with_just_the_chance_stated(
     def passed(gaps: list[Fraction]) -> float:
         return sum(
             p
-            for p, g in zip(plan.mechanism.probabilities([0, *(-g for g in gaps)])[1:], gaps, strict=True)
+            for p, g in zip(plan.procedure.mechanism.probabilities([0, *(-g for g in gaps)])[1:], gaps, strict=True)
             if g > error
         )
 

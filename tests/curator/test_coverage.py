@@ -85,9 +85,9 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
     """An interval is for the rows that were drawn; a seeded source draws the same again, so that they can be counted."""
     table = people(groups, {"epsilon": 1})
     plan = table.plan(table.sample("1/2").group_by("k").agg(sd.count(), sd.sum("x")), epsilon=2)
-    _, outputs = plan.released(Rows(table._engine), sd.Rng.seeded(5))
+    _, outputs = plan.procedure.release(None, Rows(table._engine), sd.Rng.seeded(5))
     drawn = table._engine.sampled(threshold=2**63, key=sd.Rng.seeded(5).bytes(32))
-    exact = drawn.run(plan.resolved.select(drawn.primitives)).sort_by("k0")
+    exact = drawn.run(plan.procedure.compiled.select(drawn.primitives)).sort_by("k0")
     drawn.close()
     for output, name in zip(outputs, ("t0", "t1"), strict=True):
         truth = np.zeros(groups)

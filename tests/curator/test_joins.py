@@ -107,7 +107,7 @@ def test_left_joins_keep_rows_without_a_match() -> None:
 @pytest.mark.parametrize(("unit", "most"), [("row", 2), (sd.PrivacyUnit("id", max_rows=3), 6)])
 def test_the_plan_states_the_rows_that_a_unit_becomes(unit: Any, most: int) -> None:
     plan = people(unit=unit).plan(sd.sql(f"SELECT COUNT(*) {J}"), epsilon=1)
-    part = plan.parts[0][0]
+    part = plan.procedure.allocation.vectors[0][0]
     assert part.sensitivity.l1 == most
     assert "each joined with up to 2 public rows" in part.sensitivity.because
     assert f"moves counts by {most}" in str(plan)
@@ -121,7 +121,9 @@ def test_quantiles_and_replace_see_the_join_too() -> None:
     assert release.rows[0]["m"] == 3
     assert release.rows[0]["n"] == 450
     plan = held.plan(sd.sql("SELECT COUNT(*) FROM people LEFT JOIN regions USING (state)"), epsilon=1)
-    assert plan.parts[0][0].sensitivity.l1 == 2  # without the join a replaced row leaves the count as it is
+    assert (
+        plan.procedure.allocation.vectors[0][0].sensitivity.l1 == 2
+    )  # without the join a replaced row leaves the count as it is
 
 
 def test_units_are_counted_once_however_often_they_match() -> None:

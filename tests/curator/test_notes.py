@@ -71,7 +71,7 @@ def test_one_note_for_each_thing_that_an_answer_is_not_about(name: str) -> None:
 
 def test_the_size_below_which_keys_stay_hidden_is_that_of_the_threshold() -> None:
     plan = people().plan(TOWNS, epsilon=1, delta="1e-6")
-    threshold = plan.answered.threshold
+    threshold = plan.procedure.allocation.threshold
     half = int(plan.notes[0].split("fewer than about ")[1].split()[0])
     assert threshold.appears(half - 1) < 0.5 <= threshold.appears(half)
     sure = int(plan.notes[0].split("95% of those of ")[1].rstrip(")"))

@@ -79,7 +79,7 @@ def test_plan_says_cost_mechanism_sensitivity_reason_and_error() -> None:
     assert set(plan.error(0.95)) == {"count", "sum_age", "mean_gain"}
     assert people.plan(sd.mean("age"), epsilon=0.3).error(0.95) is None
     assert {n: float(v) for n, v in plan.to_dict()["cost"].items()} == {"epsilon": 0.3}
-    assert "<pre>" in plan._repr_html_()
+    assert "<pre" in plan._repr_html_()
 
 
 REFUSED: list[tuple[Any, dict[str, Any], type[Exception], int]] = [

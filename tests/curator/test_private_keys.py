@@ -70,7 +70,7 @@ def test_a_key_of_k_units_shows_as_often_as_the_plan_says(relation: Any) -> None
     """Each of 4 sizes is seen in 400 draws; a share off by 5 standard deviations has chance below 1e-5 in all."""
     question = S.group_by("town").agg(sd.count())
     plan = held([], relation=relation).plan(question, epsilon=2, delta=1e-4)
-    threshold = plan.answered.threshold
+    threshold = plan.procedure.allocation.threshold
     sizes = [threshold.threshold + d for d in (-6, -1, 0, 4)]
     towns = {f"{chr(97 + i)}{j}": size for i, size in enumerate(sizes) for j in range(400)}
     shown = held(people(**towns), relation=relation, seed=5).ask(plan).rows
@@ -92,7 +92,7 @@ def test_units_count_once_a_key_and_their_groups_are_capped_where_declared() -> 
         held(rows, unit=sd.PrivacyUnit("id", max_rows=5, max_groups=m)).plan(question, epsilon=5, delta=1e-6)
         for m in (None, 1)
     )
-    assert narrow.answered.threshold.threshold < wide.answered.threshold.threshold
+    assert narrow.procedure.allocation.threshold.threshold < wide.procedure.allocation.threshold.threshold
     roaming = [(f"t{j}", 40, f"u{i}", "f") for i in range(500) for j in range(5)]
     capped = held(roaming, unit=sd.PrivacyUnit("id", max_rows=5, max_groups=1)).ask(question, epsilon=20, delta=1e-3)
     assert 480 <= sum(r["count"] for r in capped.rows) <= 520
@@ -105,7 +105,7 @@ def test_private_keys_need_a_delta_and_nothing_is_spent_without(loss: Any) -> No
     curator = held(people(oslo=10))
     question = S.group_by("town").agg(sd.count())
     if "delta" in loss:
-        assert curator.plan(question, **loss).answered.threshold.threshold > 500
+        assert curator.plan(question, **loss).procedure.allocation.threshold.threshold > 500
     else:
         with pytest.raises(QuestionRefused, match="delta"):
             curator.ask(question, **loss)

@@ -120,7 +120,7 @@ def test_every_draw_of_the_curator_is_at_its_rate() -> None:
     """40 samples of 5,000 units at 1/5: the sum is binomial of deviation 179; beyond 4.5 deviations has chance 7e-6."""
     curator = held(unit=sd.PrivacyUnit("id", max_rows=1))
     rows, rng, total = Rows(curator._engine), sd.Rng.seeded(11), 0
-    question = curator.plan(sd.count(), epsilon=1).resolved
+    question = curator.plan(sd.count(), epsilon=1).procedure.compiled
     for _ in range(40):
         with rows.sampled(Fraction(1, 5), rng) as drawn:
             total += drawn.run(question.select(drawn.words()))["t0"][0].as_py()

@@ -86,13 +86,13 @@ def test_the_words_about_private_keys_are_those_of_the_threshold() -> None:
     plan = people(sd.ApproxDP(10, 0.1)).plan(
         people(sd.ApproxDP(1, 0)).group_by("town").agg(sd.count()), epsilon=1, delta=1e-6
     )
-    words = plan.rows_told()
+    words = plan.rows.words
     found = re.search(
         r"keys that (\d+) units or more .* half of the time; (\d+) units: 95%; 1 unit: ([\d.e-]+)\)", words
     )
     assert found, words
     half, sure, alone = int(found[1]), int(found[2]), Fraction(found[3])
-    shown = plan.answered.threshold.appears
+    shown = plan.procedure.allocation.threshold.appears
     assert shown(half - 1) < 0.5 <= shown(half)
     assert shown(sure - 1) < 0.95 <= shown(sure)
     assert shown(1) <= alone <= shown(1) * 1.1

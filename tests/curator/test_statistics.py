@@ -39,7 +39,7 @@ def people(neighbors: str, loss: dict[str, Any], rows: int = 10) -> Any:
 def drawn(plan: Plan, place: int, exact: Sequence[int], runs: int, rng: sd.Rng) -> Any:
     """Return the estimate of one aggregate with one exact value a part, drawn `runs` times: a run a row."""
     noisy = []
-    for part, value in zip(plan.parts[place], exact, strict=True):
+    for part, value in zip(plan.procedure.allocation.vectors[place], exact, strict=True):
         noise = part.mechanism.law.sample(rng, size=runs)
         noisy.append(Noisy(tuple(int(value) + int(z) for z in noise), part.part.unit, part.mechanism.law))
     return plan.question.aggregates[place].estimate(plan.domain, noisy)
@@ -86,7 +86,7 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
     low, high = np.array(estimate.intervals(0.95)).T
     covered = ((low <= truth + 1e-9) & (truth - 1e-9 <= high)).mean()
     assert covered >= (0.945 if runs >= 20_000 else 0.95 - allowed(runs))
-    laws = [p.mechanism.law for p in plan.parts[0]]
+    laws = [p.mechanism.law for p in plan.procedure.allocation.vectors[0]]
     optimum = 2 * ratio_margin(laws[0], laws[1], truth - 50, 0.95) / rows
     assert (high - low).mean() <= 1.1 * optimum
 
@@ -153,4 +153,6 @@ def test_outputs_of_neighbors_are_multiples_of_one_public_grid(base: int, loss: 
             assert all(isinstance(s, int) for s in steps)
             seen[-1] |= {s * unit % unit for s in steps}
     assert seen == [{0}, {0}]
-    assert people("add_remove", LOSSES[0]).plan(sd.sum("age"), epsilon=1).parts[0][0].part.unit == 1
+    assert (
+        people("add_remove", LOSSES[0]).plan(sd.sum("age"), epsilon=1).procedure.allocation.vectors[0][0].part.unit == 1
+    )

@@ -27,7 +27,7 @@ from sordino.local import (
     respondents_needed,
     shuffled,
 )
-from sordino.local.labels import checked_labels, codes_of
+from sordino.local.labels import check_labels, codes_of
 from sordino.noise.rng import Rng
 
 MADE = pytest.mark.parametrize("made", [GRR, SUE, OUE, OLH, Hadamard, SubsetSelection])
@@ -176,6 +176,6 @@ def test_answers_in_every_shape_mean_the_same() -> None:
     assert codes_of([5, 7], (7, 5), missing=False).tolist() == [1, 0]
     assert codes_of([True, False], (False, True), missing=False).tolist() == [1, 0]
     assert codes_of([1, True, "1"], (True, "1", 1), missing=False).tolist() == [2, 0, 1]
-    assert checked_labels(Category(["x", "y"])) == ("x", "y")
+    assert check_labels(Category(["x", "y"])) == ("x", "y")
     assert codes_of([], labels, missing=False).tolist() == []
     assert codes_of([None], labels, missing=True).tolist() == [-1]

@@ -127,7 +127,7 @@ def example(*arguments: str) -> str:
 
 
 def test_the_example_says_what_it_needs() -> None:
-    assert "name the Adult extract" in example()
+    assert "without the Adult extract" in example()
 
 
 @needs_adult

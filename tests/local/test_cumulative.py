@@ -10,7 +10,7 @@ import pytest
 
 from sordino.errors import DeclarationError
 from sordino.local import Distribution
-from sordino.local.estimates.cumulative import _averaged, _sums
+from sordino.local.estimates.cumulative import _average, _sums
 from sordino.local.protocols.distribution import DistributionEstimate
 from sordino.local.thresholds import FULL
 from sordino.noise.rng import Rng
@@ -37,7 +37,7 @@ def test_sums_of_cells_are_the_shares_below(epsilon: float, bins: int) -> None:
     truth = np.arange(bins - 1)[:, None] >= np.arange(bins)[None, :]
     assert found == pytest.approx(truth.astype(float), abs=1e-6)
     for first, h in ((-1, 1), (-3, 3), (-1, 3)):
-        weights, added = _averaged(rows, constants, first, h)
+        weights, added = _average(rows, constants, first, h)
         below = (np.arange(bins + 1)[:, None] > np.arange(bins)[None, :]).astype(float)  # F(edge - 1) of each bin
         places = np.clip(np.arange(bins + 1)[:, None] + first + 1 + np.arange(h)[None, :], 0, bins)
         assert weights @ wave.matrix() + added[:, None] == pytest.approx(below[places].mean(axis=1), abs=1e-6)

@@ -151,8 +151,8 @@ def test_a_task_above_the_cap_is_refused() -> None:
 
 def test_a_task_expires_at_its_moment() -> None:
     task = made()
-    assert not task.expired(UNTIL - datetime.timedelta(seconds=1))
-    assert task.expired(UNTIL)
+    assert not task.has_expired(UNTIL - datetime.timedelta(seconds=1))
+    assert task.has_expired(UNTIL)
 
 
 def test_lifetime_epsilon_is_stated_where_answers_may_change_and_only_there() -> None:

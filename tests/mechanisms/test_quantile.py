@@ -19,7 +19,7 @@ from sordino.estimates.estimate import estimate_from_dict
 from sordino.estimates.ranks import Ranks
 from sordino.mechanisms import partition, quantile
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.quantile import QuantileSelection, halved
+from sordino.mechanisms.quantile import QuantileSelection, halving_stages
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.rng import Rng
 
@@ -278,7 +278,7 @@ def test_rates_follow_the_table_of_sensitivities() -> None:
 
 @pytest.mark.parametrize("count", range(1, 40))
 def test_halving_finds_every_level_in_the_fewest_stages(count: int) -> None:
-    stages = halved(count)
+    stages = halving_stages(count)
     assert sorted(n.place for nodes in stages for n in nodes) == list(range(count))
     assert len(stages) == math.ceil(math.log2(count + 1))
     done = {-1, count}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import DeclarationError
-from sordino.noise.cauchy import rounded_cauchy
+from sordino.noise.cauchy import draw_rounded_cauchy
 from sordino.noise.rng import Rng
 
 
@@ -18,7 +18,7 @@ def test_law_by_chi_square(scale: Fraction) -> None:
     from scipy.stats import chi2
 
     count, rng = 20_000, Rng.seeded(5)
-    found = np.array([rounded_cauchy(scale, rng) for _ in range(count)], dtype=float)
+    found = np.array([draw_rounded_cauchy(scale, rng) for _ in range(count)], dtype=float)
     edges = np.unique(np.floor(float(scale) * np.tan(np.pi * (np.linspace(0.02, 0.98, 25) - 0.5)))) + 0.5
     below = np.array([0.5 + math.atan(e / float(scale)) / math.pi for e in edges])
     expected = np.diff(np.concatenate([[0.0], below, [1.0]])) * count
@@ -29,9 +29,9 @@ def test_law_by_chi_square(scale: Fraction) -> None:
 
 def test_huge_scales_stay_exact_integers() -> None:
     rng = Rng.seeded(6)
-    assert any(abs(rounded_cauchy(Fraction(10**40), rng)) > 10**38 for _ in range(20))
+    assert any(abs(draw_rounded_cauchy(Fraction(10**40), rng)) > 10**38 for _ in range(20))
 
 
 def test_negative_scale_is_refused() -> None:
     with pytest.raises(DeclarationError):
-        rounded_cauchy(Fraction(-1), Rng.seeded(1))
+        draw_rounded_cauchy(Fraction(-1), Rng.seeded(1))

@@ -74,8 +74,8 @@ def test_tail_is_never_below_the_truth(law: DiscreteLaplace | DiscreteGaussian) 
 @pytest.mark.parametrize("sigma", [1000, 1500, 3000])
 def test_summed_and_integrated_tails_agree(sigma: int) -> None:
     for t in range(0, 36 * sigma, 997):
-        summed = laws._summed_tail(Fraction(sigma**2), t)
-        assert laws._integrated_tail(Fraction(sigma**2), t) == pytest.approx(summed, rel=5e-13, abs=1e-290)
+        summed = laws._tail_by_sum(Fraction(sigma**2), t)
+        assert laws._tail_by_integral(Fraction(sigma**2), t) == pytest.approx(summed, rel=5e-13, abs=1e-290)
 
 
 def test_enormous_scales() -> None:

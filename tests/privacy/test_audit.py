@@ -60,9 +60,11 @@ def test_most_common(relation: str, other: list[int], runs: int) -> None:
     def drawn(values: list[int], seed: int) -> Any:
         one = held(values, relation=relation)
         plan = one.plan(sd.most_common("x"), epsilon=1)
-        exact = exact_vectors(one._engine.run(plan.resolved.select(one._engine.primitives)), plan.resolved)[0]
+        exact = exact_vectors(
+            one._engine.run(plan.procedure.compiled.select(one._engine.primitives)), plan.procedure.compiled
+        )[0]
         rng = Rng.seeded(seed)
-        return np.array([plan.mechanism.release(exact, rng) == 2 for _ in range(runs)], dtype=float)
+        return np.array([plan.procedure.mechanism.release(exact, rng) == 2 for _ in range(runs)], dtype=float)
 
     found = proved(drawn([1, 1, 2, 2], 1), drawn(other, 2))
     assert found <= 1
@@ -76,7 +78,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
 
     def drawn(values: list[int], seed: int) -> Any:
         one = held(values, relation=relation)
-        plan = one.plan(sd.quantiles("x", [0.5, 0.9]), epsilon=2).answered.selections[0]
+        plan = one.plan(sd.quantiles("x", [0.5, 0.9]), epsilon=2).procedure.allocation.selections[0]
         counts, rng = _ExactCounts(plan, Rows(one._engine)), Rng.seeded(seed)
         found = [plan.selection.release(counts, low=plan.low, high=plan.high, rng=rng)[0] for _ in range(runs)]
         return np.array(found, dtype=float).sum(axis=1)
@@ -93,7 +95,7 @@ def test_private_keys(there: int, delta: str, runs: int) -> None:
     def drawn(count: int, seed: int) -> Any:
         one = held([1] * count)
         plan = one.plan(S.group_by("town").agg(sd.count()), epsilon=2, delta=delta)
-        threshold, part = plan.answered.threshold, plan.parts[0][0]
+        threshold, part = plan.procedure.allocation.threshold, plan.procedure.allocation.vectors[0][0]
         rng, found = Rng.seeded(seed), []
         for _ in range(runs):
             shown = threshold.release({"oslo": count}, rng)
@@ -131,9 +133,7 @@ def ran(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
     for _ in range(runs):
         session = Quick(
             rows=Rows(one._engine),
-            table_name="data",
-            domain=one.domain,
-            neighbors=one.neighbors,
+            table=one._table,
             loss=PureDP(epsilon),
             rng=rng,
             made=answered,

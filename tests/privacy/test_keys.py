@@ -163,7 +163,7 @@ def test_the_whole_cost_of_private_keys_is_what_was_asked(relation: str) -> None
 def test_a_plan_tells_which_keys_show_at_once_whatever_the_threshold(epsilon: str) -> None:
     """At 1e-9 the threshold is in the billions: the sizes told are found by halving, not by trying each."""
     plan = held([]).plan(BY_TOWN, epsilon=epsilon, delta="1e-6")
-    threshold = plan.answered.threshold
-    half = int(plan.rows_told().split()[2])
+    threshold = plan.procedure.allocation.threshold
+    half = int(plan.rows.words.split()[2])
     assert threshold.appears(half) >= 0.5 > threshold.appears(half - 1)
-    assert plan.to_dict()["private_keys"] == plan.rows_told()
+    assert plan.to_dict()["private_keys"] == plan.rows.words

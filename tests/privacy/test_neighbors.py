@@ -43,10 +43,10 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
             one, other = (asker.plan(plan, c) for c in curators)
             for part, a, b in zip(parts_of(plan), one, other, strict=False):
                 assert within(a, b, part.sensitivity, part.part.unit) is None, (name, part.describe(), tables)
-            if plan.answered.threshold is not None:
+            if plan.procedure.allocation.threshold is not None:
                 a, b = one[-1], other[-1]
                 changed = [k for k in {*a, *b} if a.get(k, 0) != b.get(k, 0)]
-                assert len(changed) <= plan.answered.threshold.keys == sides * min(groups or most, most)
+                assert len(changed) <= plan.procedure.allocation.threshold.keys == sides * min(groups or most, most)
                 assert all(abs(a.get(k, 0) - b.get(k, 0)) <= 1 for k in changed)
                 assert all((a.get(k) or b.get(k)) == 1 for k in {*a} ^ {*b})
         for name, query in VECTORS.items():

@@ -180,8 +180,10 @@ def test_an_altered_plan_is_refused_and_an_honest_one_is_not(kind: str) -> None:
         dear,
     ]
     if kind == "sum":
-        forged.append(replace(honest, answered=replace(honest.answered, vectors=other.answered.vectors)))
-        forged.append(replace(honest, answered=other.answered))
+        mine, theirs = honest.procedure, other.procedure.allocation
+        mixed = replace(mine.allocation, vectors=theirs.vectors)
+        forged.append(replace(honest, procedure=replace(mine, allocation=mixed)))
+        forged.append(replace(honest, procedure=replace(mine, allocation=theirs)))
     spent = held.spent
     for plan in forged:
         with pytest.raises(DeclarationError, match="plan again"):

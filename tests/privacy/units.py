@@ -235,10 +235,10 @@ class Asker:
 
     def plan(self, plan: Any, held: Any) -> list[Exact]:
         """Return each part's exact value by key, in steps, and at the end the units of each private key."""
-        rows = Rows(held._engine).joined(plan.question.joins, plan.domain)
-        resolved: Resolved = plan.resolved
+        rows = Rows(held._engine).joined(plan.question.joins, plan.procedure.domain)
+        resolved: Resolved = plan.procedure.compiled
         table = self.run(plan.identity(), rows, resolved.select)
-        if plan.answered.threshold is None:
+        if plan.procedure.allocation.threshold is None:
             return [{(i,): x for i, x in enumerate(v)} for v in exact_vectors(table, resolved)]
         keys = list(zip(*(table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))), strict=True))
         columns = [[int(x or 0) for x in table.column(f"t{i}").to_pylist()] for i in range(len(resolved.terms))]
@@ -283,4 +283,4 @@ def within(one: Exact, other: Exact, bound: Any, scale: Fraction) -> str | None:
 
 def parts_of(plan: Any) -> Sequence[Any]:
     """Return the planned parts of all aggregates, in order."""
-    return [p for several in plan.parts for p in several]
+    return [p for several in plan.procedure.allocation.vectors for p in several]

@@ -64,7 +64,7 @@ def test_an_unbounded_column_leaves_each_unbounded_and_its_sum_refused_with_the_
         curator.plan(sd.sum(of), epsilon=1)
     assert "\n" not in str(refusal.value)
     if "x * x" not in str(of):  # too large to compute before it is clipped
-        assert curator.plan(sd.sum(of.clip(0, 10)), epsilon=1).parts[0][0].sensitivity.l1 == 10
+        assert curator.plan(sd.sum(of.clip(0, 10)), epsilon=1).procedure.allocation.vectors[0][0].sensitivity.l1 == 10
 
 
 def test_infinite_corners() -> None:

@@ -73,7 +73,7 @@ def truth(made: Any, x: Any, y: Any) -> float:
 
 def drawn(plan: Any, x: Any, y: Any, runs: int, seed: int) -> Any:
     """Return the estimate of these columns, drawn `runs` times: a run a row."""
-    made, parts = plan.question.aggregates[0], plan.parts[0]
+    made, parts = plan.question.aggregates[0], plan.procedure.allocation.vectors[0]
     sides = 2 if hasattr(made, "other") else 1
     u, v = (
         w - -p.part.terms[1][0] for w, p in zip((x, y if sides == 2 else x), (parts[0], parts[sides - 1]), strict=True)
@@ -179,11 +179,11 @@ def test_margin_of_a_combination(laws: Any, weights: list[float], confidence: fl
 
 def test_the_cost_is_whole_and_shared_equally() -> None:
     plan = people().plan([variance("x"), sd.count()], epsilon=1)
-    scales = [p.mechanism.law.scale for p in plan.parts[0]]
+    scales = [p.mechanism.law.scale for p in plan.procedure.allocation.vectors[0]]
     assert scales == [50 * 6, 1250 * 6, 6]  # half of epsilon 1, in three; centred: 50 and 50^2 / 2
-    assert plan.parts[1][0].mechanism.law.scale == 2
+    assert plan.procedure.allocation.vectors[1][0].mechanism.law.scale == 2
     assert plan.cost == sd.PureDP(1)
-    assert [p.part.role for p in people().plan(correlation("x", "y"), epsilon=1).parts[0]] == [
+    assert [p.part.role for p in people().plan(correlation("x", "y"), epsilon=1).procedure.allocation.vectors[0]] == [
         "sum",
         "sum",
         "sum of squares",

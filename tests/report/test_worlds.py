@@ -8,7 +8,7 @@ import pytest
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
 from sordino.report.worlds import listed, worlds_of
-from sordino.sensitivity.check import enumerated
+from sordino.sensitivity.check import enumerate_pairs
 from sordino.sensitivity.moves import moves_from
 from sordino.sensitivity.statistic import statistic_from
 
@@ -41,7 +41,7 @@ def test_worlds_agree_with_sensitivities(query: str, cell: dict[str, object]) ->
         assert row.local == pytest.approx(local, abs=1e-12)
         assert row.table not in [table for table, _ in row.neighbors]
     assert found.value == pytest.approx(sens.global_sensitivity(query, UNIVERSE, size=3, **cell).value)
-    assert found.value == pytest.approx(enumerated(np.array(UNIVERSE, dtype=float), statistic, moves)[0])
+    assert found.value == pytest.approx(enumerate_pairs(np.array(UNIVERSE, dtype=float), statistic, moves)[0])
     assert len({row.table for row in found.rows}) == len(found.rows) == 14  # of 20 tables, 6 repeat as 2 = 2
 
 

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from sordino.accounting.zcdp import rho_for
-from sordino.curator.plan import Plan, make_plan
+from sordino.curator.aggregation_procedure import plan_aggregation
+from sordino.curator.plan import Plan
+from sordino.curator.table_context import TableContext
 from sordino.domain import Boolean, Domain, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, PureDP
@@ -240,14 +242,10 @@ def test_accuracy_is_the_plans_error_inverted(query: object, error: float, neigh
     found = precision_of(query, domain=ADULT, neighbors=near, confidence=0.95)
 
     def planned(epsilon: float) -> float:
-        plan = make_plan(
+        plan = plan_aggregation(
             found.question if not isinstance(query, type(count())) else as_aggregation(query),
-            table_name="adult",
-            domain=ADULT,
-            neighbors=near,
+            TableContext("adult", ADULT, near, PureDP(10**7), ""),
             asked=PureDP(epsilon),
-            cap=PureDP(10**7),
-            declaration="",
             assume_rows=1000,
             assume_mean=None,
         )
@@ -276,14 +274,12 @@ def test_accuracy_with_gaussian_noise_is_the_plans_error_inverted(
     found = precision_of(query, domain=ADULT, neighbors=near, confidence=0.95, delta=delta, currency=currency)
 
     def planned(epsilon: float) -> Plan:
-        return make_plan(
+        return plan_aggregation(
             found.question,
-            table_name="adult",
-            domain=ADULT,
-            neighbors=near,
+            TableContext(
+                "adult", ADULT, near, ApproxDP(10**7, "1/2") if currency == "epsilon" else ZCDP(10**7, "1/2"), ""
+            ),
             asked=ApproxDP(epsilon, delta) if currency == "epsilon" else ZCDP(rho_for(epsilon, delta)),
-            cap=ApproxDP(10**7, "1/2") if currency == "epsilon" else ZCDP(10**7, "1/2"),
-            declaration="",
             assume_rows=1000,
             assume_mean=None,
         )
@@ -424,18 +420,14 @@ def test_how_the_docs_read_an_epsilon_of_worlds_into_a_curators(column: str) -> 
     epsilon = worlds.epsilon_for(risk=1 / 3) * declared / worlds.sensitivity
 
     def worst(epsilon: float) -> float:
-        plan = make_plan(
+        plan = plan_aggregation(
             as_aggregation(total("days") if column == "sum" else mean("days")),
-            table_name="school",
-            domain=days,
-            neighbors=Neighbors("add_remove", None),
+            TableContext("school", days, Neighbors("add_remove", None), PureDP(10), ""),
             asked=PureDP(epsilon),
-            cap=PureDP(10),
-            declaration="",
             assume_rows=size,
             assume_mean=None,
         )
-        law = plan.parts[0][0].mechanism.law  # the sum; the count is the same in every world
+        law = plan.procedure.allocation.vectors[0][0].mechanism.law  # the sum; the count is the same in every world
         exact = [sum(table) for table in worlds.worlds]
         outputs = range(-60, 90)
         weights = np.array([[math.exp(-abs(x - f) / float(law.scale)) for f in exact] for x in outputs])

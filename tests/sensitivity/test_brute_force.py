@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
 from sordino.sensitivity import empirical
-from sordino.sensitivity.check import cost, enumerated
+from sordino.sensitivity.check import cost, enumerate_pairs
 from sordino.sensitivity.moves import moves_from
 from sordino.sensitivity.statistic import statistic_from
 from sordino.sensitivity.universe import places_of, universe_from
@@ -54,7 +54,7 @@ def oracle(query: str, cell: dict[str, Any], *, local: bool) -> float:
     stated = {"within": None, "exactly": None, "direction": None} | cell["distance"]
     moves = moves_from(**stated, size=len(cell["table"]), universe_size=universe.size)
     places = places_of(cell["table"], universe) if local else None
-    return enumerated(universe, statistic_from(query, ddof=cell["ddof"]), moves, table=places)[0]
+    return enumerate_pairs(universe, statistic_from(query, ddof=cell["ddof"]), moves, table=places)[0]
 
 
 def answer(query: str, table: tuple[float, ...], ddof: int) -> float:

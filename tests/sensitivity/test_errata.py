@@ -9,7 +9,7 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.sensitivity import empirical
-from sordino.sensitivity.check import enumerated
+from sordino.sensitivity.check import enumerate_pairs
 from sordino.sensitivity.moves import moves_from
 from sordino.sensitivity.statistic import statistic_from
 from sordino.sensitivity.universe import universe_from
@@ -88,7 +88,7 @@ def test_free_records_on_both_sides_of_the_added_ones() -> None:
     moves = moves_from(
         neighbors="add_remove", within=None, exactly=4, direction="add", size=2, universe_size=values.size
     )
-    assert found.value == pytest.approx(enumerated(values, statistic_from("var", ddof=0), moves)[0], rel=1e-12)
+    assert found.value == pytest.approx(enumerate_pairs(values, statistic_from("var", ddof=0), moves)[0], rel=1e-12)
     assert found.witness[1] == pytest.approx((0, 0.498, 0.499, 0.501, 0.502, 1))
 
 

@@ -12,8 +12,9 @@ from fractions import Fraction
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, exact, shown
+from sordino.rounding import bisect, float_up
 
-__all__ = ["advanced", "advanced_of", "kairouz", "kairouz_of", "optimal"]
+__all__ = ["advanced", "compose_advanced", "compose_kairouz", "kairouz", "optimal"]
 
 _SLACK = 1e-14  # relative: more than the float steps below can lose
 
@@ -27,7 +28,7 @@ def advanced(epsilon: Number, k: int, slack: Number) -> float:
     >>> round(advanced(1, 500, 1e-5), 6)
     966.439216
     """
-    each, runs, bits = _repeated(epsilon, k, slack)
+    each, runs, bits = _read_runs(epsilon, k, slack)
     grown = math.expm1(each) if each < 700 else math.inf
     return (each * math.sqrt(2 * runs * bits) + (runs * each * grown if runs and each else 0.0)) * (1 + _SLACK)
 
@@ -41,7 +42,7 @@ def kairouz(epsilon: Number, k: int, slack: Number) -> float:
     >>> round(kairouz(1, 500, 1e-5), 2)
     338.36
     """
-    each, runs, bits = _repeated(epsilon, k, slack)
+    each, runs, bits = _read_runs(epsilon, k, slack)
     return (runs * each * math.tanh(each / 2) + each * math.sqrt(2 * runs * bits)) * (1 + _SLACK)
 
 
@@ -59,7 +60,7 @@ def optimal(epsilon: Number, k: int, delta: Number) -> float:
     """
     import numpy as np
 
-    each, runs, bits = _repeated(epsilon, k, delta)
+    each, runs, bits = _read_runs(epsilon, k, delta)
     if not runs or not each:
         return 0.0
     j = np.arange(runs + 1, dtype=np.float64)
@@ -77,18 +78,10 @@ def optimal(epsilon: Number, k: int, delta: Number) -> float:
         top = float(terms.max())
         return top == -math.inf or top + math.log(float(np.exp(terms - top).sum())) <= goal
 
-    low, high = 0.0, runs * each
-    if holds(low):
-        return low
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high * (1 + _SLACK)
+    return 0.0 if holds(0.0) else bisect(holds, 0.0, runs * each, relative=1e-13)[1] * (1 + _SLACK)
 
 
-def advanced_of(epsilons: Sequence[float], slack: Fraction) -> float:
+def compose_advanced(epsilons: Sequence[float], slack: Fraction) -> float:
     """Return advanced composition of pure losses of several sizes (Dwork, Rothblum, Vadhan 2010, Theorem III.3).
 
     sqrt(2 ln(1/slack) sum e^2) + sum e (e^e - 1), the same proof, rounded up.
@@ -99,7 +92,7 @@ def advanced_of(epsilons: Sequence[float], slack: Fraction) -> float:
     return (math.sqrt(2 * _bits(slack) * math.fsum(each * each for each in epsilons)) + grown) * (1 + _SLACK)
 
 
-def kairouz_of(epsilons: Sequence[float], slack: Fraction) -> float:
+def compose_kairouz(epsilons: Sequence[float], slack: Fraction) -> float:
     """Return the composition of pure losses of several sizes (Kairouz, Oh, Viswanath 2015, Theorem 3.5), rounded up.
 
     With S = sum e^2: sum e tanh(e/2) + sqrt(2 S ln(x)), x the lesser of 1/slack and e + sqrt(S)/slack; or the plain sum.
@@ -113,14 +106,13 @@ def kairouz_of(epsilons: Sequence[float], slack: Fraction) -> float:
     return min(math.fsum(epsilons), drift + spread) * (1 + _SLACK)
 
 
-def _repeated(epsilon: Number, k: int, slack: Number) -> tuple[float, int, float]:
+def _read_runs(epsilon: Number, k: int, slack: Number) -> tuple[float, int, float]:
     each, spare = exact(epsilon, name="epsilon"), exact(slack, name="slack")
     if each < 0 or k < 0:
         raise DeclarationError("epsilon and k must not be negative")
     if not 0 < spare < 1:
         raise DeclarationError(f"slack, the delta spent by composition, must lie between 0 and 1, not {shown(spare)}")
-    near = each.numerator / each.denominator
-    return near if Fraction(near) >= each else math.nextafter(near, math.inf), k, _bits(spare)
+    return float_up(each), k, _bits(spare)
 
 
 def _bits(slack: Fraction) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, PrivacyLoss, exact, shown
+from sordino.rounding import float_up
 
 if TYPE_CHECKING:
     from sordino.loss import Losses
@@ -78,17 +79,17 @@ class Sampled:
     @property
     def whole(self) -> bool:
         """Whether the rate is 1, or so near that the least float above it is: then the event is bounded by the inner one."""
-        return _up(self.rate) == 1.0
+        return float_up(self.rate) == 1.0
 
     def pure(self) -> Fraction | None:
         """Return ln(1 + rate (e^epsilon - 1)), rounded up at twelve digits."""
         whole = self.inner.pure()
-        return None if whole is None else _amplified(whole, self.rate)
+        return None if whole is None else _amplify(whole, self.rate)
 
     def approx(self) -> tuple[Fraction, Fraction] | None:
         """Return (ln(1 + rate (e^epsilon - 1)), rate delta)."""
         pair = self.inner.approx()
-        return None if pair is None else (_amplified(pair[0], self.rate), self.rate * pair[1])
+        return None if pair is None else (_amplify(pair[0], self.rate), self.rate * pair[1])
 
     def rho(self) -> Fraction | None:
         """Return the event's own rho, or pure epsilon^2 / 2 where that is less."""
@@ -101,7 +102,7 @@ class Sampled:
         bounds = [bound for bound in (self.inner.renyi(order),) if bound is not None]
         pure = self.pure()
         if pure is not None:
-            bounds += [_up(pure), self._read_off(order, _up(pure))]
+            bounds += [float_up(pure), self._read_off(order, float_up(pure))]
         elif 1 < order <= _HIGHEST and bounds and not self.whole:
             low, high = math.floor(order), math.ceil(order)
             ends = [0.0 if a == 1 else self._binomial(a) for a in (low, high)]
@@ -110,14 +111,14 @@ class Sampled:
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the losses of the mixture in both directions; the event's own losses may come of its rho or pair."""
-        from sordino.accounting.discretize import thinned
+        from sordino.accounting.discretize import subsample
 
         rho = self.inner.rho()
         scale = math.sqrt(2 * float(rho)) if rho is not None else 0.0
         base = Grid(max(grid.step, scale / 1000), grid.tail)
         if self.whole:
             return _losses(self.inner, grid)
-        return thinned(_losses(self.inner, base), base, _up(self.rate), grid)
+        return subsample(_losses(self.inner, base), base, float_up(self.rate), grid)
 
     def _read_off(self, order: float, most: float) -> float:
         """Return the divergence of the losses on a fine grid, the worse of both directions."""
@@ -133,7 +134,7 @@ class Sampled:
         base = Grid(scale / 100, 1e-30)
         loss = self.inner.profile(base)
         alike = loss is not None and loss.added is loss.removed
-        rate = _up(self.rate)
+        rate = float_up(self.rate)
         terms = [(order - 1) * math.log1p(-rate) + math.log1p((order - 1) * rate)]  # k = 0 and k = 1
         for k in range(2, order + 1):
             told = self.inner.renyi(float(k)) or 0.0
@@ -149,17 +150,17 @@ class Sampled:
 
 def _losses(event: Event, grid: Grid) -> PrivacyLoss:
     """Return losses that dominate the event: its own, else those that its rho or its (epsilon, delta) imply."""
-    from sordino.accounting.discretize import approximate, concentrated
+    from sordino.accounting.discretize import approximate, zcdp_losses
 
     found = event.profile(grid)
     if found is not None:
         return found
     rho, pair = event.rho(), event.approx()
     if rho is not None:
-        return concentrated(_up(rho), grid)
+        return zcdp_losses(float_up(rho), grid)
     if pair is None:
         raise DeclarationError("nothing is known of the event that is sampled; give one with epsilon, rho or losses")
-    return approximate(_up(pair[0]), _up(pair[1]), grid)
+    return approximate(float_up(pair[0]), float_up(pair[1]), grid)
 
 
 def _divergence(losses: Losses, step: float, order: float) -> float:
@@ -171,20 +172,11 @@ def _divergence(losses: Losses, step: float, order: float) -> float:
     return float((top + math.log(float(np.exp(exponent - top).sum()))) / (order - 1)) * (1 + 1e-13)
 
 
-def _amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
+def _amplify(epsilon: Fraction, rate: Fraction) -> Fraction:
     """Return ln(1 + rate (e^epsilon - 1)), rounded up at twelve digits, at most epsilon."""
-    most, share = _up(epsilon), _up(rate)
+    most, share = float_up(epsilon), float_up(rate)
     if most == 0:
         return Fraction(0)
     value = math.log1p(share * math.expm1(most)) if most < 30 else most + math.log(share + math.exp(-most))
     digits = Fraction(10) ** (math.floor(math.log10(value)) - 11)
     return min(epsilon, math.ceil(Fraction(value * (1 + 1e-14)) / digits) * digits)
-
-
-def _up(value: Fraction) -> float:
-    """Return the least float at or above `value`."""
-    try:
-        near = value.numerator / value.denominator
-    except OverflowError:
-        return math.inf
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

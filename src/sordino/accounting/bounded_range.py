@@ -9,6 +9,7 @@ from fractions import Fraction
 from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import Grid, Number, PrivacyLoss, exact, shown
+from sordino.rounding import float_up
 
 __all__ = ["BoundedRangeEvent"]
 
@@ -60,10 +61,10 @@ class BoundedRangeEvent:
         """Return the worst divergence at `order` > 1, rounded up, at most epsilon and order epsilon^2 / 8."""
         if not order > 1:
             raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
-        most = _up(self.epsilon)
+        most = float_up(self.epsilon)
         if most == 0 or math.isinf(order):
             return most
-        concentrated = _up(Fraction(order) * self.rho())
+        concentrated = float_up(Fraction(order) * self.rho())
         if not 1e-4 < most < 600 or order > 1e6:  # the closed form has lost its digits, or would overflow
             return min(most, concentrated)
         fallen = -math.expm1(-(order - 1) * most)
@@ -83,9 +84,9 @@ class BoundedRangeEvent:
         """
         import numpy as np
 
-        from sordino.accounting.discretize import approximate, blocked
+        from sordino.accounting.discretize import approximate, discretize_blocks
 
-        most = _up(self.epsilon)
+        most = float_up(self.epsilon)
         if most < 1e-9 or most > min(
             _LARGEST, _BLOCKS * grid.step / 4
         ):  # too fine or too wide: any pure mechanism's pair
@@ -96,13 +97,5 @@ class BoundedRangeEvent:
         slack = 1e-13 * (1 + most)
         p = np.exp(edges[:-1] / 2) * np.expm1(half) / (2 * math.sinh(most / 2)) * (1 + slack)
         r = np.exp(-edges[:-1] / 2) * -np.expm1(-half) / (2 * math.sinh(most / 2)) * (1 - slack)
-        losses = blocked(p, r, edges[:-1], edges[1:], 0.0, grid)
+        losses = discretize_blocks(p, r, edges[:-1], edges[1:], 0.0, grid)
         return PrivacyLoss(losses, losses)
-
-
-def _up(value: Fraction) -> float:
-    """Return a float at or just above `value`."""
-    try:
-        return math.nextafter(float(value), math.inf) if value else 0.0
-    except OverflowError:
-        return math.inf

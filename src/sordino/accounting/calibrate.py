@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, exact, shown
+from sordino.rounding import bisect, bisect_whole
 
 __all__ = ["analytic_gaussian_sigma", "calibrate_gaussian", "classical_gaussian_sigma", "discrete_gaussian_delta"]
 
@@ -66,10 +67,7 @@ def calibrate_gaussian(epsilon: Number, delta: Number, *, shift: int, law: Calla
     while low > 0 and holds(low * step):
         low, high = low - max(1, 2 * (high - low)), low
     low = max(low, 0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle * step) else (middle, high)
-    return high * step
+    return bisect_whole(lambda steps: holds(steps * step), low, high) * step
 
 
 def analytic_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float = 1.0) -> float:
@@ -95,11 +93,7 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float =
     low, high = 0.0, 1.0
     while spent(high) > target:
         low, high = high, 2 * high
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high) or (low and high - low < 1e-15 * high):
-            break
-        low, high = (low, middle) if spent(middle) <= target else (middle, high)
+    _, high = bisect(lambda sigma: spent(sigma) <= target, low, high, relative=1e-15)
     return high * (1 + 1e-12) * sensitivity  # the difference of two near tails has lost digits
 
 

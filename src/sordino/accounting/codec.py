@@ -63,7 +63,7 @@ def event_from_dict(plain: Mapping[str, Any]) -> Event:
     wanted = [f.name for f in fields(cls)]
     if set(plain) != {"event", *wanted}:
         raise DeclarationError(f"an event of kind {name!r} has exactly the fields {', '.join(wanted)}")
-    event = cls(*(_parsed(plain[field], name=field) for field in wanted))
+    event = cls(*(_parse(plain[field], name=field) for field in wanted))
     assert isinstance(event, Event)
     return event
 
@@ -78,14 +78,14 @@ def _plain(value: Any) -> Any:
     return event_to_dict(value)
 
 
-def _parsed(value: Any, *, name: str) -> Any:
+def _parse(value: Any, *, name: str) -> Any:
     if isinstance(value, str):
         try:
             return Fraction(value)
         except (ValueError, ZeroDivisionError):
             raise DeclarationError(f'{name} of an event must be text such as "1/3"') from None
     if isinstance(value, list):
-        return tuple(_parsed(part, name=name) for part in value)
+        return tuple(_parse(part, name=name) for part in value)
     if isinstance(value, Mapping):
         return event_from_dict(value)
     return value

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Protocol
 
-from sordino.accounting.advanced import advanced_of, kairouz_of, optimal
+from sordino.accounting.advanced import compose_advanced, compose_kairouz, optimal
 from sordino.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -23,10 +24,10 @@ from sordino.accounting.events import (
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
-from sordino.ledger.records import Charge
 from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, exact, round_up, shown
+from sordino.rounding import float_up
 
-__all__ = ["Best", "best", "charge_amounts", "currencies", "tight"]
+__all__ = ["Best", "RecordedCharge", "best", "charge_amounts", "currencies", "tight"]
 
 Pair = tuple[Fraction, Fraction]
 
@@ -80,13 +81,21 @@ def best(events: Sequence[Event], delta: Number) -> Best:
     return Best(value, target, name, table)
 
 
-def tight(charges: Sequence[Charge] | Sequence[Event], delta: Number) -> Best:
+class RecordedCharge(Protocol):
+    """A charge as a ledger records it: its event is plain data."""
+
+    @property
+    def event(self) -> Mapping[str, Any]:
+        """The event as `to_dict` wrote it."""
+
+
+def tight(charges: Sequence[RecordedCharge] | Sequence[Event], delta: Number) -> Best:
     """Return `best` of a ledger's charges, those that failed or are in doubt included, or of events.
 
     It says what the charges made so far would cost as a list fixed beforehand. The cap and what is left are unaffected.
     """
-    events = [event_from_dict(one.event) if isinstance(one, Charge) else one for one in charges]
-    return best(events, delta)
+    events: list[Any] = [getattr(one, "event", one) for one in charges]
+    return best([event_from_dict(e) if isinstance(e, Mapping) else e for e in events], delta)
 
 
 def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction | Pair | None]:
@@ -175,22 +184,22 @@ def _partly(
             return None
         rest = sum((epsilon for epsilon, _ in pairs), Fraction(0))
         value = bound(known, left) if known else 0.0
-        return _up(Fraction(value) + rest) if math.isfinite(value) else None
+        return float_up(Fraction(value) + rest) if math.isfinite(value) else None
 
     return method
 
 
 def _sum(epsilons: list[Fraction], left: Fraction) -> float:
     del left  # a plain sum needs none
-    return _up(sum(epsilons, Fraction(0)))
+    return float_up(sum(epsilons, Fraction(0)))
 
 
-def _advanced(epsilons: list[Fraction], left: Fraction) -> float | None:
-    return advanced_of([_up(each) for each in epsilons], left) if left > 0 else None
+def _compose_advanced(epsilons: list[Fraction], left: Fraction) -> float | None:
+    return compose_advanced([float_up(each) for each in epsilons], left) if left > 0 else None
 
 
 def _kairouz(epsilons: list[Fraction], left: Fraction) -> float | None:
-    return kairouz_of([_up(each) for each in epsilons], left) if left > 0 else None
+    return compose_kairouz([float_up(each) for each in epsilons], left) if left > 0 else None
 
 
 def _optimal(epsilons: list[Fraction], left: Fraction) -> float | None:
@@ -228,7 +237,7 @@ def _has_renyi(event: Event) -> bool:
 _CONCENTRATED = (LaplaceEvent, GaussianEvent, DiscreteLaplaceEvent, DiscreteGaussianEvent)  # always have both
 _METHODS: list[tuple[str, Callable[[Sequence[Event], Fraction], float | None]]] = [
     ("sum", _by_pairs(_sum)),
-    ("advanced composition", _by_pairs(_advanced)),
+    ("advanced composition", _by_pairs(_compose_advanced)),
     ("Kairouz, Oh, Viswanath", _by_pairs(_kairouz)),
     ("optimal composition", _by_pairs(_optimal)),
     ("zCDP", _partly(_has_rho, _zcdp)),
@@ -239,9 +248,3 @@ _METHODS: list[tuple[str, Callable[[Sequence[Event], Fraction], float | None]]] 
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
-
-
-def _up(value: Fraction) -> float:
-    """Return the least float at or above `value`."""
-    near = value.numerator / value.denominator
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

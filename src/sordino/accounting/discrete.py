@@ -22,6 +22,7 @@ from fractions import Fraction
 from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, exact, shown
+from sordino.rounding import float_down, float_up
 
 __all__ = ["DiscreteGaussianEvent", "DiscreteLaplaceEvent"]
 
@@ -70,7 +71,7 @@ class DiscreteLaplaceEvent:
         """
         if not order > 1:
             raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
-        most = _up(self.epsilon)
+        most = float_up(self.epsilon)
         if most == 0 or math.isinf(order):
             return most
         rate = most / self.steps
@@ -85,7 +86,7 @@ class DiscreteLaplaceEvent:
         """Return the law's own losses."""
         from sordino.accounting.discretize import laplace_losses
 
-        return laplace_losses(_up(self.epsilon), self.steps, grid)
+        return laplace_losses(float_up(self.epsilon), self.steps, grid)
 
 
 @event_kind("discrete_gaussian")
@@ -133,37 +134,23 @@ class DiscreteGaussianEvent:
         """Return order * rho, rounded up."""
         if not order > 1:
             raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
-        return _up(Fraction(order) * self.rho()) if math.isfinite(order) else math.inf
+        return float_up(Fraction(order) * self.rho()) if math.isfinite(order) else math.inf
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the law's own losses, summed over the cells by repeated doubling."""
-        from sordino.accounting.discretize import both, gaussian_losses
+        from sordino.accounting.discretize import compose, gaussian_losses
 
-        total, power, left = None, gaussian_losses(_down(self.sigma_squared), self.shift, grid), self.cells
+        total, power, left = None, gaussian_losses(float_down(self.sigma_squared), self.shift, grid), self.cells
         while True:
             if left & 1:
-                total = power if total is None else both(total, power, grid)
+                total = power if total is None else compose(total, power, grid)
             left >>= 1
             if not left:
                 return total if total is not None else power
-            power = both(power, power, grid)
+            power = compose(power, power, grid)
 
 
 def _whole(value: int, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise DeclarationError(f"{name} of an event must be a whole number, 1 or more")
     return value
-
-
-def _up(value: Fraction) -> float:
-    """Return the least float at or above `value`."""
-    try:
-        near = value.numerator / value.denominator
-    except OverflowError:
-        return math.inf
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
-
-
-def _down(value: Fraction) -> float:
-    """Return the greatest float at or below `value`."""
-    return -_up(-value)

@@ -22,26 +22,26 @@ import numpy as np
 from sordino.loss import Grid, Losses, PrivacyLoss
 
 __all__ = [
-    "Placed",
+    "GridRows",
     "approximate",
-    "blocked",
-    "both",
-    "concentrated",
+    "compose",
+    "discretize",
+    "discretize_block_rows",
+    "discretize_blocks",
+    "discretize_rows",
     "gaussian_losses",
     "gaussian_outcomes",
     "laplace_losses",
-    "placed",
-    "placed_blocks",
-    "placed_laplace",
-    "placed_outcomes",
-    "placed_responses",
-    "settled",
-    "thinned",
+    "laplace_rows",
+    "outcome_rows",
+    "response_rows",
+    "subsample",
+    "zcdp_losses",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-Placed = tuple[Array, Array, Array]  # a row of each loss, where on the grid it lies, and its mass
+GridRows = tuple[Array, Array, Array]  # a row of each loss, where on the grid it lies, and its mass
 
 _ULP = 2.3e-16
 _SMOOTH = 100  # sigma from which blocks of a discrete Gaussian are integrated, not summed one by one
@@ -52,12 +52,12 @@ _WORK = 1 << 27  # multiplications of one direct sum
 _BENDS = 500  # of the delta of a zCDP mechanism on either side of 0
 
 
-def settled(loss: Array, mass: Array, infinite: float, grid: Grid) -> Losses:
+def discretize(loss: Array, mass: Array, infinite: float, grid: Grid) -> Losses:
     """Return the grid's losses that dominate outcomes of these losses and masses: `placed`, together."""
-    return _gathered(placed(loss, mass, np.zeros(loss.size, np.int64), grid), infinite)
+    return _sum_by_loss(discretize_rows(loss, mass, np.zeros(loss.size, np.int64), grid), infinite)
 
 
-def placed(loss: Array, mass: Array, row: Array, grid: Grid) -> Placed:
+def discretize_rows(loss: Array, mass: Array, row: Array, grid: Grid) -> GridRows:
     """Return the grid's losses that dominate outcomes of these losses and masses (each right to 1e-15 relative), by row.
 
     Each goes to its neighbors on the grid: of a step h and an outcome t steps above the lower one, the upper one gets
@@ -69,15 +69,15 @@ def placed(loss: Array, mass: Array, row: Array, grid: Grid) -> Placed:
     share = np.expm1(-t * grid.step) / math.expm1(-grid.step)
     high_mass = mass * (share + 8 * _ULP)
     low_mass = mass * (np.maximum(1.0 - share, 0.0) + 8 * _ULP)
-    return _paired(row, low.astype(np.int64), low_mass, low.astype(np.int64) + 1, high_mass)
+    return _pair(row, low.astype(np.int64), low_mass, low.astype(np.int64) + 1, high_mass)
 
 
-def blocked(p: Array, r: Array, least: Array, most: Array, infinite: float, grid: Grid) -> Losses:
+def discretize_blocks(p: Array, r: Array, least: Array, most: Array, infinite: float, grid: Grid) -> Losses:
     """Return the grid's losses that dominate blocks of outcomes: `placed_blocks`, together."""
-    return _gathered(placed_blocks(p, r, least, most, np.zeros(p.size, np.int64), grid), infinite)
+    return _sum_by_loss(discretize_block_rows(p, r, least, most, np.zeros(p.size, np.int64), grid), infinite)
 
 
-def placed_blocks(p: Array, r: Array, least: Array, most: Array, row: Array, grid: Grid) -> Placed:
+def discretize_block_rows(p: Array, r: Array, least: Array, most: Array, row: Array, grid: Grid) -> GridRows:
     """Return the grid's losses that dominate blocks of outcomes, P-mass p and Q-mass r, losses within [least, most].
 
     With a and b the grid's losses below `least` and above `most`, (p - r exp(a)) / (1 - exp(a - b)) goes to b and the
@@ -89,7 +89,7 @@ def placed_blocks(p: Array, r: Array, least: Array, most: Array, row: Array, gri
     slack = 8 * _ULP * (2 + np.abs(below) * grid.step) / wide
     share = np.clip(1.0 - r / p * np.exp(below * grid.step), 0.0, wide) / wide
     low_mass, high_mass = p * (1.0 - share + slack), p * (share + slack)
-    return _paired(row, below.astype(np.int64), low_mass, above.astype(np.int64), high_mass)
+    return _pair(row, below.astype(np.int64), low_mass, above.astype(np.int64), high_mass)
 
 
 def approximate(epsilon: float, delta: float, grid: Grid) -> PrivacyLoss:
@@ -102,16 +102,16 @@ def approximate(epsilon: float, delta: float, grid: Grid) -> PrivacyLoss:
     if epsilon == 0:
         losses = Losses(np.zeros(1, np.int64), np.array([1.0 - delta + _ULP]), delta)
     else:
-        losses = _gathered(placed_responses(np.array([epsilon]), np.array([delta]), grid), delta)
+        losses = _sum_by_loss(response_rows(np.array([epsilon]), np.array([delta]), grid), delta)
     return PrivacyLoss(losses, losses)
 
 
-def placed_responses(epsilon: Array, delta: Array, grid: Grid) -> Placed:
+def response_rows(epsilon: Array, delta: Array, grid: Grid) -> GridRows:
     """Return the finite losses of `approximate`, a row for each epsilon and delta; infinite ones are delta."""
     told = 1.0 / (1.0 + np.exp(-epsilon))
     mass = np.stack([told, np.exp(-epsilon) * told]) * ((1.0 - delta) * (1 + 8 * _ULP))
     row = np.tile(np.arange(epsilon.size), 2)
-    return placed(np.concatenate([epsilon, -epsilon]), mass.ravel(), row, grid)
+    return discretize_rows(np.concatenate([epsilon, -epsilon]), mass.ravel(), row, grid)
 
 
 def laplace_losses(epsilon: float, steps: int, grid: Grid) -> PrivacyLoss:
@@ -121,11 +121,11 @@ def laplace_losses(epsilon: float, steps: int, grid: Grid) -> PrivacyLoss:
     """
     if epsilon == 0 or steps == 1:
         return approximate(epsilon, 0.0, grid)
-    losses = _gathered(placed_laplace(np.array([epsilon]), np.array([steps], np.float64), grid), 0.0)
+    losses = _sum_by_loss(laplace_rows(np.array([epsilon]), np.array([steps], np.float64), grid), 0.0)
     return PrivacyLoss(losses, losses)
 
 
-def placed_laplace(epsilon: Array, steps: Array, grid: Grid) -> Placed:
+def laplace_rows(epsilon: Array, steps: Array, grid: Grid) -> GridRows:
     """Return the losses of discrete Laplace noise, a row for each epsilon > 0 and whole number of steps > 1.
 
     With c = epsilon / steps and q = e^-c: the loss is epsilon with probability 1 / (1 + q), -epsilon with q^steps of
@@ -135,7 +135,7 @@ def placed_laplace(epsilon: Array, steps: Array, grid: Grid) -> Placed:
     c, each = epsilon / steps, np.arange(epsilon.size)
     end = (1 + 32 * _ULP) / (1.0 + np.exp(-c))
     ends = np.concatenate([epsilon, -epsilon]), np.concatenate([end, end * np.exp(-epsilon)])
-    edges = placed(*ends, np.tile(each, 2), grid)
+    edges = discretize_rows(*ends, np.tile(each, 2), grid)
     block = np.maximum(1.0, np.minimum(steps - 1, np.floor(grid.step / (4 * c))))
     blocks = np.ceil((steps - 1) / block).astype(np.int64)
     row = np.repeat(each, blocks)
@@ -148,9 +148,9 @@ def placed_laplace(epsilon: Array, steps: Array, grid: Grid) -> Placed:
     r = np.exp(-c * (steps - first - count + 1)) * whole * (1 - slack)
     most = c * (steps - 2 * first)
     single = block == 1
-    inner = placed(most[single], p[single], row[single], grid)
+    inner = discretize_rows(most[single], p[single], row[single], grid)
     least, several = most - 2 * c * (count - 1), ~single
-    wide = placed_blocks(p[several], r[several], least[several], most[several], row[several], grid)
+    wide = discretize_block_rows(p[several], r[several], least[several], most[several], row[several], grid)
     return tuple(np.concatenate(three) for three in zip(edges, inner, wide, strict=True))  # type: ignore[return-value]
 
 
@@ -164,16 +164,16 @@ def gaussian_losses(sigma_squared: float, shift: int, grid: Grid) -> PrivacyLoss
     """
     outcomes = gaussian_outcomes(sigma_squared, shift, grid)
     row = np.zeros(outcomes[0].size, np.int64)
-    where = placed_outcomes(outcomes, row, grid)
-    losses = _gathered(where, grid.tail)
+    where = outcome_rows(outcomes, row, grid)
+    losses = _sum_by_loss(where, grid.tail)
     return PrivacyLoss(losses, losses)
 
 
-def placed_outcomes(columns: Sequence[Array], row: Array, grid: Grid) -> Placed:
+def outcome_rows(columns: Sequence[Array], row: Array, grid: Grid) -> GridRows:
     """Return the grid's losses that dominate outcomes (loss, mass), or blocks of them (p, r, least, most)."""
     if len(columns) == 2:
-        return placed(columns[0], columns[1], row, grid)
-    return placed_blocks(columns[0], columns[1], columns[2], columns[3], row, grid)
+        return discretize_rows(columns[0], columns[1], row, grid)
+    return discretize_block_rows(columns[0], columns[1], columns[2], columns[3], row, grid)
 
 
 def gaussian_outcomes(sigma_squared: float, shift: int, grid: Grid) -> tuple[Array, ...]:
@@ -195,7 +195,7 @@ def gaussian_outcomes(sigma_squared: float, shift: int, grid: Grid) -> tuple[Arr
     return tuple(np.append(column, one) for column, one in columns)
 
 
-def concentrated(rho: float, grid: Grid) -> PrivacyLoss:
+def zcdp_losses(rho: float, grid: Grid) -> PrivacyLoss:
     """Return losses that dominate every rho-zCDP mechanism, from its delta at each epsilon alone.
 
     delta(epsilon) is at most the optimal conversion (`zcdp.delta_of`), at epsilon < 0 by exchange of the pair
@@ -223,7 +223,7 @@ def concentrated(rho: float, grid: Grid) -> PrivacyLoss:
     return PrivacyLoss(losses, losses)
 
 
-def thinned(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> PrivacyLoss:
+def subsample(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> PrivacyLoss:
     """Return the losses on `grid` of a mechanism of losses on `base`, run on a Poisson sample at this rate.
 
     Theorem (Zhu, Dong, Wang 2022, Theorem 11), for add_remove: if (P, Q) dominates it with the unit against without,
@@ -236,20 +236,20 @@ def thinned(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> PrivacyLo
     told = np.maximum(removed.at * base.step, -_LARGEST)
     without = removed.mass * np.exp(-told)
     missing = max(0.0, 1.0 - float(without.sum())) + 1e-15
-    lifted = _thinned_loss(told, rate)
+    lifted = _subsampled_loss(told, rate)
     lowest = math.log1p(-rate)
     if missing < _ROUNDED:  # most likely roundings: told at the least loss there is, so that grids need not reach down
         lowest = max(lowest, float(lifted.min(initial=0.0)))
     lifted = np.append(lifted, lowest)
     mass = np.append(rate * removed.mass + (1 - rate) * without, (1 - rate) * missing)
     slack = 1 + 64 * _ULP
-    first = settled(_nudged(lifted), mass * slack, rate * removed.infinite * slack, grid)
-    lost = -_thinned_loss(-added.at * base.step, rate)
+    first = discretize(_nudge_up(lifted), mass * slack, rate * removed.infinite * slack, grid)
+    lost = -_subsampled_loss(-added.at * base.step, rate)
     lost, mass = np.append(lost, -math.log1p(-rate)), np.append(added.mass, added.infinite)
-    return PrivacyLoss(first, settled(_nudged(lost), mass * slack, 0.0, grid))
+    return PrivacyLoss(first, discretize(_nudge_up(lost), mass * slack, 0.0, grid))
 
 
-def both(first: PrivacyLoss, second: PrivacyLoss, grid: Grid) -> PrivacyLoss:
+def compose(first: PrivacyLoss, second: PrivacyLoss, grid: Grid) -> PrivacyLoss:
     """Return the losses of two things run on one table: sums, each direction by itself."""
     removed = _sum(first.removed, second.removed, grid)
     alike = first.added is first.removed and second.added is second.removed
@@ -265,7 +265,7 @@ def _sum(first: Losses, second: Losses, grid: Grid) -> Losses:
     if work > _WORK:
         several = math.ceil(math.sqrt(work / _WORK)) + 1
         coarse = [
-            settled(one.at * grid.step, one.mass, one.infinite, Grid(several * grid.step, grid.tail))
+            discretize(one.at * grid.step, one.mass, one.infinite, Grid(several * grid.step, grid.tail))
             for one in (first, second)
         ]
         total = _sum(coarse[0], coarse[1], Grid(several * grid.step, grid.tail))
@@ -281,24 +281,24 @@ def _sum(first: Losses, second: Losses, grid: Grid) -> Losses:
     return Losses(kept + int(first.at[0] + second.at[0]), mass[kept], infinite)
 
 
-def _thinned_loss(loss: Array, rate: float) -> Array:
+def _subsampled_loss(loss: Array, rate: float) -> Array:
     """Return ln(1 - rate + rate e^loss), right for losses small and large."""
     small = np.log1p(rate * np.expm1(np.minimum(loss, 30.0)))
     large = loss + np.log(rate + (1 - rate) * np.exp(-np.maximum(loss, 30.0)))
     return np.where(loss < 30, small, large)
 
 
-def _nudged(loss: Array) -> Array:
+def _nudge_up(loss: Array) -> Array:
     """Return losses a few roundings higher."""
     return loss + 16 * _ULP * np.abs(loss)
 
 
-def _paired(row: Array, low: Array, low_mass: Array, high: Array, high_mass: Array) -> Placed:
+def _pair(row: Array, low: Array, low_mass: Array, high: Array, high_mass: Array) -> GridRows:
     """Return both neighbors' masses."""
     return np.concatenate([row, row]), np.concatenate([low, high]), np.concatenate([low_mass, high_mass])
 
 
-def _gathered(found: Placed, infinite: float) -> Losses:
+def _sum_by_loss(found: GridRows, infinite: float) -> Losses:
     """Return one mass for each loss, those that are neither missing nor zero."""
     _, at, mass = found
     start = int(at.min())

@@ -18,6 +18,7 @@ from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEv
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss, exact, shown
+from sordino.rounding import float_up
 
 __all__ = [
     "ApproxEvent",
@@ -76,7 +77,7 @@ class LaplaceEvent:
     def renyi(self, order: float) -> float:
         """Return the divergence of randomized response at `order` > 1, rounded up, at most epsilon."""
         _check_order(order)
-        most = _up(self.epsilon)
+        most = float_up(self.epsilon)
         if most == 0 or math.isinf(order):
             return most
         if order * most < 500:
@@ -90,7 +91,7 @@ class LaplaceEvent:
         """Return the losses of randomized response, which dominate those of every pure mechanism."""
         from sordino.accounting.discretize import approximate
 
-        return approximate(_up(self.epsilon), 0.0, grid)
+        return approximate(float_up(self.epsilon), 0.0, grid)
 
 
 @event_kind("gaussian")
@@ -132,7 +133,7 @@ class GaussianEvent:
     def renyi(self, order: float) -> float:
         """Return order * rho, rounded up (the definition of zCDP; Bun & Steinke 2016, Definition 1.1)."""
         _check_order(order)
-        return _up(Fraction(order) * self.zcdp) if math.isfinite(order) else math.inf if self.zcdp else 0.0
+        return float_up(Fraction(order) * self.zcdp) if math.isfinite(order) else math.inf if self.zcdp else 0.0
 
     def profile(self, grid: Grid) -> None:
         """Return None: rho is all that is known, and rhos are best summed before they are told as losses."""
@@ -175,7 +176,7 @@ class ApproxEvent:
         """Return the losses of randomized response that reveals all with probability delta."""
         from sordino.accounting.discretize import approximate
 
-        return approximate(_up(self.epsilon), _up(self.delta), grid)
+        return approximate(float_up(self.epsilon), float_up(self.delta), grid)
 
 
 @event_kind("composed")
@@ -229,14 +230,14 @@ class Composed:
 
     def profile(self, grid: Grid) -> PrivacyLoss | None:
         """Return the sum of the parts' losses, all independent (adaptive choice within dominating pairs included)."""
-        from sordino.accounting.discretize import both
+        from sordino.accounting.discretize import compose
 
         total = LaplaceEvent(0).profile(grid)
         for event in self.events:
             part = event.profile(grid)
             if part is None:
                 return None
-            total = both(total, part, grid)
+            total = compose(total, part, grid)
         return total
 
 
@@ -290,12 +291,3 @@ def _total(amounts: Iterable[Fraction | None]) -> Fraction | None:
 def _check_order(order: float) -> None:
     if not order > 1:
         raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
-
-
-def _up(value: Fraction) -> float:
-    """Return the least float at or above `value`."""
-    try:
-        near = value.numerator / value.denominator
-    except OverflowError:
-        return math.inf
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

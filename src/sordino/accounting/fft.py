@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "Convolved",
-    "Laid",
-    "Summands",
-    "convolved",
+    "PldRows",
+    "PmfSum",
+    "TiltedLaw",
+    "convolve",
     "deviation",
-    "gathered",
     "step_data",
+    "tabulate",
     "tilt_for_delta",
     "tilt_for_epsilon",
 ]
@@ -45,7 +45,7 @@ _LITTLE = -20.0  # log of the part of a tilted law that may lie below the window
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class PldRows:
     """Hold losses of several things flat: `mass` of loss `at` (in steps) in `row`, each row `times` and part `infinite`."""
 
     row: Array
@@ -56,7 +56,7 @@ class Laid:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class DenseRows:
     """Hold losses of like width as rows of a dense table: row i has masses at `start` + column, `times[i]` times."""
 
     start: int
@@ -65,11 +65,11 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Summands:
+class PmfSum:
     """Hold everything that is summed: tables of finite losses in steps of the grid, and the mass that is infinite."""
 
     step: float
-    groups: tuple[Rows, ...]
+    groups: tuple[DenseRows, ...]
     infinite: float
     count: int
 
@@ -99,7 +99,7 @@ class Summands:
 
 
 @dataclass(frozen=True, slots=True)
-class Convolved:
+class TiltedLaw:
     """Hold the tilted law of a sum in a window, and a bound on the error of each of its masses."""
 
     tilt: float
@@ -149,7 +149,7 @@ class Convolved:
         return high
 
 
-def gathered(rows: Sequence[Laid], step: float) -> Summands:
+def tabulate(rows: Sequence[PldRows], step: float) -> PmfSum:
     """Return losses with how often each occurs as tables, those of like width together."""
     skipped = np.cumsum([0] + [one.times.size for one in rows])
     row = np.concatenate([one.row + before for one, before in zip(rows, skipped[:-1], strict=True)])
@@ -168,13 +168,13 @@ def gathered(rows: Sequence[Laid], step: float) -> Summands:
         width = int(place.max()) - start + 1
         cell = index[row[chosen]] * width + (place - start)
         table = np.bincount(cell, weights=mass[chosen], minlength=some.size * width).reshape(some.size, width)
-        groups.append(Rows(start, table, times[some]))
+        groups.append(DenseRows(start, table, times[some]))
     with np.errstate(divide="ignore"):
         kept = math.fsum((times * np.log1p(-np.minimum(infinite, 1.0 - 1e-16))).tolist())
-    return Summands(step, tuple(groups), -math.expm1(kept) * (1 + 1e-14) if kept else 0.0, int(times.sum()))
+    return PmfSum(step, tuple(groups), -math.expm1(kept) * (1 + 1e-14) if kept else 0.0, int(times.sum()))
 
 
-def step_data(sums: Summands, delta: float) -> tuple[float, float, float]:
+def step_data(sums: PmfSum, delta: float) -> tuple[float, float, float]:
     """Return the mean and variance of the sum, and the largest loss of one event that alone it passes `delta` at."""
     _, mean, variance = _moments(_sample(sums), 0.0)
     far = 0.0
@@ -185,7 +185,7 @@ def step_data(sums: Summands, delta: float) -> tuple[float, float, float]:
     return mean, variance, far
 
 
-def _moments(sums: Summands, tilt: float) -> tuple[float, float, float]:
+def _moments(sums: PmfSum, tilt: float) -> tuple[float, float, float]:
     """Return K, K' and K'' at a tilt."""
     total = np.zeros(3)
     for rows in sums.groups:
@@ -200,32 +200,32 @@ def _moments(sums: Summands, tilt: float) -> tuple[float, float, float]:
     return float(total[0]), float(total[1]), float(total[2])
 
 
-def tilt_for_delta(sums: Summands, delta: float) -> float:
+def tilt_for_delta(sums: PmfSum, delta: float) -> float:
     """Return a tilt near the best for delta: where t K'(t) - K(t) = log(1/delta), which rises with t. Any is valid."""
-    return _solved(sums, -math.log(delta), by_delta=True)
+    return _solve_tilt(sums, -math.log(delta), by_delta=True)
 
 
-def tilt_for_epsilon(sums: Summands, epsilon: float) -> float:
+def tilt_for_epsilon(sums: PmfSum, epsilon: float) -> float:
     """Return a tilt near the best for epsilon: where K'(t) = epsilon. Any is valid."""
-    return _solved(sums, epsilon, by_delta=False)
+    return _solve_tilt(sums, epsilon, by_delta=False)
 
 
-def deviation(sums: Summands) -> float:
+def deviation(sums: PmfSum) -> float:
     """Return about the standard deviation of the sum."""
     return math.sqrt(_moments(_sample(sums), 0.0)[2])
 
 
-def _sample(sums: Summands) -> Summands:
+def _sample(sums: PmfSum) -> PmfSum:
     """Return sums near these of fewer rows, for what need not be exact."""
     groups = []
     for rows in sums.groups:
         every = max(1, len(rows.table) // _ENOUGH)
         share = float(rows.times.sum()) / float(rows.times[::every].sum())
-        groups.append(Rows(rows.start, rows.table[::every], rows.times[::every] * share))
-    return Summands(sums.step, tuple(groups), sums.infinite, sums.count)
+        groups.append(DenseRows(rows.start, rows.table[::every], rows.times[::every] * share))
+    return PmfSum(sums.step, tuple(groups), sums.infinite, sums.count)
 
 
-def _solved(whole: Summands, goal: float, *, by_delta: bool) -> float:
+def _solve_tilt(whole: PmfSum, goal: float, *, by_delta: bool) -> float:
     sums = _sample(whole)
     _, mean, variance = _moments(sums, 0.0)
     spread = math.sqrt(variance) + 1e-3 * abs(mean) + sums.step
@@ -245,7 +245,7 @@ def _solved(whole: Summands, goal: float, *, by_delta: bool) -> float:
     return max(tilt, 1e-9 / spread)
 
 
-def convolved(sums: Summands, tilt: float, *, log_goal: float, below: float = math.inf) -> Convolved:
+def convolve(sums: PmfSum, tilt: float, *, log_goal: float, below: float = math.inf) -> TiltedLaw:
     """Return the law of the sum at a tilt, on a window wide enough that what lies beyond is far below exp(log_goal)."""
     log_scale, mean, variance = _moments(sums, tilt)
     width = math.sqrt(variance) + sums.step
@@ -264,15 +264,15 @@ def convolved(sums: Summands, tilt: float, *, log_goal: float, below: float = ma
         if not short or length >= _LARGEST:
             break
         reach *= 2
-    masses, error = _transformed(sums, tilt, length)
+    masses, error = _transform(sums, tilt, length)
     masses = np.maximum(np.roll(masses, -(first % length)), 0.0)
     broad = max(rows.table.shape[1] for rows in sums.groups)
     slack = 1e-13 * (1 + abs(log_scale) + tilt * max(abs(top), abs(first * sums.step)))
     slack += 2.3e-16 * sums.count * (4 + 2 * tilt * sums.reach + broad)
-    return Convolved(tilt, log_scale, first, sums.step, masses, error, top, beyond, sums.infinite, slack)
+    return TiltedLaw(tilt, log_scale, first, sums.step, masses, error, top, beyond, sums.infinite, slack)
 
 
-def _log_tail(sums: Summands, top: float, tilt: float, width: float, *, enough: float) -> float:
+def _log_tail(sums: PmfSum, top: float, tilt: float, width: float, *, enough: float) -> float:
     """Return an upper bound on the log of the chance of finite sums of `top` or more, by Chernoff at a few tilts."""
     least = 0.0
     for extra in (4.0, 8.0, 2.0, 16.0, 0.0):
@@ -283,7 +283,7 @@ def _log_tail(sums: Summands, top: float, tilt: float, width: float, *, enough: 
     return least
 
 
-def _thin_below(sums: Summands, least: float, tilt: float, log_scale: float, width: float) -> bool:
+def _thin_below(sums: PmfSum, least: float, tilt: float, log_scale: float, width: float) -> bool:
     """Say whether little of the tilted law lies below the window: what does is safe, but counted where it is not."""
     for less in (6.0, 1.5, 24.0):
         at = tilt - less / width
@@ -292,7 +292,7 @@ def _thin_below(sums: Summands, least: float, tilt: float, log_scale: float, wid
     return False
 
 
-def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float]:
+def _transform(sums: PmfSum, tilt: float, length: int) -> tuple[Array, float]:
     """Return the circular law of the tilted sum, and a bound on the error of each of its masses.
 
     Theorem (rounding; Higham 2002, Accuracy and Stability of Numerical Algorithms, section 24.1, by component). A fast
@@ -312,7 +312,7 @@ def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float
     product = np.ones(half, dtype=np.complex128)
     upper = np.ones(half)
     for rows in sorted(sums.groups, key=lambda rows: -rows.table.shape[1]):
-        table = _tilted(rows, tilt * sums.step)
+        table = _tilt_rows(rows, tilt * sums.step)
         done, most, width = 0, 64, table.shape[1]
         while done < len(table):
             batch = min(len(table) - done, most)
@@ -322,7 +322,7 @@ def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float
             else:  # a transform of one, which leaves fewer frequencies to the others
                 batch, wrong = 1, bits
                 found = _all(table[done], rows.start, length)[alive][None, :]
-            product, upper = _multiplied(product, upper, found, rows.times[done : done + batch], wrong)
+            product, upper = _multiply(product, upper, found, rows.times[done : done + batch], wrong)
             kept = upper > _NEGLIGIBLE
             kept[0] = True
             alive, product, upper = alive[kept], product[kept], upper[kept]
@@ -334,7 +334,7 @@ def _transformed(sums: Summands, tilt: float, length: int) -> tuple[Array, float
     return np.fft.irfft(full, length), error
 
 
-def _tilted(rows: Rows, rate: float) -> Array:
+def _tilt_rows(rows: DenseRows, rate: float) -> Array:
     """Return the rows' tilted masses, each summing to 1."""
     exponent = rate * (rows.start + np.arange(rows.table.shape[1]))
     table = rows.table * np.exp(exponent - exponent.max())
@@ -342,7 +342,7 @@ def _tilted(rows: Rows, rate: float) -> Array:
     return result
 
 
-def _multiplied(product: Array, upper: Array, found: Array, times: Array, wrong: float) -> tuple[Array, Array]:
+def _multiply(product: Array, upper: Array, found: Array, times: Array, wrong: float) -> tuple[Array, Array]:
     """Return the products with each row's coefficients to the power `times`, and upper bounds on their true sizes."""
     if len(found) == 1:
         power = int(times[0])
@@ -358,7 +358,7 @@ def _all(masses: Array, start: int, length: int) -> Array:
     """Return the transform of masses at `start` and on, wrapped around `length`."""
     if masses.size > length:
         masses = np.pad(masses, (0, -masses.size % length)).reshape(-1, length).sum(axis=0)
-    return np.asarray(np.fft.rfft(masses, length) * _turned(start, np.arange(length // 2 + 1), length))
+    return np.asarray(np.fft.rfft(masses, length) * _roots_of_unity(start, np.arange(length // 2 + 1), length))
 
 
 def _some(table: Array, start: int, frequencies: Array, length: int) -> Array:
@@ -368,13 +368,13 @@ def _some(table: Array, start: int, frequencies: Array, length: int) -> Array:
     """
     width = table.shape[1]
     short = max(1, math.isqrt(width))
-    outer = _turned(start + short * np.arange(-(-width // short))[:, None], frequencies[None, :], length)
-    inner = _turned(np.arange(short)[:, None], frequencies[None, :], length)
+    outer = _roots_of_unity(start + short * np.arange(-(-width // short))[:, None], frequencies[None, :], length)
+    inner = _roots_of_unity(np.arange(short)[:, None], frequencies[None, :], length)
     roots = (outer[:, None, :] * inner[None, :, :]).reshape(-1, frequencies.size)[:width]
     return np.asarray((table @ roots.view(np.float64)).view(np.complex128))
 
 
-def _turned(places: int | Array, frequencies: Array, length: int) -> Array:
+def _roots_of_unity(places: int | Array, frequencies: Array, length: int) -> Array:
     """Return exp(-2 pi i place frequency / length), right to 6 u: turns are whole numbers, centered on 0."""
     turns = (places * frequencies.astype(np.int64)) & (length - 1)  # a power of two
     turns = turns - np.where(turns > length // 2, length, 0)

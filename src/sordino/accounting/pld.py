@@ -15,17 +15,18 @@ import numpy as np
 
 from sordino.accounting.events import Composed, DiscreteGaussianEvent, summands
 from sordino.accounting.fft import (
-    Summands,
-    convolved,
+    PmfSum,
+    convolve,
     deviation,
-    gathered,
     step_data,
+    tabulate,
     tilt_for_delta,
     tilt_for_epsilon,
 )
-from sordino.accounting.pld_rows import laid_out, rough_rho
+from sordino.accounting.pld_rows import lay_out, rough_rho
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, exact, shown
+from sordino.rounding import float_up
 
 __all__ = ["pld_delta", "pld_epsilon"]
 
@@ -53,7 +54,7 @@ def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
     goal = math.nextafter(target.numerator / target.denominator, 0.0)
     worst = 0.0
     pures = [event.pure() for event in events]
-    whole = math.inf if None in pures else _up(sum((pure for pure in pures if pure is not None), Fraction(0)))
+    whole = math.inf if None in pures else float_up(sum((pure for pure in pures if pure is not None), Fraction(0)))
     for sums in _totals(events, goal, tail=goal * 1e-9):
         left = goal - sums.infinite
         if left <= 0:
@@ -80,21 +81,21 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
         if told >= sums.most:
             worst = max(worst, sums.infinite)
             continue
-        found = convolved(sums, tilt_for_epsilon(sums, told), log_goal=-60.0, below=told)
+        found = convolve(sums, tilt_for_epsilon(sums, told), log_goal=-60.0, below=told)
         worst = max(worst, found.delta(told))
     return worst
 
 
-def _least(sums: Summands, goal: float, left: float) -> float:
+def _least(sums: PmfSum, goal: float, left: float) -> float:
     """Return the epsilon in one direction; a window that begins above it is moved down."""
     if goal > _PLAUSIBLE * min(1.0, deviation(sums)):  # else delta at 0 is far above it
-        found = convolved(sums, tilt_for_epsilon(sums, 0.0), log_goal=math.log(left), below=0.0)
+        found = convolve(sums, tilt_for_epsilon(sums, 0.0), log_goal=math.log(left), below=0.0)
         if found.delta(0.0) <= goal:
             return 0.0
     tilt, least = tilt_for_delta(sums, left), math.inf
     below = math.inf
     for turn in range(8):
-        found = convolved(sums, tilt, log_goal=math.log(left), below=below)
+        found = convolve(sums, tilt, log_goal=math.log(left), below=below)
         epsilon = found.epsilon(goal)
         least = min(least, epsilon)
         if epsilon == 0:
@@ -110,12 +111,12 @@ def _least(sums: Summands, goal: float, left: float) -> float:
     return least
 
 
-def _all_of(sums: Summands) -> float:
+def _all_of(sums: PmfSum) -> float:
     """Return the largest finite loss: beyond it delta is what is infinite."""
     return max(0.0, sums.most) * (1 + 1e-14)
 
 
-def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[Summands]:
+def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[PmfSum]:
     """Return what is summed in each direction that differs, on a grid fine enough for it; `tail` in all is infinite."""
     counts, split = Counter(events), Counter[Event]()
     for event in [event for event in counts if isinstance(event, Composed | DiscreteGaussianEvent)]:
@@ -129,18 +130,18 @@ def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[Summa
         return []
     several = sum(counts.values())
     share = max(tail / several, 1e-300)
-    largest = max((_up(pure) for event in counts if (pure := event.pure()) is not None), default=0.0)
-    step, floor = _fitted(max(_first_step(counts), _FINEST), largest), 0.0
+    largest = max((float_up(pure) for event in counts if (pure := event.pure()) is not None), default=0.0)
+    step, floor = _fit_step(max(_first_step(counts), _FINEST), largest), 0.0
     for _ in range(8):
-        rows, others = laid_out(counts, Grid(step, share))
+        rows, others = lay_out(counts, Grid(step, share))
         widest = max(int(np.abs(one.at).max()) for one in (*rows, *others))
         if widest > _MOST_STEPS:  # one event alone reaches too far for so fine a grid
-            step = _fitted(step * widest / _MOST_STEPS * 4, largest)
+            step = _fit_step(step * widest / _MOST_STEPS * 4, largest)
             floor = step
             continue
-        sums = [gathered(rows, step)] if others is rows else [gathered(rows, step), gathered(others, step)]
+        sums = [tabulate(rows, step)] if others is rows else [tabulate(rows, step), tabulate(others, step)]
         reach = max(one.reach for one in sums)
-        wanted = _fitted(max(_step_for(sums, several, delta), floor, reach / _MOST_STEPS, _FINEST), largest)
+        wanted = _fit_step(max(_step_for(sums, several, delta), floor, reach / _MOST_STEPS, _FINEST), largest)
         if wanted > 0.6 * step:
             break
         step = wanted
@@ -153,7 +154,7 @@ def _first_step(counts: Counter[Event]) -> float:
     return _step(rho, 2 * rho, sum(counts.values())) or 1.0
 
 
-def _step_for(sums: Sequence[Summands], several: int, delta: float) -> float:
+def _step_for(sums: Sequence[PmfSum], several: int, delta: float) -> float:
     """Return the step that the losses themselves ask for; rare large ones count where one alone passes delta."""
     mean, variance, far = (max(column) for column in zip(*(step_data(one, delta) for one in sums), strict=True))
     return _step(max(mean, 0.0), variance, several, far) or sums[0].step
@@ -171,12 +172,6 @@ def _step(mean: float, variance: float, several: int, far: float = 0.0) -> float
     return max(min(math.sqrt(square), _COARSEST * epsilon), epsilon / _MOST_STEPS)
 
 
-def _fitted(step: float, epsilon: float) -> float:
+def _fit_step(step: float, epsilon: float) -> float:
     """Return a step a little smaller, of which epsilon is a whole multiple: the end of its losses then needs no rounding."""
     return epsilon / math.ceil(epsilon / step) if epsilon > step else step
-
-
-def _up(value: Fraction) -> float:
-    """Return the least float at or above `value`."""
-    near = value.numerator / value.denominator
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

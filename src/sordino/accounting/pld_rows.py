@@ -12,27 +12,28 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.discretize import (
-    Placed,
+    GridRows,
     approximate,
-    concentrated,
     gaussian_outcomes,
-    placed_laplace,
-    placed_outcomes,
-    placed_responses,
+    laplace_rows,
+    outcome_rows,
+    response_rows,
+    zcdp_losses,
 )
 from sordino.accounting.events import ApproxEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, LaplaceEvent
-from sordino.accounting.fft import Laid
+from sordino.accounting.fft import PldRows
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Losses, PrivacyLoss
+from sordino.rounding import float_up
 
-__all__ = ["laid_out", "rough_rho"]
+__all__ = ["lay_out", "rough_rho"]
 
 _TOGETHER = 32  # Gaussians, of some hundred outcomes each
 _WIDE = 4096  # blocks of one Laplace law, beyond which it is placed by itself
 _Counts = list[tuple[Event, int]]
 
 
-def laid_out(counts: Mapping[Event, int], grid: Grid) -> tuple[list[Laid], list[Laid]]:
+def lay_out(counts: Mapping[Event, int], grid: Grid) -> tuple[list[PldRows], list[PldRows]]:
     """Return the losses of all events as rows, with the unit removed and added; one list twice where they are alike.
 
     What has only a rho is summed by rho first. Raises DeclarationError where an event has no bound at all.
@@ -43,13 +44,13 @@ def laid_out(counts: Mapping[Event, int], grid: Grid) -> tuple[list[Laid], list[
     others: _Counts = []
     for event, times in counts.items():
         if isinstance(event, LaplaceEvent | ApproxEvent) and event.epsilon:
-            delta = _up(event.delta) if isinstance(event, ApproxEvent) else 0.0
-            responses.append((_up(event.epsilon), delta, times))
+            delta = float_up(event.delta) if isinstance(event, ApproxEvent) else 0.0
+            responses.append((float_up(event.epsilon), delta, times))
         elif isinstance(event, DiscreteLaplaceEvent) and event.epsilon and event.steps < _WIDE:
             if event.steps == 1:
-                responses.append((_up(event.epsilon), 0.0, times))
+                responses.append((float_up(event.epsilon), 0.0, times))
             else:
-                laplaces.append((_up(event.epsilon), event.steps, times))
+                laplaces.append((float_up(event.epsilon), event.steps, times))
         elif isinstance(event, DiscreteGaussianEvent) and event.cells == 1:
             gaussians.append((event, times))
         else:
@@ -75,40 +76,40 @@ def rough_rho(event: Event) -> float:
     return float(rho) if rho is not None else float(pair[0]) ** 2 / 2 if pair is not None else 1.0
 
 
-def _responses(several: list[tuple[float, float, int]], grid: Grid) -> Laid | None:
+def _responses(several: list[tuple[float, float, int]], grid: Grid) -> PldRows | None:
     """Lay out randomized responses that reveal all with probability delta."""
     if not several:
         return None
     epsilon, delta, times = (np.array(column) for column in zip(*several, strict=True))
-    return Laid(*placed_responses(epsilon, delta, grid), times, delta)
+    return PldRows(*response_rows(epsilon, delta, grid), times, delta)
 
 
-def _laplaces(several: list[tuple[float, int, int]], grid: Grid) -> Laid | None:
+def _laplaces(several: list[tuple[float, int, int]], grid: Grid) -> PldRows | None:
     """Lay out discrete Laplace noise."""
     if not several:
         return None
     epsilon, steps, times = (np.array(column) for column in zip(*several, strict=True))
-    return Laid(*placed_laplace(epsilon, steps.astype(np.float64), grid), times, np.zeros(times.size))
+    return PldRows(*laplace_rows(epsilon, steps.astype(np.float64), grid), times, np.zeros(times.size))
 
 
-def _gaussians(several: list[tuple[DiscreteGaussianEvent, int]], grid: Grid) -> list[Laid]:
+def _gaussians(several: list[tuple[DiscreteGaussianEvent, int]], grid: Grid) -> list[PldRows]:
     """Lay out discrete Gaussian noise, a few of like losses at a time, so that what is placed stays small."""
     ordered = sorted(several, key=lambda pair: pair[0].shift / math.sqrt(pair[0].sigma_squared))
     found = []
     for first in range(0, len(ordered), _TOGETHER):
         some = ordered[first : first + _TOGETHER]
-        outcomes = [gaussian_outcomes(-_up(-event.sigma_squared), event.shift, grid) for event, _ in some]
+        outcomes = [gaussian_outcomes(-float_up(-event.sigma_squared), event.shift, grid) for event, _ in some]
         for width in {len(each) for each in outcomes}:
             chosen = [i for i, each in enumerate(outcomes) if len(each) == width]
             row = np.repeat(np.arange(len(chosen)), [outcomes[i][0].size for i in chosen])
             columns = [np.concatenate([outcomes[i][k] for i in chosen]) for k in range(width)]
-            where = placed_outcomes(columns, row, grid)
+            where = outcome_rows(columns, row, grid)
             times = np.array([some[i][1] for i in chosen])
-            found.append(Laid(*_together(where), times, np.full(times.size, grid.tail)))
+            found.append(PldRows(*_together(where), times, np.full(times.size, grid.tail)))
     return found
 
 
-def _together(found: Placed) -> Placed:
+def _together(found: GridRows) -> GridRows:
     """Return one mass for each loss of a row."""
     row, at, mass = found
     start, slack = int(at.min()), 1 + 2.3e-16 * at.size  # of sums
@@ -120,14 +121,14 @@ def _together(found: Placed) -> Placed:
     return kept // width, kept % width + start, summed[kept] * slack
 
 
-def _rows(losses: list[tuple[Losses, int]]) -> list[Laid]:
+def _rows(losses: list[tuple[Losses, int]]) -> list[PldRows]:
     """Lay out what has been told one by one."""
     if not losses:
         return []
     row = np.repeat(np.arange(len(losses)), [one.at.size for one, _ in losses])
     at, mass = np.concatenate([one.at for one, _ in losses]), np.concatenate([one.mass for one, _ in losses])
     infinite, times = np.array([one.infinite for one, _ in losses]), np.array([times for _, times in losses])
-    return [Laid(row, at, mass, times, infinite)]
+    return [PldRows(row, at, mass, times, infinite)]
 
 
 def _profiles(counts: _Counts, grid: Grid) -> list[tuple[PrivacyLoss, int]]:
@@ -143,13 +144,7 @@ def _profiles(counts: _Counts, grid: Grid) -> list[tuple[PrivacyLoss, int]]:
         if concentration is not None:
             rho += times * concentration
         elif pair is not None:
-            found.append((approximate(_up(pair[0]), _up(pair[1]), grid), times))
+            found.append((approximate(float_up(pair[0]), float_up(pair[1]), grid), times))
         else:
             raise DeclarationError("an event has neither losses, rho nor (epsilon, delta): nothing bounds the list")
-    return [*found, (concentrated(_up(rho), grid), 1)] if rho else found
-
-
-def _up(value: Fraction) -> float:
-    """Return the least float at or above `value`."""
-    near = value.numerator / value.denominator
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    return [*found, (zcdp_losses(float_up(rho), grid), 1)] if rho else found

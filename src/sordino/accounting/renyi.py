@@ -18,6 +18,7 @@ from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEven
 from sordino.accounting.zcdp import epsilon_from_renyi, epsilon_of
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Number, exact, shown
+from sordino.rounding import float_up
 
 __all__ = ["laplaces_renyi", "renyi_curve", "renyi_epsilon", "responses_renyi"]
 
@@ -37,8 +38,8 @@ def renyi_curve(events: Sequence[Event], orders: Sequence[float]) -> list[float 
     >>> [round(d, 9) for d in renyi_curve([GaussianEvent("1/8")] * 4, [2, 16])]
     [1.0, 8.0]
     """
-    known = _gathered(events)
-    return [_summed(known, float(order)) for order in orders]
+    known = _gather(events)
+    return [_sum(known, float(order)) for order in orders]
 
 
 def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]:
@@ -57,7 +58,7 @@ def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]
     target = exact(delta, name="delta")
     if not 0 < target < 1:
         raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {shown(target)}; try 1e-6")
-    known = _gathered(events)
+    known = _gather(events)
     if any(event.renyi(2.0) is None for event, _ in known.others):
         return math.inf, math.inf
     rhos = [event.rho() for event in events]
@@ -68,7 +69,7 @@ def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]
 
     def at(log_order: float) -> float:
         order = 1 + math.exp(log_order)
-        divergence = _summed(known, order)
+        divergence = _sum(known, order)
         return math.inf if divergence is None else epsilon_from_renyi(order, divergence, target)
 
     value, place = _least(at, min(max(guess, _LOWEST), _HIGHEST))
@@ -81,7 +82,7 @@ def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
+class _Groups:
     """Hold events by law: pure ones and discrete Laplace noise as columns, sums of rho, and all others with counts."""
 
     pure: Array
@@ -93,28 +94,28 @@ class _Gathered:
     others: list[tuple[Event, int]]
 
 
-def _gathered(events: Iterable[Event]) -> _Gathered:
+def _gather(events: Iterable[Event]) -> _Groups:
     rho, others = Fraction(0), []
     pure: list[tuple[float, int]] = []
     laplace: list[tuple[float, int, int]] = []
     for event, times in Counter(events).items():
         if isinstance(event, LaplaceEvent):
-            pure.append((_up(event.epsilon), times))
+            pure.append((float_up(event.epsilon), times))
         elif isinstance(event, DiscreteLaplaceEvent):
-            laplace.append((_up(event.epsilon), event.steps, times))
+            laplace.append((float_up(event.epsilon), event.steps, times))
         elif isinstance(event, GaussianEvent | DiscreteGaussianEvent):
             rho += times * event.rho()
         else:
             others.append((event, times))
     two = np.array(pure, dtype=np.float64).reshape(-1, 2).T
     three = np.array(laplace, dtype=np.float64).reshape(-1, 3).T
-    return _Gathered(two[0], two[1], three[0], three[1], three[2], rho, others)
+    return _Groups(two[0], two[1], three[0], three[1], three[2], rho, others)
 
 
-def _summed(known: _Gathered, order: float) -> float | None:
+def _sum(known: _Groups, order: float) -> float | None:
     parts = [float(known.pure_times @ responses_renyi(known.pure, order))]
     parts.append(float(known.laplace_times @ laplaces_renyi(known.laplace, known.steps, order)))
-    parts.append(_up(Fraction(order) * known.rho) if math.isfinite(order) else math.inf if known.rho else 0.0)
+    parts.append(float_up(Fraction(order) * known.rho) if math.isfinite(order) else math.inf if known.rho else 0.0)
     for event, times in known.others:
         divergence = event.renyi(order)
         if divergence is None:
@@ -147,12 +148,6 @@ def laplaces_renyi(epsilon: Array, steps: Array, order: float) -> Array:
     slack = 1e-14 * value + 4e-15 * (1 + most) * (1 + 1 / (order - 1))
     told = np.minimum(np.minimum(most, order * most * most / 2 * (1 + 1e-14)), np.maximum(0.0, value + slack))
     return np.asarray(np.where(epsilon > 0, told, 0.0))
-
-
-def _up(value: Fraction) -> float:
-    """Return the least float at or above `value`."""
-    near = value.numerator / value.denominator
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def _least(at: Callable[[float], float], start: float) -> tuple[float, float]:

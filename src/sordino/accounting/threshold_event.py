@@ -66,11 +66,11 @@ class ThresholdEvent:
         inner = self.inner.profile(grid)
         if inner is None:
             return None
-        removed = _mixed(inner.removed, self.delta)
-        return PrivacyLoss(removed, removed if inner.added is inner.removed else _mixed(inner.added, self.delta))
+        removed = _mix(inner.removed, self.delta)
+        return PrivacyLoss(removed, removed if inner.added is inner.removed else _mix(inner.added, self.delta))
 
 
-def _mixed(losses: Losses, delta: Fraction) -> Losses:
+def _mix(losses: Losses, delta: Fraction) -> Losses:
     """Return losses of which a part `delta` has become infinite, rounded up."""
     lost = math.nextafter(float(delta), math.inf) if delta else 0.0
     kept = math.nextafter(1 - float(delta), math.inf)

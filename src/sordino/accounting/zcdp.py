@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, exact, shown
+from sordino.rounding import bisect
 
 __all__ = ["basic_epsilon_of", "delta_of", "epsilon_from_renyi", "epsilon_of", "rho_for"]
 
@@ -45,13 +46,7 @@ def epsilon_of(rho: Number, delta: Number) -> float:
     high = basic_epsilon_of(rho, delta)
     if _log_delta(cost, 0.0) <= goal:
         return 0.0
-    low = 0.0
-    while high - low > 1e-14 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if _log_delta(cost, middle) <= goal else (middle, high)
-    return high
+    return bisect(lambda epsilon: _log_delta(cost, epsilon) <= goal, 0.0, high, relative=1e-14)[1]
 
 
 def delta_of(rho: Number, epsilon: Number) -> float:
@@ -86,13 +81,8 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     if bound > 10**6:
         raise DeclarationError(f"epsilon must be at most 10^6 to be told as a rho, not {shown(bound)}")
     target = math.nextafter(float(bound), 0.0) * (1 - 2e-14)
-    low, high = 0.0, 2.0 * float(bound) + 1
-    for _ in range(1100):
-        middle = (low + high) / 2
-        if middle in (low, high) or high - low <= 1e-14 * high:
-            break
-        low, high = (middle, high) if _log_delta(middle, target) <= goal else (low, middle)
-    return _rounded_down(low)
+    low, _ = bisect(lambda rho: _log_delta(rho, target) > goal, 0.0, 2.0 * float(bound) + 1, relative=1e-14)
+    return _round_down(low)
 
 
 def epsilon_from_renyi(order: float, divergence: float, delta: Number) -> float:
@@ -112,13 +102,7 @@ def _log_delta(rho: float, epsilon: float) -> float:
     def slope(order: float) -> float:
         return (2 * order - 1) * rho - epsilon + math.log1p(-1 / order)
 
-    low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
-    for _ in range(200):
-        middle = (low + high) / 2
-        if high - low <= 1e-9 * (high - 1):
-            break
-        low, high = (low, middle) if slope(middle) > 0 else (middle, high)
-    order = high
+    order = 1 + bisect(lambda above: slope(1 + above) > 0, 1e-9, (epsilon + 1) / (2 * rho) + 1, relative=1e-9)[1]
     terms = [(order - 1) * order * rho, -(order - 1) * epsilon, (order - 1) * math.log1p(-1 / order), -math.log(order)]
     return math.fsum(terms) + _SLACK * math.fsum(abs(term) for term in terms)
 
@@ -143,7 +127,7 @@ def _log(value: Fraction) -> float:
     return math.log(value.numerator) - math.log(value.denominator)
 
 
-def _rounded_down(value: float) -> Fraction:
+def _round_down(value: float) -> Fraction:
     whole = Decimal(value)
     if whole == 0:
         return Fraction(0)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.curator.choice import ChoicePlan
-from sordino.curator.plan import Plan, asked_loss
+from sordino.curator.plan import Plan
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import Loss, Number, exact, loss_from, shown
+from sordino.loss import Loss, Number, exact, loss_from, read_loss, shown
 from sordino.queries.aggregates.most_common import MostCommon
+from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.sql.parse import SqlText
 from sordino.release import loss_to_dict, show_number, show_rows
@@ -25,14 +25,14 @@ __all__ = ["Batch", "batched", "several"]
 _DIGITS = 4  # significant ones of a loss that was searched
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
 
-Priced = Callable[[int, Fraction], Plan | ChoicePlan]  # the plan of question i at a loss
+Priced = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Batch:
     """Hold the plans of several questions, each with a loss of its own; give it to `ask` for a list of releases."""
 
-    plans: tuple[Plan | ChoicePlan, ...]
+    plans: tuple[Plan, ...]
     confidence: float
 
     @property
@@ -83,7 +83,7 @@ def several(question: object) -> bool:
 
 def batched(
     question: Any,
-    plan: Callable[..., Any],
+    plan: Callable[..., Plan],
     *,
     error: Any,
     losses: dict[str, Number | None],
@@ -105,14 +105,14 @@ def batched(
     if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
         delta = exact(delta, name="delta") / len(questions)
 
-    def priced(i: int, amount: Fraction) -> Plan | ChoicePlan:
+    def priced(i: int, amount: Fraction) -> Plan:
         made = plan(questions[i], **{counted: amount}, delta=delta)
-        if not isinstance(made, (Plan, ChoicePlan)):
+        if isinstance(made.question, Robust):
             raise QuestionRefused("the error of a robust question is private: it cannot be planned for")
         return made
 
     if error is None:
-        total = asked_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
+        total = read_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
         if weights is not None:
             return _split(priced, len(questions), total, confidence, weights)
         return Batch(tuple(priced(i, total / len(questions)) for i in range(len(questions))), confidence)
@@ -129,7 +129,7 @@ def _for_errors(priced: Priced, wanted: Sequence[Number], confidence: float) -> 
 
     Raises QuestionRefused where no loss up to 100,000 reaches it, or the error depends on data that no guess was given for.
     """
-    plans: list[Plan | ChoicePlan] = []
+    plans: list[Plan] = []
     for i, target in enumerate(wanted):
         most = exact(target, name="error")
         if most <= 0:
@@ -169,7 +169,7 @@ def _split(priced: Priced, count: int, total: Fraction, confidence: float, weigh
     return Batch(tuple(priced(i, loss) for i, loss in enumerate(losses)), confidence)
 
 
-def _worst(plan: Plan | ChoicePlan, confidence: float) -> float:
+def _worst(plan: Plan, confidence: float) -> float:
     found = plan.error(confidence)
     errors = list(found.values()) if isinstance(found, dict) else [found]
     if any(e is None for e in errors):

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from sordino.curator.data_access import Answer, Planned
-from sordino.curator.notes import contribution_notes
+from sordino.curator.data_access import Answer
+from sordino.curator.plan import Plan
 from sordino.errors import ChargedError, LedgerError, QuestionRefused
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge, Recalled
@@ -43,18 +43,18 @@ class Till:
             self.ledger.declare(self.name, self._declared)
             self._on_record = True
 
-    def charge(self, plan: Planned, *, request: str | None = None) -> Charge | Recalled:
+    def charge(self, plan: Plan, *, request: str | None = None) -> Charge | Recalled:
         """Charge a plan durably; another process may have answered the same request in the meantime."""
         self.declare()
         return self.ledger.charge(plan.event, note=self._note(plan), question=plan.identity(), request=request)
 
-    def charge_new(self, plan: Planned) -> Charge:
+    def charge_new(self, plan: Plan) -> Charge:
         """Charge a plan that has no request id."""
         charged = self.charge(plan)
         assert isinstance(charged, Charge)  # without a request id a charge is always new
         return charged
 
-    def recalled(self, stored: Recalled, plan: Planned) -> Release:
+    def recalled(self, stored: Recalled, plan: Plan) -> Release:
         """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
         release = Release.from_dict(json.loads(stored.answer))
         if release.cost != plan.cost:
@@ -64,11 +64,11 @@ class Till:
             )
         return release
 
-    def earlier(self, plan: Planned) -> tuple[str, ...]:
+    def earlier(self, plan: Plan) -> tuple[str, ...]:
         """Return the charges that answered the same question before."""
         return tuple(c.id for c in self.ledger.earlier(plan.identity()))
 
-    def dressed(self, plan: Planned, charge: Charge, answer: Answer) -> Release:
+    def dressed(self, plan: Plan, charge: Charge, answer: Answer) -> Release:
         """Return an answer as the release of its charge."""
         return Release(
             question=plan.sentence(),
@@ -86,7 +86,8 @@ class Till:
             time=charge.time,
             private=self._private,
             request=charge.request,
-            notes=contribution_notes(self._neighbors, private_keys=False),
+            notes=plan.notes,
+            layout=plan.procedure.layout,
         )
 
     def commit(self, charge: Charge, text: str) -> None:
@@ -116,7 +117,7 @@ class Till:
                 charge=charge.id,
             )
 
-    def _note(self, plan: Planned) -> str:
+    def _note(self, plan: Plan) -> str:
         words = f"{self.name}: {plan.sentence()}"
         return words if len(words) <= 1000 else words[:997] + "..."
 

@@ -9,46 +9,42 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, cast, overload
 
 from sordino.clipping.caps import find_caps
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.above_threshold import PARTS, Crossings
-from sordino.curator.adaptive import AdaptivePlan, adaptive_plan
+from sordino.curator.adaptive_procedure import AdaptiveProcedure, plan_adaptive
 from sordino.curator.batch import Batch, batched, several
 from sordino.curator.charging import Till
-from sordino.curator.choice import ChoicePlan
-from sordino.curator.data_access import Answer, Planned, Rows
+from sordino.curator.data_access import Answer, Rows
 from sordino.curator.explain import explain
-from sordino.curator.plan import Plan, asked_loss
-from sordino.curator.pricing import AnyPlan, price, refuse_altered
-from sordino.curator.robust import RobustPlan
+from sordino.curator.plan import Plan
+from sordino.curator.pricing import plan_question, refuse_altered
+from sordino.curator.questions import Question, Whole, bind_tables, read_question
 from sordino.curator.session import Session
+from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge
-from sordino.loss import ZCDP, Event, Loss, Number, PureDP
+from sordino.loss import ZCDP, Event, Loss, Number, PureDP, read_loss
 from sordino.mechanisms.selection_choice import root_below
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
-from sordino.queries.aggregates.most_common import MostCommon
-from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import Asked, Column, Selection, as_aggregation
+from sordino.queries.build import Asked, Column, Selection
 from sordino.queries.expressions.expr import Expr
-from sordino.queries.joined_names import bound
 from sordino.queries.queryable import Queryable, Told
-from sordino.queries.sql.parse import SqlText, parse_choice, parse_sql
+from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
 from sordino.source import PublicTable
 
 __all__ = ["Curator"]
 
 T = TypeVar("T")
-Question: TypeAlias = Aggregation | Robust | MostCommon | Asked | Sequence[Asked] | SqlText | str
 
 
 class Curator:
@@ -75,15 +71,13 @@ class Curator:
             raise DeclarationError(
                 "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
             )
-        self._name = name
         self._engine = engine
-        self._domain = domain
-        self._neighbors = neighbors
         self._ledger = ledger
         self._till = Till(name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private)
         self._rng = rng
-        self._public = dict(public or {})
-        self._others = tuple(others)
+        self._table = TableContext(
+            name, domain, neighbors, ledger.cap, self._till.declaration, dict(public or {}), tuple(others)
+        )
 
     # ---- questions in Python
 
@@ -125,9 +119,46 @@ class Curator:
 
     # ---- plan and ask
 
+    @overload
     def plan(
         self,
         question: Question,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Plan: ...
+
+    @overload
+    def plan(
+        self,
+        question: Sequence[Whole],
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Sequence[Number] | None = None,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Batch: ...
+
+    @overload
+    def plan(
+        self,
+        question: Question | Sequence[Whole],
+        *,
+        error: Number | Sequence[Number],
+        delta: Number | None = None,
+        confidence: float = 0.95,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Batch: ...
+
+    def plan(
+        self,
+        question: Question | Sequence[Whole],
         *,
         epsilon: Number | None = None,
         delta: Number | None = None,
@@ -137,7 +168,7 @@ class Curator:
         weights: Sequence[Number] | None = None,
         assume_rows: int | None = None,
         assume_mean: float | None = None,
-    ) -> Any:
+    ) -> Plan | Batch:
         """Return what the question would cost and how wrong the answer would be; spends nothing, reads no data.
 
         State the loss as `epsilon`, as `epsilon` and `delta`, or as `rho`. A mean's expected error needs public guesses:
@@ -151,29 +182,21 @@ class Curator:
         if error is not None or several(question):
 
             def priced(one: Any, **loss: Number | None) -> Any:
-                return self.plan(one, assume_rows=assume_rows, assume_mean=assume_mean, **loss)  # type: ignore[arg-type]
+                return self.plan(one, assume_rows=assume_rows, assume_mean=assume_mean, **loss)
 
             counted = "rho" if "rho" in self._ledger.cap.amounts() else "epsilon"
             losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
             return batched(
                 question, priced, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
             )
-        asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         try:
-            return self._plan_one(question, asked, assume_rows=assume_rows, assume_mean=assume_mean)
+            read = read_question(cast(Question, question), self._table)
+            made = plan_question(read, self._table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean)
         except QuestionRefused as refused:
             if isinstance(question, SqlText):
                 raise refused.in_sql() from None
             raise
-
-    def _plan_one(
-        self, question: Question, asked: Loss, *, assume_rows: int | None, assume_mean: float | None
-    ) -> AnyPlan:
-        if isinstance(question, SqlText):
-            question = parse_choice(question.text, table=self._name, columns=tuple(self._domain)) or question
-        if not isinstance(question, (Robust, MostCommon)):
-            question = self._understood(question)
-        made = self._priced(question, asked, assume_rows=assume_rows, assume_mean=assume_mean)
         return made.seen_before(self._till.earlier(made))
 
     @overload
@@ -182,7 +205,7 @@ class Curator:
     @overload
     def ask(
         self,
-        question: Question | AnyPlan,
+        question: Question | Plan,
         *,
         epsilon: Number | None = None,
         delta: Number | None = None,
@@ -192,7 +215,7 @@ class Curator:
 
     def ask(
         self,
-        question: Question | AnyPlan | Batch,
+        question: Question | Plan | Batch,
         *,
         epsilon: Number | None = None,
         delta: Number | None = None,
@@ -218,11 +241,13 @@ class Curator:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
                 return self._till.recalled(stored, plan)
-        plan.check(lambda: self._engine.primitives)  # before the charge: what cannot be said is refused
+        trees = plan.procedure.build(
+            lambda: self._engine.primitives
+        )  # what cannot be said is refused before the charge
         charged = self._till.charge(plan, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
             return self._till.recalled(charged, plan)
-        answered = self._answered(plan, charged)
+        answered = self._answered(plan, trees, charged)
         if answered is None:
             self._till.fail(charged)
         release, text = answered
@@ -246,10 +271,8 @@ class Curator:
         that amounts to them. `tell` says what of the result the ledger keeps. Raises BudgetExhausted before data is
         touched, ChargedError where anything fails after it.
         """
-        asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
-        plan = adaptive_plan(
-            describe, table_name=self._name, asked=asked, cap=self._ledger.cap, declaration=self._till.declaration
-        )
+        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        plan = plan_adaptive(describe, self._table, asked=asked)
         charged = self._till.charge_new(plan)
         ran: tuple[T, Release, str] | None = None
         try:
@@ -306,19 +329,13 @@ class Curator:
             with people.crossings(crossings=1, epsilon=1) as session:
                 session.above(sd.count(), threshold=1000)
         """
-        asked = asked_loss(epsilon=epsilon, delta=delta, rho=rho)
+        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         worth = root_below(2 * asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
         mechanism = SparseVector(Fraction(PARTS + 1), worth, crossings)
         words = (
             f"which answers are above their thresholds, until {crossings} of them {'is' if crossings == 1 else 'are'}"
         )
-        plan = adaptive_plan(
-            words,
-            table_name=self._name,
-            asked=PureDP(worth),
-            cap=self._ledger.cap,
-            declaration=self._till.declaration,
-        )
+        plan = plan_adaptive(words, self._table, asked=PureDP(worth))
         charged = self._till.charge_new(plan)
 
         def commit(answer: Answer) -> Release:
@@ -329,8 +346,8 @@ class Curator:
         return Crossings(
             mechanism,
             rows=Rows(self._engine),
-            domain=self._domain,
-            neighbors=self._neighbors,
+            domain=self._table.domain,
+            neighbors=self._table.neighbors,
             rng=self._rng,
             commit=commit,
             fail=lambda: self._till.fail(charged),
@@ -341,17 +358,17 @@ class Curator:
     @property
     def name(self) -> str:
         """The table's name."""
-        return self._name
+        return self._table.name
 
     @property
     def domain(self) -> Domain:
         """What is declared about the table."""
-        return self._domain
+        return self._table.domain
 
     @property
     def neighbors(self) -> Neighbors:
         """Which tables count as neighbors, and the privacy unit."""
-        return self._neighbors
+        return self._table.neighbors
 
     @property
     def spent(self) -> Loss:
@@ -385,7 +402,7 @@ class Curator:
         self._engine.close()
 
     def __repr__(self) -> str:
-        return f"<Curator of {self._name!r}: {self._neighbors.describe()}; {self._ledger!r}>"
+        return f"<Curator of {self._table.name!r}: {self._table.neighbors.describe()}; {self._ledger!r}>"
 
     # ---- inside
 
@@ -400,62 +417,30 @@ class Curator:
             )
         return [self.ask(plan) for plan in batch.plans]
 
-    def _understood(self, question: Question) -> Aggregation:
-        if isinstance(question, SqlText):
-            named = {name: tuple(table.columns) for name, table in self._public.items()}
-            asked = parse_sql(question.text, table=self._name, columns=tuple(self._domain), public=named)
-            return self._bound(asked, "resolved")
-        if isinstance(question, str):
-            raise QuestionRefused('SQL is asked as sd.sql("SELECT ..."); text alone could mean a column')
-        return self._bound(as_aggregation(question), "written")
-
-    def _bound(self, asked: Aggregation, names: Literal["written", "resolved"]) -> Aggregation:
-        """Return the question with its public tables found."""
-        return bound(
-            asked, public=self._public, table=self._name, domain=self._domain, names=names, private=self._others
-        )
-
     def _planned(
-        self, question: Question | AnyPlan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
-    ) -> AnyPlan:
-        if not isinstance(question, (Plan, RobustPlan, ChoicePlan)):
-            made: AnyPlan = self.plan(question, epsilon=epsilon, delta=delta, rho=rho)
+        self, question: Question | Plan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
+    ) -> Plan:
+        if not isinstance(question, Plan):
+            made = self.plan(question, epsilon=epsilon, delta=delta, rho=rho)
+            if isinstance(made, Batch):
+                raise DeclarationError("a list of whole questions is asked as a batch: ask(plan([...], epsilon=...))")
             return made
         if any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
-        if question.declaration != self._till.declaration or question.table_name != self._name:
+        if question.declaration != self._till.declaration or question.table_name != self._table.name:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
-        guesses = {name: getattr(question, name, None) for name in ("assume_rows", "assume_mean")}
-        asked = question.question
+        asked: Any = question.question
         if isinstance(asked, Aggregation):
-            asked = self._bound(asked, "resolved")  # no second parse: the public tables alone are found again
-        priced = self._priced(asked, question.asked, **guesses)
+            asked = bind_tables(
+                asked, self._table, names="resolved"
+            )  # no second parse: the public tables alone are found again
+        guesses = {name: getattr(question.procedure, name, None) for name in ("assume_rows", "assume_mean")}
+        priced = plan_question(asked, self._table, asked=question.asked, **guesses)
         refuse_altered(question, priced)
         return priced  # what was planned here is run, never what was handed in
 
-    def _priced(
-        self,
-        question: Aggregation | Robust | MostCommon,
-        asked: Loss,
-        *,
-        assume_rows: int | None = None,
-        assume_mean: float | None = None,
-    ) -> AnyPlan:
-        """Return the plan of a question that is understood, from this curator's own declaration."""
-        return price(
-            question,
-            assume_rows=assume_rows,
-            assume_mean=assume_mean,
-            table_name=self._name,
-            domain=self._domain,
-            neighbors=self._neighbors,
-            asked=asked,
-            cap=self._ledger.cap,
-            declaration=self._till.declaration,
-        )
-
     def _ran(
-        self, plan: AdaptivePlan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
+        self, plan: Plan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
     ) -> tuple[T, Release, str]:
         """Return an algorithm's result, the release on record and its text."""
 
@@ -463,12 +448,12 @@ class Curator:
             dressed = self._till.dressed(plan, charge, answer)
             return replace(dressed, question=words, event=event, cost=cost, spent=spent, remaining=left)
 
+        assert isinstance(plan.procedure, AdaptiveProcedure)
+        inner = plan.procedure.inner
         session = Session(
             rows=Rows(self._engine),
-            table_name=self._name,
-            domain=self._domain,
-            neighbors=self._neighbors,
-            loss=plan.inner,
+            table=self._table,
+            loss=inner,
             rng=self._rng,
             made=made,
         )
@@ -482,12 +467,10 @@ class Curator:
         )
         return result, release, release.to_json()
 
-    def _answered(self, plan: Planned, charge: Charge) -> tuple[Release, str] | None:
+    def _answered(self, plan: Plan, trees: Any, charge: Charge) -> tuple[Release, str] | None:
         """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
         try:
-            release = self._till.dressed(plan, charge, plan.released(Rows(self._engine), self._rng))
-            if isinstance(plan, Plan):
-                release = replace(release, notes=plan.notes, layout=plan.question.layout)
+            release = self._till.dressed(plan, charge, plan.procedure.release(trees, Rows(self._engine), self._rng))
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None

@@ -6,13 +6,12 @@ It is the only way from a plan to the exact answers; what comes out of it never 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sordino.domain import Domain
-from sordino.loss import Event, Loss
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.joins import Join, joined
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Engine
 
-__all__ = ["Answer", "Planned", "Rows"]
+__all__ = ["Answer", "Rows"]
 
 Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 
@@ -58,35 +57,3 @@ class Rows:
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer of a tree; raises EngineFailed, without any of the engine's words."""
         return self._engine.run(select)
-
-
-class Planned(Protocol):
-    """A question with its event and whole cost, known before anything is spent; every kind of plan is one."""
-
-    @property
-    def event(self) -> Event:
-        """What the release amounts to."""
-
-    @property
-    def cost(self) -> Loss:
-        """What the ledger is charged."""
-
-    @property
-    def declaration(self) -> str:
-        """The digest of the declaration that it was planned under."""
-
-    @property
-    def table_name(self) -> str:
-        """The table it was planned for."""
-
-    def sentence(self) -> str:
-        """Return the question in words."""
-
-    def identity(self) -> str:
-        """Return canonical text of the table and the question, whatever the loss."""
-
-    def check(self, words: Callable[[], Primitives]) -> None:
-        """Build what will be run, before the charge: raises QuestionRefused for what the engine cannot say."""
-
-    def released(self, rows: Rows, rng: Rng) -> Answer:
-        """Return the keys and noisy outputs of the release; every exact value is given its noise here."""

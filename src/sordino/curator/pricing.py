@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-from sordino.curator.choice import ChoicePlan, make_choice_plan
-from sordino.curator.plan import Plan, make_plan
-from sordino.curator.robust import RobustPlan, make_robust_plan
+from sordino.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
+from sordino.curator.most_common_procedure import plan_most_common
+from sordino.curator.plan import Plan
+from sordino.curator.robust_procedure import plan_robust
+from sordino.curator.table_context import TableContext
 from sordino.errors import DeclarationError
+from sordino.loss import Loss
 from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.own import refuse_foreign
 
-__all__ = ["AnyPlan", "price", "refuse_altered"]
-
-AnyPlan: TypeAlias = Plan | RobustPlan | ChoicePlan
+__all__ = ["plan_question", "refuse_altered"]
 
 
-def price(question: Aggregation | Robust | MostCommon, *, assume_rows: Any, assume_mean: Any, **words: Any) -> AnyPlan:
-    """Return the plan of a question that is understood; `words` are the curator's own: declaration, loss and cap."""
+def plan_question(
+    question: Aggregation | Robust | MostCommon,
+    table: TableContext,
+    *,
+    asked: Loss,
+    assume_rows: int | None = None,
+    assume_mean: float | None = None,
+) -> Plan:
+    """Return the plan of a question that is understood, at the loss asked; raises QuestionRefused where it has none."""
     refuse_foreign(question)
     if isinstance(question, Robust):
-        return make_robust_plan(question, **words)
+        return plan_robust(question, table, asked=asked)
     if isinstance(question, MostCommon):
-        return make_choice_plan(question, **words)
-    return make_plan(question, assume_rows=assume_rows, assume_mean=assume_mean, **words)
+        return plan_most_common(question, table, asked=asked)
+    return plan_aggregation(question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean)
 
 
-def refuse_altered(given: AnyPlan, priced: AnyPlan) -> None:
+def refuse_altered(given: Plan, priced: Plan) -> None:
     """Raise DeclarationError where a plan is not the one that its question and loss have now."""
-    if (given.event, given.cost) != (priced.event, priced.cost) or _noise(given) != _noise(priced):
+    if (given.event, given.cost, _noise(given)) != (priced.event, priced.cost, _noise(priced)):
         raise DeclarationError(
             "this plan is not what its question costs here: its mechanisms, event or cost were altered, or the budget counts "
             "otherwise now; plan again"
         )
 
 
-def _noise(plan: AnyPlan) -> object:
+def _noise(plan: Plan) -> object:
     """Return what a plan would draw."""
-    if not isinstance(plan, Plan):
-        return plan.mechanism
-    vectors = [[(p.sensitivity, p.mechanism) for p in several] for several in plan.parts]
-    return vectors, plan.answered.threshold, [s and s.event for s in plan.answered.selections]
+    procedure = plan.procedure
+    if isinstance(procedure, AggregationProcedure):
+        allocation = procedure.allocation
+        vectors = [[(v.sensitivity, v.mechanism) for v in several] for several in allocation.vectors]
+        return vectors, allocation.threshold, [s and s.event for s in allocation.selections]
+    return getattr(procedure, "mechanism", None)

@@ -16,7 +16,7 @@ from sordino.errors import QuestionRefused
 from sordino.estimates.ranks import Ranks
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.quantile import QuantileSelection, Segment, halved
+from sordino.mechanisms.quantile import QuantileSelection, Segment, halving_stages
 from sordino.mechanisms.selection_choice import root_below
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
@@ -117,7 +117,7 @@ def plan_quantile(
         raise QuestionRefused(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
-    stages = len(halved(len(asked.levels)))
+    stages = len(halving_stages(len(asked.levels)))
     epsilon = (
         root_below(8 * loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages
     )  # eps^2 / 8 a stage

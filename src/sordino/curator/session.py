@@ -7,13 +7,15 @@ rho, which hold for fully adaptive questions; Rogers, Roth, Ullman, Vadhan 2016;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.accounting.composition import charge_amounts
+from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.curator.count_cache import Tallies
 from sordino.curator.data_access import Answer, Rows
-from sordino.curator.plan import make_plan
+from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Bare, Noisy
@@ -46,20 +48,18 @@ class Session:
     Sordino's own classes (`queries.own`): what an algorithm makes of their answers is post-processing.
     """
 
-    def __init__(
-        self, *, rows: Rows, table_name: str, domain: Domain, neighbors: Neighbors, loss: Loss, rng: Rng, made: Made
-    ) -> None:
+    def __init__(self, *, rows: Rows, table: TableContext, loss: Loss, rng: Rng, made: Made) -> None:
         self._rows = rows
-        self._table_name = table_name
-        self._domain = domain
-        self._neighbors = neighbors
+        self._table = replace(table, cap=loss)
+        self._domain = table.domain
+        self._neighbors = table.neighbors
         self._loss = loss
         self._rng = rng
         self._made = made
         self._spent = {name: Fraction(0) for name in loss.amounts()}
         self._trees: dict[str, exp.Select] = {}
         self._tables: dict[str, pa.Table] = {}
-        self._tallies = Tallies(rows, domain)
+        self._tallies = Tallies(rows, table.domain)
         self._guard = SessionGuard("this session")
 
     @property
@@ -81,21 +81,11 @@ class Session:
         """Return noisy vectors: Laplace noise for epsilon, Gaussian for rho."""
         refuse_foreign(query)
         if isinstance(query, Aggregation):
-            plan = make_plan(
-                query,
-                table_name=self._table_name,
-                domain=self._domain,
-                neighbors=self._neighbors,
-                asked=loss,
-                cap=self._loss,
-                declaration="",
-                assume_rows=None,
-                assume_mean=None,
-            )
-            plan.check(self._rows.words)
+            plan = plan_aggregation(query, self._table, asked=loss)
+            trees = plan.procedure.build(self._rows.words)
             cost = self._charge(plan.event)
             with self._guard.hold():
-                answer = plan.released(self._rows, self._rng)
+                answer = plan.procedure.release(trees, self._rows, self._rng)
             return self._told(plan.sentence(), answer, plan.event, cost)
         mechanisms, event = cheapest(query.parts(self._domain, self._neighbors), loss)
         self._build(query)
@@ -142,7 +132,7 @@ class Session:
         self._tallies.clear()
 
     def __repr__(self) -> str:
-        return f"<Session on {self._table_name!r}: {self._loss.describe()} in all>"
+        return f"<Session on {self._table.name!r}: {self._loss.describe()} in all>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Session cannot be copied or pickled: each copy would spend the whole loss")

@@ -6,7 +6,6 @@ Everything here is post-processing of released values by public parameters; noth
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,9 +23,10 @@ __all__ = [
     "Law",
     "Noisy",
     "Ratio",
-    "estimate_from_dict",
+    "exact_text",
     "law_from_dict",
     "law_to_dict",
+    "noisy_from_dict",
     "ratio_margin",
     "ratio_tail",
     "taken",
@@ -34,14 +34,6 @@ __all__ = [
 
 _LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly
-
-_ELSEWHERE = {  # the kinds of estimate that have a file of their own
-    "choices": "sordino.estimates.selections",
-    "curve": "sordino.estimates.curve",
-    "ranks": "sordino.estimates.ranks",
-    "selected": "sordino.estimates.selected",
-    "spread": "sordino.estimates.moments",
-}
 
 Law = DiscreteLaplace | DiscreteGaussian
 Number = int | float
@@ -336,25 +328,13 @@ def taken(estimate: Any, places: Sequence[int]) -> Any:
     return replace(estimate, **changed)
 
 
-def estimate_from_dict(data: dict[str, Any]) -> Estimate:
-    """Return the estimate that `to_dict` wrote; a kind that has a file of its own is read by its `from_dict`."""
-    if data["kind"] in _ELSEWHERE:
-        made: Estimate = importlib.import_module(_ELSEWHERE[data["kind"]]).from_dict(data)
-        return made
-    if data["kind"] == "ratio":
-        top, bottom = _noisy_from_dict(data["numerator"]), _noisy_from_dict(data["denominator"])
-        return Ratio(top, bottom, int(data["center"]), int(data["lower"]), int(data["upper"]))
-    if data["kind"] == "bare":
-        return Bare(tuple(None if s is None else int(s) for s in data["steps"]), exact_text(data["unit"]))
-    return _noisy_from_dict(data)
-
-
 def exact_text(text: str) -> Fraction:
     """Return a fraction that `shown` wrote, however long."""
     return Fraction(text) if len(text) > 100 else exact(text, name="a stored number")
 
 
-def _noisy_from_dict(data: dict[str, Any]) -> Noisy:
+def noisy_from_dict(data: dict[str, Any]) -> Noisy:
+    """Return the estimate that `Noisy.to_dict` wrote."""
     least, most = (None if data[n] is None else int(data[n]) for n in ("least", "most"))
     steps = tuple(int(s) for s in data["steps"])
     return Noisy(steps, exact_text(data["unit"]), law_from_dict(data["law"]), least, most)

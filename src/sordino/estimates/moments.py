@@ -15,11 +15,11 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sordino.estimates.estimate import Law, Noisy, Number, estimate_from_dict
+from sordino.estimates.estimate import Law, Noisy, Number, noisy_from_dict
 from sordino.noise.laws import DiscreteLaplace
 
 __all__ = ["Spread", "combined_margin", "from_dict"]
@@ -117,7 +117,7 @@ def combined_margin(laws: Sequence[Law], weights: Sequence[float], confidence: f
 
 def from_dict(data: dict[str, Any]) -> Spread:
     """Return the estimate that `to_dict` wrote."""
-    parts = tuple(cast("Noisy", estimate_from_dict(p)) for p in data["parts"])
+    parts = tuple(noisy_from_dict(p) for p in data["parts"])
     spans = tuple((int(low), int(high)) for low, high in data["spans"])
     return Spread(data["statistic"], parts, tuple(int(v) for v in data["lifts"]), spans, int(data["ddof"]))
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.errors import DeclarationError
-from sordino.estimates.estimate import Estimate, Noisy, Number, estimate_from_dict
+from sordino.estimates.estimate import Estimate, Noisy, Number
 
-__all__ = ["Selected", "from_dict", "simultaneous_confidence"]
+__all__ = ["Selected", "simultaneous_confidence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,3 @@ def simultaneous_confidence(confidence: float, among: int) -> float:
     if each >= 1.0:
         raise DeclarationError(f"confidence {confidence} for {among:,} rows together is too near 1; try 0.95")
     return each
-
-
-def from_dict(data: dict[str, Any]) -> Selected:
-    """Return the estimate that `Selected.to_dict` wrote."""
-    return Selected(estimate_from_dict(data["of"]), int(data["among"]))

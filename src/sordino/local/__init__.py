@@ -10,8 +10,9 @@ Every name here is imported when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.local.choice import Choice as Choice
@@ -52,91 +53,30 @@ if TYPE_CHECKING:
     from sordino.local.task import read_task as read_task
 
 _EXPORTS = {
-    "Attributes": "attributes",
-    "Bloom": "bloom",
-    "BloomEstimate": "regression",
-    "Choice": "choice",
-    "Device": "longitudinal",
-    "Distribution": "distribution",
-    "DistributionEstimate": "distribution",
-    "Estimate": "frequency",
-    "GRR": "response",
-    "Hadamard": "hadamard",
-    "Lifetime": "lifetime",
-    "Mean": "numeric",
-    "MeanEstimate": "average",
-    "OLH": "hashing",
-    "OUE": "unary",
-    "Randomizer": "randomizer",
-    "Rappor": "rappor",
-    "Reports": "reports",
-    "SUE": "unary",
-    "SigningKey": "task",
-    "SubsetSelection": "subset",
-    "SupportCounts": "reports",
-    "Task": "task",
-    "TwoRounds": "rounds",
-    "Unary": "unary",
-    "attainable_shift": "poisoning",
-    "best": "choice",
-    "create_task": "task",
-    "exact_epsilon": "exactness",
-    "fair_coins": "response",
-    "from_parameters": "catalog",
-    "read_task": "task",
-    "respondents_needed": "choice",
-    "shape_test": "poisoning",
-    "shuffled": "shuffle",
-    "two_rounds": "rounds",
+    "sordino.local.choice": "Choice best respondents_needed",
+    "sordino.local.device.client": "Device",
+    "sordino.local.device.client_ledger": "Lifetime",
+    "sordino.local.estimates.frequency": "Estimate",
+    "sordino.local.estimates.mean": "MeanEstimate",
+    "sordino.local.estimates.regression": "BloomEstimate",
+    "sordino.local.exactness": "exact_epsilon",
+    "sordino.local.poisoning": "attainable_shift shape_test",
+    "sordino.local.protocols.attributes": "Attributes",
+    "sordino.local.protocols.bloom": "Bloom",
+    "sordino.local.protocols.catalog": "from_parameters",
+    "sordino.local.protocols.distribution": "Distribution DistributionEstimate",
+    "sordino.local.protocols.hadamard": "Hadamard",
+    "sordino.local.protocols.hashing": "OLH",
+    "sordino.local.protocols.memoization": "TwoRounds two_rounds",
+    "sordino.local.protocols.numeric": "Mean",
+    "sordino.local.protocols.randomizer": "Randomizer",
+    "sordino.local.protocols.rappor": "Rappor",
+    "sordino.local.protocols.response": "GRR fair_coins",
+    "sordino.local.protocols.subset": "SubsetSelection",
+    "sordino.local.protocols.unary": "OUE SUE Unary",
+    "sordino.local.reports": "Reports SupportCounts",
+    "sordino.local.shuffle": "shuffled",
+    "sordino.local.task": "SigningKey Task create_task read_task",
 }
 
-__all__ = [
-    "GRR",
-    "OLH",
-    "OUE",
-    "SUE",
-    "Attributes",
-    "Bloom",
-    "BloomEstimate",
-    "Choice",
-    "Device",
-    "Distribution",
-    "DistributionEstimate",
-    "Estimate",
-    "Hadamard",
-    "Lifetime",
-    "Mean",
-    "MeanEstimate",
-    "Randomizer",
-    "Rappor",
-    "Reports",
-    "SigningKey",
-    "SubsetSelection",
-    "SupportCounts",
-    "Task",
-    "TwoRounds",
-    "Unary",
-    "attainable_shift",
-    "best",
-    "create_task",
-    "exact_epsilon",
-    "fair_coins",
-    "from_parameters",
-    "read_task",
-    "respondents_needed",
-    "shape_test",
-    "shuffled",
-    "two_rounds",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'sordino.local' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"sordino.local.{_EXPORTS[name]}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)

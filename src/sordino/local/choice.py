@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import Estimate, shift_of, variance
-from sordino.local.labels import Answers, Label, Labels, checked_labels
+from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.catalog import Protocols
 from sordino.local.protocols.hadamard import Hadamard
 from sordino.local.protocols.hashing import OLH
@@ -22,7 +22,7 @@ from sordino.local.protocols.response import GRR
 from sordino.local.protocols.subset import SubsetSelection
 from sordino.local.protocols.unary import OUE, SUE
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
-from sordino.local.thresholds import checked_epsilon
+from sordino.local.thresholds import check_epsilon
 from sordino.loss import Event, Number, exact, round_up
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
@@ -188,7 +188,7 @@ class Needed:
 
 def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
     """Return every protocol for labels at one epsilon, the simplest first."""
-    kept = checked_labels(labels)
+    kept = check_labels(labels)
     made: list[Protocols] = [GRR(kept, epsilon=epsilon), Hadamard(kept, epsilon=epsilon), OLH(kept, epsilon=epsilon)]
     return (*made, SUE(kept, epsilon=epsilon), OUE(kept, epsilon=epsilon), SubsetSelection(kept, epsilon=epsilon))
 
@@ -234,6 +234,6 @@ def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confid
     z = quantile(confidence)
     choice = best(labels, epsilon=epsilon, respondents=1)
     one = variance(choice.p, choice.q, share=0.0, n=1)
-    trusted = DiscreteLaplace(1 / checked_epsilon(epsilon)).error(confidence)
+    trusted = DiscreteLaplace(1 / check_epsilon(epsilon)).error(confidence)
     people = max(1, math.ceil(trusted / exact(margin, name="margin")))
     return Needed(math.ceil(z * z * one / margin**2), choice.protocol.name, people, margin, confidence)

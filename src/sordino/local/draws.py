@@ -14,7 +14,7 @@ from sordino.errors import DeclarationError
 from sordino.local.thresholds import FULL
 from sordino.noise.rng import Rng
 
-__all__ = ["below", "below_from", "bit_sums", "bits_of", "heads", "packed_coins", "packed_width", "word_from"]
+__all__ = ["below", "below_from", "bit_sums", "bits_of", "heads", "pack_coins", "packed_bytes", "word_from"]
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -68,18 +68,18 @@ def below_from(bound: int, words: Iterator[int]) -> int:
     return word % bound
 
 
-def packed_width(bits: int) -> int:
+def packed_bytes(bits: int) -> int:
     """Return how many bytes hold so many bits."""
     return (bits + 7) // 8
 
 
-def packed_coins(threshold: int, rows: int, bits: int, rng: Rng) -> Bytes:
+def pack_coins(threshold: int, rows: int, bits: int, rng: Rng) -> Bytes:
     """Return rows of packed coins, each heads with probability threshold / 2^32; bit j is bit j & 7 of byte j >> 3.
 
     A coin compares the first byte of its word with the first byte of the threshold; only where they are equal, once in
     256, the other three are drawn. Padding bits are 0.
     """
-    width = packed_width(bits)
+    width = packed_bytes(bits)
     first, rest = threshold >> 24, threshold & 0xFFFFFF
     out = np.empty((rows, width), dtype=np.uint8)
     step = max(1, _CHUNK // (8 * width))
@@ -130,22 +130,22 @@ def _field_sums(words: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, 
     """Return the sums of the bits of rows of words; the number of rows is a multiple of 255 = 3 * 5 * 17."""
     groups, columns = len(words) // 255, words.shape[1]
     threes = words.reshape(3, groups * 85, columns)
-    twos = [_added(threes, shift, _M1) for shift in (0, 1)]
+    twos = [_add(threes, shift, _M1) for shift in (0, 1)]
     fours = [
-        (place, _added(t.reshape(5, groups * 17, columns), s, _M2))
+        (place, _add(t.reshape(5, groups * 17, columns), s, _M2))
         for i, t in enumerate(twos)
         for s, place in ((0, i), (2, i + 2))
     ]
     sums = np.zeros((columns, 8, 8), dtype=np.int64)  # word, byte, bit
     for place, four in fours:
         for shift in (0, 4):
-            eight = _added(four.reshape(17, groups, columns), shift, _M4)
+            eight = _add(four.reshape(17, groups, columns), shift, _M4)
             lanes = eight.view(np.uint8).reshape(groups, columns, 8).sum(axis=0, dtype=np.int64)
             sums[:, :, place + shift] = lanes
     return sums.reshape(-1)
 
 
-def _added(parts: np.ndarray[Any, Any], shift: int, mask: np.uint64) -> np.ndarray[Any, Any]:
+def _add(parts: np.ndarray[Any, Any], shift: int, mask: np.uint64) -> np.ndarray[Any, Any]:
     """Return the sum over the first axis of the fields that `mask` keeps of the words moved right by `shift`."""
     out: np.ndarray[Any, Any] = parts[0] >> np.uint64(shift) & mask if shift else parts[0] & mask
     for part in parts[1:]:

@@ -15,7 +15,7 @@ import numpy as np
 from sordino.domain import Category
 from sordino.errors import DeclarationError
 
-__all__ = ["MISSING", "Answers", "Label", "Labels", "canonical", "checked_labels", "codes_of", "labels_hash"]
+__all__ = ["MISSING", "Answers", "Label", "Labels", "canonical", "check_labels", "codes_of", "labels_hash"]
 
 Label = str | int | bool | None
 Labels = Sequence[Label] | Category
@@ -26,7 +26,7 @@ MISSING = -1  # the number of a missing answer where no label stands for it
 MOST_LABELS = 1 << 19
 
 
-def checked_labels(labels: Labels) -> tuple[Label, ...]:
+def check_labels(labels: Labels) -> tuple[Label, ...]:
     """Return the labels as a tuple; None, where listed, is the label of a missing answer.
 
     Raises DeclarationError unless there are 2 labels or more, all different, of text, whole numbers, booleans or None.
@@ -80,7 +80,7 @@ def codes_of(answers: Answers, labels: tuple[Label, ...], *, missing: bool) -> C
         if whole.size and (int(whole.min()) < 0 or int(whole.max()) >= len(labels)):
             _refuse((whole < 0) | (whole >= len(labels)), "is none of the labels")
         return whole.astype(np.int32, copy=False)
-    found, absent = _looked_up(answers, labels)
+    found, absent = _look_up(answers, labels)
     if not absent.any():
         return found
     if None in labels:
@@ -94,7 +94,7 @@ def _counting(labels: tuple[Label, ...]) -> bool:
     return all(type(v) is int and v == i for i, v in enumerate(labels))
 
 
-def _looked_up(answers: Answers, labels: tuple[Label, ...]) -> tuple[Codes, np.ndarray[Any, np.dtype[np.bool_]]]:
+def _look_up(answers: Answers, labels: tuple[Label, ...]) -> tuple[Codes, np.ndarray[Any, np.dtype[np.bool_]]]:
     """Return label numbers (-1 for none) and which answers are missing; an answer that is no label is refused."""
     import pyarrow as pa
     import pyarrow.compute as pc

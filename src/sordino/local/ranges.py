@@ -10,10 +10,10 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.loss import Number, exact, shown
 
-__all__ = ["checked_range", "scaled"]
+__all__ = ["check_range", "scale"]
 
 
-def checked_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
+def check_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     """Return two bounds as fractions; raises DeclarationError unless lower < upper."""
     low, high = exact(lower, name="lower"), exact(upper, name="upper")
     if low >= high:
@@ -21,7 +21,7 @@ def checked_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     return low, high
 
 
-def scaled(answers: Any, lower: Fraction, upper: Fraction) -> np.ndarray[Any, np.dtype[np.float64]]:
+def scale(answers: Any, lower: Fraction, upper: Fraction) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return where answers lie between the bounds, 0 to 1; those outside count as the nearer bound.
 
     Raises DeclarationError where an answer is missing (nan, None) or no number.

@@ -25,7 +25,7 @@ __all__ = [
     "Reports",
     "SupportCounts",
     "Wire",
-    "counted",
+    "count_support",
     "numbers_of",
     "own",
     "parameters_hash",
@@ -173,7 +173,7 @@ class SupportCounts:
         return SupportCounts(self.task, summed, self.n + more.n)
 
 
-def counted(reports: Reports, supports: Iterable[Any]) -> SupportCounts:
+def count_support(reports: Reports, supports: Iterable[Any]) -> SupportCounts:
     """Return support counts of a batch."""
     return SupportCounts(reports.task, tuple(int(c) for c in supports), len(reports))
 

@@ -15,6 +15,7 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import binomial_law
 from sordino.loss import Number, exact, round_up, shown
+from sordino.rounding import bisect
 
 __all__ = ["Shuffled", "shuffled"]
 
@@ -76,13 +77,7 @@ def shuffled(epsilon0: Number, n: int, delta: Number) -> Shuffled:
     local, small = float(loss), float(chance)
     closed, simple = _forms(local, n, small)
     clones = _clones(local, n)
-    low, high = 0.0, local
-    while high - low > _TIGHT * high:
-        middle = (low + high) / 2
-        if _divergence(clones, local, middle) <= small:
-            high = middle
-        else:
-            low = middle
+    _, high = bisect(lambda epsilon: _divergence(clones, local, epsilon) <= small, 0.0, local, relative=_TIGHT)
     best = min(high, closed if closed is not None else local)
     return Shuffled(best, small, closed, simple, local, n)
 

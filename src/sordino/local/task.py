@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local.estimates.frequency import Estimate
-from sordino.local.labels import Label, canonical, checked_labels
+from sordino.local.labels import Label, canonical, check_labels
 from sordino.local.protocols.catalog import from_parameters
 from sordino.local.protocols.memoization import TwoRounds
 from sordino.local.protocols.response import GRR
@@ -155,7 +155,7 @@ class Task:
         plain = {"key": self.key, "manifest": self.manifest.text, "signature": self.signature}
         return canonical(plain).decode()
 
-    def expired(self, now: datetime.datetime) -> bool:
+    def has_expired(self, now: datetime.datetime) -> bool:
         """Tell whether the task takes no more reports at this moment."""
         return now >= self.manifest.expires
 
@@ -291,7 +291,7 @@ def _manifest(plain: Mapping[str, Any]) -> Manifest:
     return Manifest(
         task=plain["task"],
         question=plain["question"],
-        labels=checked_labels(plain["labels"]),
+        labels=check_labels(plain["labels"]),
         mechanism=plain["mechanism"],
         permanent=plain["permanent"],
         epsilon=claims[0],

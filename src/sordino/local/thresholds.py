@@ -12,14 +12,14 @@ from fractions import Fraction
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, exact, shown
-from sordino.noise.bernoulli import CertifiedProbability, directed, exp_bounds
+from sordino.noise.bernoulli import CertifiedProbability, directed_contexts, exp_bounds
 
 __all__ = [
     "BITS",
     "FULL",
     "ceiling_of",
-    "checked_epsilon",
-    "checked_threshold",
+    "check_epsilon",
+    "check_threshold",
     "exp_over",
     "float_up",
     "floor_of",
@@ -33,7 +33,7 @@ LARGEST_EPSILON = 100  # beyond it, a word of 32 bits has no room for the noise
 _DIGITS = 60
 
 
-def checked_epsilon(value: Number) -> Fraction:
+def check_epsilon(value: Number) -> Fraction:
     """Return epsilon as a fraction; raises DeclarationError unless it is above 0 and at most 100."""
     epsilon = exact(value, name="epsilon")
     if epsilon <= 0:
@@ -54,7 +54,7 @@ def floor_share(epsilon: Fraction, others: Fraction | int) -> int:
     weight = Fraction(others)
 
     def bounds(precision: int) -> tuple[Decimal, Decimal]:
-        down, up = directed(precision)
+        down, up = directed_contexts(precision)
         least, most = exp_bounds(epsilon, precision)
         high = up.divide(up.multiply(Decimal(weight.numerator), most), Decimal(weight.denominator))
         low = down.divide(down.multiply(Decimal(weight.numerator), least), Decimal(weight.denominator))
@@ -73,7 +73,7 @@ def ceiling_of(probability: Fraction) -> int:
     return math.ceil(probability * FULL)
 
 
-def checked_threshold(value: object, *, name: str) -> int:
+def check_threshold(value: object, *, name: str) -> int:
     """Return a threshold read from outside; raises DeclarationError unless it is a whole number in 1 .. 2^32 - 1."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < FULL:
         raise DeclarationError(f"{name} must be a whole number from 1 to 2^32 - 1: a threshold of 32-bit words")
@@ -90,9 +90,9 @@ def log_up(ratio: Fraction, *, digits: int = 17) -> Fraction:
     """
     if ratio == 1:
         return Fraction(0)
-    _, up = directed(_DIGITS)
+    _, up = directed_contexts(_DIGITS)
     over = up.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-    _, last = directed(digits)
+    _, last = directed_contexts(digits)
     return Fraction(last.plus(up.next_plus(up.ln(over))))
 
 

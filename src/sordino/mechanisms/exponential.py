@@ -14,7 +14,7 @@ from sordino.loss import shown
 from sordino.mechanisms.selection import (
     Floats,
     Scores,
-    checked_miss,
+    check_miss,
     gaps_below_best,
     positive,
     selection_rate,
@@ -101,7 +101,7 @@ class Exponential:
         >>> round(Exponential(1, Fraction(1)).error(0.95, candidates=14), 2)
         11.02
         """
-        return softmax_gap(candidates=candidates, miss=checked_miss(confidence, candidates)) / float(self.rate)
+        return softmax_gap(candidates=candidates, miss=check_miss(confidence, candidates)) / float(self.rate)
 
     def describe(self) -> str:
         """Return the mechanism in words."""

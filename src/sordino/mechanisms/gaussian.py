@@ -10,7 +10,7 @@ from sordino.accounting.calibrate import calibrate_gaussian
 from sordino.accounting.events import DiscreteGaussianEvent, GaussianEvent
 from sordino.errors import DeclarationError
 from sordino.loss import shown
-from sordino.mechanisms.vector import noised
+from sordino.mechanisms.vector import add_noise
 from sordino.noise.laws import DiscreteGaussian
 from sordino.noise.rng import Rng
 
@@ -55,7 +55,7 @@ class Gaussian:
 
     def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
         """Return x + Z, Z discrete Gaussian, independent in each cell."""
-        return noised(exact, self.law, rng)
+        return add_noise(exact, self.law, rng)
 
     def describe(self) -> str:
         """Return the mechanism in words."""

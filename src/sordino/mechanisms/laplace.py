@@ -9,7 +9,7 @@ from fractions import Fraction
 from sordino.accounting.events import DiscreteLaplaceEvent, LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.loss import shown
-from sordino.mechanisms.vector import noised
+from sordino.mechanisms.vector import add_noise
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
@@ -53,7 +53,7 @@ class Laplace:
 
     def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
         """Return x + Z, Z discrete Laplace, independent in each cell."""
-        return noised(exact, self.law, rng)
+        return add_noise(exact, self.law, rng)
 
     def describe(self) -> str:
         """Return the mechanism in words."""

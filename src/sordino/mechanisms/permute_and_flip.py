@@ -13,7 +13,7 @@ from sordino.loss import shown
 from sordino.mechanisms.selection import (
     Floats,
     Scores,
-    checked_miss,
+    check_miss,
     flip_probabilities,
     gaps_below_best,
     positive,
@@ -97,7 +97,7 @@ class PermuteAndFlip:
         >>> round(PermuteAndFlip(1, Fraction(1)).error(0.95, candidates=14), 2)
         9.67
         """
-        return flip_gap(candidates=candidates, miss=checked_miss(confidence, candidates)) / float(self.rate)
+        return flip_gap(candidates=candidates, miss=check_miss(confidence, candidates)) / float(self.rate)
 
     def describe(self) -> str:
         """Return the mechanism in words."""

@@ -20,7 +20,7 @@ from sordino.noise.bernoulli import CertifiedProbability, bernoulli
 from sordino.noise.rng import Rng
 from sordino.noise.selection import fill_urn, whole_numbers
 
-__all__ = ["Holdings", "Node", "QuantileSelection", "halved"]
+__all__ = ["Holdings", "Node", "QuantileSelection", "halving_stages"]
 
 Segment: TypeAlias = tuple[int, int]
 Draw: TypeAlias = Generator[Segment, None, tuple[int, int]]
@@ -110,17 +110,17 @@ class QuantileSelection:
     @property
     def stages(self) -> int:
         """How many selections of `epsilon` each follow one another."""
-        return len(halved(len(self.levels)))
+        return len(halving_stages(len(self.levels)))
 
     def rate(self, place: int) -> Fraction:
         """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D)."""
-        stage, node = self._found(place)
+        stage, node = self._segment_at(place)
         inner = self._inner(node)
         most = max(inner, 1 - inner)
         count = self.neighbors.contributions
         if self.neighbors.relation == "add_remove":
             return self.epsilon / (2 * count * most)
-        alone = self.groups * len(halved(len(self.levels))[stage]) == 1
+        alone = self.groups * len(halving_stages(len(self.levels))[stage]) == 1
         return self.epsilon / (2 * count * (1 if alone else 2 * most))
 
     def error_stages(self, place: int, *, values: int, rows: int) -> tuple[RankStage, ...]:
@@ -135,7 +135,7 @@ class QuantileSelection:
         """
         weights = {place: Fraction(1)}
         made = []
-        for nodes in reversed(halved(len(self.levels))):
+        for nodes in reversed(halving_stages(len(self.levels))):
             for node in nodes:
                 weight = weights.get(node.place, Fraction(0))
                 if not weight:
@@ -153,7 +153,7 @@ class QuantileSelection:
             {-1: (low, 0), len(self.levels): (high, holdings.known(group).rows * PARTS)} for group in range(self.groups)
         ]
         self._look_ahead(holdings)
-        for nodes in halved(len(self.levels)):
+        for nodes in halving_stages(len(self.levels)):
             draws = [
                 (g, n, self._draw(holdings, g, self._problem(found[g], n), rng))
                 for g in range(self.groups)
@@ -184,8 +184,10 @@ class QuantileSelection:
                 return
             holdings.refine(sorted(wanted))
 
-    def _found(self, place: int) -> tuple[int, Node]:
-        return next((i, n) for i, nodes in enumerate(halved(len(self.levels))) for n in nodes if n.place == place)
+    def _segment_at(self, place: int) -> tuple[int, Node]:
+        return next(
+            (i, n) for i, nodes in enumerate(halving_stages(len(self.levels))) for n in nodes if n.place == place
+        )
 
     def _inner(self, node: Node) -> Fraction:
         """The level among the rows between those found before."""
@@ -217,7 +219,7 @@ class QuantileSelection:
             run = _chosen(runs, problem.rate / problem.parts, rng)
             candidate = run.start + (rng.below(run.size) if run.size > 1 else 0)
             value, place = divmod(candidate, problem.places)
-            while (segment := _unresolved(known, value)) is not None:
+            while (segment := _unknown(known, value)) is not None:
                 yield segment
                 known = holdings.known(group)
             least, most = _ranks(known, value, place, problem)
@@ -226,10 +228,10 @@ class QuantileSelection:
                 return value, problem.clipped(most) * PARTS // problem.parts
 
 
-def halved(count: int) -> tuple[tuple[Node, ...], ...]:
+def halving_stages(count: int) -> tuple[tuple[Node, ...], ...]:
     """Return the selections that find `count` sorted levels, stage by stage: the middle first, then each side.
 
-    >>> [[node.place for node in nodes] for nodes in halved(5)]
+    >>> [[node.place for node in nodes] for nodes in halving_stages(5)]
     [[2], [1, 4], [0, 3]]
     """
     stages: list[tuple[Node, ...]] = []
@@ -273,7 +275,7 @@ def _chosen(runs: list[Piece], rate: Fraction, rng: Rng) -> Piece:
     return runs[fill_urn(gaps, rate=rate, weights=sizes).sample(rng)]
 
 
-def _unresolved(known: Partition, value: int) -> Segment | None:
+def _unknown(known: Partition, value: int) -> Segment | None:
     at = known.segment(value)
     if at is None or int(known.first[at]) == int(known.last[at]):
         return None

@@ -22,7 +22,7 @@ from sordino.noise.selection import Integers, whole_numbers
 __all__ = [
     "Scores",
     "Selection",
-    "checked_miss",
+    "check_miss",
     "flip_probabilities",
     "gaps_below_best",
     "positive",
@@ -87,7 +87,7 @@ def gaps_below_best(scores: Scores) -> tuple[Integers, int]:
     return whole.max() - whole, denominator
 
 
-def checked_miss(confidence: float, candidates: int) -> float:
+def check_miss(confidence: float, candidates: int) -> float:
     """Return 1 - confidence, refusing what is no confidence or no number of candidates."""
     if not 0 < confidence < 1:
         raise DeclarationError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")

@@ -10,7 +10,7 @@ from sordino.accounting.events import ApproxEvent, LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.loss import shown
 from sordino.mechanisms.statistic import FINE
-from sordino.noise.cauchy import rounded_cauchy
+from sordino.noise.cauchy import draw_rounded_cauchy
 from sordino.noise.discrete import discrete_laplace
 from sordino.noise.rng import Rng
 
@@ -78,7 +78,7 @@ class SmoothLaplace:
     def release(self, exact: int, width: Fraction, rng: Rng) -> int:
         """Return x + (2 width / epsilon) Z, in parts of a step."""
         scale = 2 * width / self.epsilon
-        return exact + (rounded_cauchy(scale, rng) if self.delta == 0 else discrete_laplace(scale, rng))
+        return exact + (draw_rounded_cauchy(scale, rng) if self.delta == 0 else discrete_laplace(scale, rng))
 
     def describe(self) -> str:
         """Return the mechanism in words."""

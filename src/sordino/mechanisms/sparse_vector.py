@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import shown
-from sordino.mechanisms.selection import checked_miss, positive, pure_event
+from sordino.mechanisms.selection import check_miss, positive, pure_event
 from sordino.noise.guard import SessionGuard
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
@@ -76,7 +76,7 @@ class SparseVector:
         >>> SparseVector(1, Fraction(1), 1).error(0.95, questions=100)
         40
         """
-        checked_miss(confidence, questions)
+        check_miss(confidence, questions)
         miss = (1 - Fraction(repr(float(confidence)))) / 2
         thresholds = self.threshold_law.error(1 - miss / min(self.crossings, questions))
         return thresholds + self.question_law.error(1 - miss / questions)

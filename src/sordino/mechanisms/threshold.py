@@ -74,7 +74,7 @@ class LaplaceThreshold:
 
     def release(self, exact: Mapping[Key, int], rng: Rng) -> dict[Key, int]:
         """Return the keys that show, in their own order, each with its noisy count; the others leave no trace."""
-        return _shown(exact, self.law, self.threshold, rng)
+        return _keys_above(exact, self.law, self.threshold, rng)
 
     def describe(self) -> str:
         """Return the mechanism in words."""
@@ -131,7 +131,7 @@ class GaussianThreshold:
 
     def release(self, exact: Mapping[Key, int], rng: Rng) -> dict[Key, int]:
         """Return the keys that show, in their own order, each with its noisy count; the others leave no trace."""
-        return _shown(exact, self.law, self.threshold, rng)
+        return _keys_above(exact, self.law, self.threshold, rng)
 
     def describe(self) -> str:
         """Return the mechanism in words."""
@@ -162,7 +162,7 @@ def _appears(law: DiscreteLaplace | DiscreteGaussian, threshold: int, count: int
     return law.upper_tail(threshold - 1 - count) if count else 0.0
 
 
-def _shown(
+def _keys_above(
     exact: Mapping[Key, int], law: DiscreteLaplace | DiscreteGaussian, threshold: int, rng: Rng
 ) -> dict[Key, int]:
     """Return the noisy counts at the threshold or more; their order is that of the keys, not that of the table."""

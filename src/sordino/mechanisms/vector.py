@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from sordino.estimates.estimate import Law
 from sordino.noise.rng import Rng
 
-__all__ = ["noised"]
+__all__ = ["add_noise"]
 
 
-def noised(exact: Sequence[int], law: Law, rng: Rng) -> list[int]:
+def add_noise(exact: Sequence[int], law: Law, rng: Rng) -> list[int]:
     """Return each number plus a fresh draw of `law`, in Python's unbounded integers."""
     if len(exact) == 1:
         return [int(exact[0]) + int(law.sample(rng))]

@@ -12,12 +12,12 @@ from sordino.errors import DeclarationError
 from sordino.noise.bernoulli import as_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["rounded_cauchy"]
+__all__ = ["draw_rounded_cauchy"]
 
 _BITS = 64
 
 
-def rounded_cauchy(scale: Fraction | int, rng: Rng) -> int:
+def draw_rounded_cauchy(scale: Fraction | int, rng: Rng) -> int:
     """Draw floor(scale C + 1/2), C standard Cauchy: density 1 / (pi (1 + z^2)).
 
     Theorem: for (X, Y) uniform in the unit disc, X / Y is standard Cauchy. X and Y are drawn as nested intervals of
@@ -27,7 +27,7 @@ def rounded_cauchy(scale: Fraction | int, rng: Rng) -> int:
 
     Scale 0 gives 0; a negative scale raises DeclarationError. Devroye 1986, chapter IV.7.
 
-    >>> rounded_cauchy(Fraction(0), Rng.seeded(1))
+    >>> draw_rounded_cauchy(Fraction(0), Rng.seeded(1))
     0
     """
     exact = as_fraction(scale, "scale")
@@ -54,12 +54,12 @@ def _one(scale: Fraction, rng: Rng) -> int | None:
                 return None
             inside = (x + 1) ** 2 + (y + 1) ** 2 <= whole
         if inside and y > 0:
-            low, high = _rounded(scale, x, y + 1, negative), _rounded(scale, x + 1, y, negative)
+            low, high = _round(scale, x, y + 1, negative), _round(scale, x + 1, y, negative)
             if low == high:
                 return low
 
 
-def _rounded(scale: Fraction, top: int, bottom: int, negative: bool) -> int:
+def _round(scale: Fraction, top: int, bottom: int, negative: bool) -> int:
     """Return floor(+-scale top / bottom + 1/2)."""
     numerator, denominator = scale.numerator * top, scale.denominator * bottom
     signed = -numerator if negative else numerator

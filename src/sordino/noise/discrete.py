@@ -22,7 +22,7 @@ from sordino.noise.bernoulli import (
     CertifiedProbability,
     as_fraction,
     bernoulli,
-    directed,
+    directed_contexts,
     exp_bounds,
     odds_bounds,
     settle,
@@ -161,7 +161,7 @@ def _laplace_plan(scale: Fraction) -> _LaplacePlan:
 
     def nonzero(precision: int) -> tuple[Decimal, Decimal]:
         lower, upper = odds_bounds(*exp_bounds(rate, precision), precision)
-        down, up = directed(precision)
+        down, up = directed_contexts(precision)
         return down.add(lower, lower), up.add(upper, upper)
 
     coins = (*digits, overflow, CertifiedProbability.certify(nonzero))
@@ -223,10 +223,10 @@ def _laplace_block(plan: _LaplacePlan, rng: Rng, count: int) -> Integers:
         geometric[column] = int(geometric[column]) + (_overflows(plan, rng) << length)
     geometric += 1
     geometric *= nonzero
-    return _signed(geometric, rng)
+    return _draw_signs(geometric, rng)
 
 
-def _signed(magnitude: Integers, rng: Rng) -> Integers:
+def _draw_signs(magnitude: Integers, rng: Rng) -> Integers:
     """Give each entry a fair sign, in place."""
     signs = np.unpackbits(rng.words((len(magnitude) + 7) // 8, np.uint8))[: len(magnitude)].view(np.bool_)
     return np.negative(magnitude, out=magnitude, where=signs)
@@ -255,7 +255,7 @@ def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int) -> Integers:
     magnitude[undecided] = len(table.rising) - places
     for i in np.flatnonzero(table.rising[places - 1] == words).tolist():
         magnitude[undecided[i]] = _gaussian_settle(sigma_squared, int(words[i]), rng)
-    return _signed(magnitude, rng)
+    return _draw_signs(magnitude, rng)
 
 
 def _gaussian_settle(sigma_squared: Fraction, word: int, rng: Rng) -> int:

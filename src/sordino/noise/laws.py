@@ -15,9 +15,10 @@ from typing import Any, overload
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.noise.bernoulli import as_fraction, directed, exp_bounds
+from sordino.noise.bernoulli import as_fraction, directed_contexts, exp_bounds
 from sordino.noise.discrete import discrete_gaussian, discrete_laplace
 from sordino.noise.rng import Rng
+from sordino.rounding import bisect_whole
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "two_laplace_tail"]
 
@@ -102,7 +103,7 @@ class DiscreteLaplace:
         """Return bounds of P(|X| > t) for t >= 0."""
         if not self.scale:
             return Decimal(0), Decimal(0)
-        down, up = directed(precision)
+        down, up = directed_contexts(precision)
         q_low, q_high = exp_bounds(1 / self.scale, precision)
         low, high = exp_bounds((t + 1) / self.scale, precision)
         least = down.divide(down.add(low, low), up.add(_ONE, q_high))
@@ -155,8 +156,8 @@ class DiscreteGaussian:
             return 0.0
         variance = self.sigma_squared
         if variance < _SUMMED_SIGMA**2:
-            return _summed_tail(variance, t) / _normaliser(variance)
-        return _integrated_tail(variance, t) / _normaliser(variance)
+            return _tail_by_sum(variance, t) / _normaliser(variance)
+        return _tail_by_integral(variance, t) / _normaliser(variance)
 
     def tail(self, t: int) -> float:
         """Return P(|X| > t), rounded up: never below the true value, 3e-12 relative above it at most (and never zero).
@@ -229,7 +230,7 @@ def _laplace_error(scale: Fraction, miss: Fraction) -> int:
         return 0
     precision = _DIGITS + len(str(int(scale)))
     while True:
-        down, up = directed(precision)
+        down, up = directed_contexts(precision)
         q_low, q_high = exp_bounds(1 / scale, precision)
         over, under, s_over, s_under = (
             Decimal(n) for n in (2 * miss.denominator, miss.numerator, scale.numerator, scale.denominator)
@@ -253,10 +254,7 @@ def _gaussian_error(sigma_squared: Fraction, miss: Fraction) -> int:
     cap = math.nextafter(float(miss), 0.0) if float(miss) > miss else float(miss)
     square = 2 * sigma_squared * Fraction(math.log(2 / cap) * (1 + 1e-9))
     least, most = -1, math.isqrt(math.ceil(square)) + 1
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if law.tail(middle) <= cap else (middle, most)
-    return most
+    return bisect_whole(lambda t: law.tail(t) <= cap, least, most)
 
 
 @lru_cache(maxsize=4096)
@@ -264,10 +262,10 @@ def _normaliser(variance: Fraction) -> float:
     """Return the sum of exp(-x^2 / (2 sigma^2)) over the integers, within 1e-14 relative."""
     if variance >= _POISSON:
         return math.sqrt(2 * math.pi * variance)
-    return 1 + 2 * _summed_tail(variance, 0)
+    return 1 + 2 * _tail_by_sum(variance, 0)
 
 
-def _summed_tail(variance: Fraction, t: int) -> float:
+def _tail_by_sum(variance: Fraction, t: int) -> float:
     """Return the sum of f(x), x > t >= 0: f(t + 1) times the sum of exp(-j (j + 2t + 2) / (2 sigma^2)), j >= 0."""
     start = t + 1
     lead = start * start / (2 * variance)
@@ -281,7 +279,7 @@ def _summed_tail(variance: Fraction, t: int) -> float:
     return math.exp(-float(lead)) * total
 
 
-def _integrated_tail(variance: Fraction, t: int) -> float:
+def _tail_by_integral(variance: Fraction, t: int) -> float:
     """Return the sum of f(x), x > t >= 0, by its integral and three Euler-Maclaurin terms, for sigma >= 1000."""
     a = t + Fraction(1, 2)
     exponent = a * a / (2 * variance)

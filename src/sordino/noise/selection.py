@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.noise.bernoulli import CertifiedProbability, as_fraction, bernoulli, directed, exp_bounds, settle
+from sordino.noise.bernoulli import CertifiedProbability, as_fraction, bernoulli, directed_contexts, exp_bounds, settle
 from sordino.noise.rng import Rng
 
 __all__ = ["Urn", "fill_urn", "flip_coins", "whole_numbers"]
@@ -69,7 +69,7 @@ class Urn:
         while True:
             point = rng.below(total)
             place = int(np.searchsorted(self.ends, point, side="right"))
-            if self._kept(place, point, rng):
+            if self._accept(place, point, rng):
                 return place
 
     def _many(self, rng: Rng, size: int) -> Integers:
@@ -84,13 +84,13 @@ class Urn:
             offsets = points - np.where(places > 0, self.ends[places - 1], 0)
             kept = offsets < self.sure[places]
             for i in np.flatnonzero(~kept).tolist():
-                kept[i] = self._kept(int(places[i]), int(points[i]), rng)
+                kept[i] = self._accept(int(places[i]), int(points[i]), rng)
             places = places[kept]
             out[done : done + len(places)] = places
             done += len(places)
         return out
 
-    def _kept(self, place: int, point: int, rng: Rng) -> bool:
+    def _accept(self, place: int, point: int, rng: Rng) -> bool:
         """Say whether a point in the cell of `place` is below its exact share."""
         offset = point - int(self.ends[place - 1]) if place else point
         return offset < int(self.sure[place]) or bernoulli(self._coin(place, offset), rng)
@@ -102,7 +102,7 @@ class Urn:
         over, under, start = Decimal(weight.numerator), Decimal(weight.denominator), Decimal(offset)
 
         def bounds(precision: int) -> tuple[Decimal, Decimal]:
-            down, up = directed(precision + 20)
+            down, up = directed_contexts(precision + 20)
             lower, upper = exp_bounds(gamma, precision + 20)
             low = down.subtract(down.divide(down.multiply(lower, over), under), start)
             high = up.subtract(up.divide(up.multiply(upper, over), under), start)

@@ -19,7 +19,15 @@ from sordino.errors import DeclarationError, nearest
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.project.columns import LARGEST_FILE, cap_from, column_from
-from sordino.project.schema import FILL_IN, BudgetShape, PublicShape, TableShape, UnitShape, json_schema, shape_problems
+from sordino.project.schema import (
+    FILL_IN,
+    BudgetShape,
+    PublicShape,
+    TableShape,
+    UnitShape,
+    json_schema,
+    shape_problems,
+)
 from sordino.project.text import dotted, positions, unnamed_columns, write_template
 from sordino.source import Csv, PublicTable, Source, source_from
 

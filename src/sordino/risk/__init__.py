@@ -6,58 +6,34 @@ is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.risk.attacker import Simulation as Simulation
+    from sordino.risk.choice import Choice as Choice
+    from sordino.risk.choice import Requirement as Requirement
+    from sordino.risk.requirements import accuracy as accuracy
+    from sordino.risk.requirements import advantage as advantage
+    from sordino.risk.requirements import choose_epsilon as choose_epsilon
+    from sordino.risk.requirements import disclosure as disclosure
+    from sordino.risk.requirements import economic as economic
+    from sordino.risk.requirements import gain as gain
+    from sordino.risk.requirements import identifiability as identifiability
+    from sordino.risk.requirements import posterior as posterior
+    from sordino.risk.requirements import relative as relative
+    from sordino.risk.requirements import test_power as test_power
     from sordino.risk.worlds import InfeasibleRisk as InfeasibleRisk
     from sordino.risk.worlds import Worlds as Worlds
 
 _EXPORTS = {
-    "InfeasibleRisk": "sordino.risk.worlds",
-    "Simulation": "sordino.risk.attacker",
-    "Worlds": "sordino.risk.worlds",
-    "Choice": "sordino.risk.choice",
-    "Requirement": "sordino.risk.choice",
-    "accuracy": "sordino.risk.requirements",
-    "advantage": "sordino.risk.requirements",
-    "choose_epsilon": "sordino.risk.requirements",
-    "disclosure": "sordino.risk.requirements",
-    "economic": "sordino.risk.requirements",
-    "gain": "sordino.risk.requirements",
-    "identifiability": "sordino.risk.requirements",
-    "posterior": "sordino.risk.requirements",
-    "relative": "sordino.risk.requirements",
-    "test_power": "sordino.risk.requirements",
+    "sordino.risk.attacker": "Simulation",
+    "sordino.risk.choice": "Choice Requirement",
+    "sordino.risk.requirements": (
+        "accuracy advantage choose_epsilon disclosure economic gain identifiability posterior relative test_power"
+    ),
+    "sordino.risk.worlds": "InfeasibleRisk Worlds",
 }
 
-__all__ = [
-    "Choice",
-    "InfeasibleRisk",
-    "Requirement",
-    "Simulation",
-    "Worlds",
-    "accuracy",
-    "advantage",
-    "choose_epsilon",
-    "disclosure",
-    "economic",
-    "gain",
-    "identifiability",
-    "posterior",
-    "relative",
-    "test_power",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'sordino.risk' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_EXPORTS[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted(_EXPORTS)
+__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)

@@ -5,8 +5,9 @@ It may not know engines, curators, noise or mechanisms. Every name is imported w
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.sensitivity.empirical import Change as Change
@@ -18,33 +19,11 @@ if TYPE_CHECKING:
     from sordino.sensitivity.worst_case import worst_case_sensitivity as worst_case_sensitivity
 
 _EXPORTS = {
-    "Change": "sordino.sensitivity.empirical",
-    "function_sensitivity": "sordino.sensitivity.function",
-    "global_sensitivity": "sordino.sensitivity.empirical",
-    "local_sensitivity": "sordino.sensitivity.empirical",
-    "sensitivity_profile": "sordino.sensitivity.profile",
-    "smooth_sensitivity": "sordino.sensitivity.smooth",
-    "worst_case_sensitivity": "sordino.sensitivity.worst_case",
+    "sordino.sensitivity.empirical": "Change global_sensitivity local_sensitivity",
+    "sordino.sensitivity.function": "function_sensitivity",
+    "sordino.sensitivity.profile": "sensitivity_profile",
+    "sordino.sensitivity.smooth": "smooth_sensitivity",
+    "sordino.sensitivity.worst_case": "worst_case_sensitivity",
 }
 
-__all__ = [
-    "Change",
-    "function_sensitivity",
-    "global_sensitivity",
-    "local_sensitivity",
-    "sensitivity_profile",
-    "smooth_sensitivity",
-    "worst_case_sensitivity",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'sordino.sensitivity' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_EXPORTS[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)

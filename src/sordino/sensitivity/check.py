@@ -11,7 +11,7 @@ from sordino.sensitivity.moves import Moves
 from sordino.sensitivity.statistic import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
-__all__ = ["cost", "enumerated"]
+__all__ = ["cost", "enumerate_pairs"]
 
 
 def cost(universe_size: int, moves: Moves, *, table: bool = False) -> int:
@@ -20,7 +20,7 @@ def cost(universe_size: int, moves: Moves, *, table: bool = False) -> int:
     return (1 if table else math.comb(universe_size, moves.size)) * sum(math.comb(universe_size, s) for s in sizes)
 
 
-def enumerated(
+def enumerate_pairs(
     universe: Floats, statistic: Statistic, moves: Moves, *, table: Places | None = None
 ) -> tuple[float, Places, Places]:
     """Return the largest change of an answer over all pairs of neighbors, and the pair; `table` fixes the first.
@@ -28,7 +28,7 @@ def enumerated(
     >>> from sordino.sensitivity.moves import moves_from
     >>> from sordino.sensitivity.statistic import statistic_from
     >>> moves = moves_from(neighbors="replace", within=1, exactly=None, direction=None, size=3, universe_size=5)
-    >>> enumerated(np.array([1.0, 2, 3, 10, 11]), statistic_from("median", ddof=0), moves)[0]
+    >>> enumerate_pairs(np.array([1.0, 2, 3, 10, 11]), statistic_from("median", ddof=0), moves)[0]
     8.0
     """
     starts = _tables(universe.size, moves.size) if table is None else np.asarray([table], dtype=np.intp)

@@ -159,11 +159,11 @@ def proposal_distance_mean(n: int, *, width: Number, bound: Number) -> int:
 def profile(query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, neighbors: str) -> Curve | Windows:
     """Return A_k of a query at a table, for both relations."""
     relation = neighbors_from(neighbors=neighbors, privacy_unit="row").relation
-    kind, at = parsed(query)
+    kind, at = parse_query(query)
     low, high = (float(exact(b, name=n)) for b, n in ((lower, "lower"), (upper, "upper")))
     if low > high:
         raise DeclarationError(f"lower must not be above upper, not {low} and {high}; swap them")
-    x = cleaned(data, low, high)
+    x = clip_and_sort(data, low, high)
     if relation == "replace" and len(x) == 0:
         return Curve(np.zeros(1), True, "an empty table has no neighbor under replace")
     if kind == "quantile":
@@ -175,7 +175,7 @@ def profile(query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, ne
     return _mean_add_remove(x, low, high) if kind == "mean" else _var_add_remove(x, low, high)
 
 
-def parsed(query: object) -> tuple[str, Fraction]:
+def parse_query(query: object) -> tuple[str, Fraction]:
     """Return "quantile" with its q, or "mean" or "var"; raises QuestionRefused for what has no smooth sensitivity here."""
     if query == "median":
         return "quantile", Fraction(1, 2)
@@ -193,7 +193,7 @@ def parsed(query: object) -> tuple[str, Fraction]:
     raise QuestionRefused(f"query {query[:40]!r} is not known; {nearest(query[:40], _KNOWN)}")
 
 
-def cleaned(data: npt.ArrayLike, low: float, high: float) -> Array:
+def clip_and_sort(data: npt.ArrayLike, low: float, high: float) -> Array:
     """Return the data clipped and sorted."""
     try:
         x = np.asarray(data, dtype=np.float64)

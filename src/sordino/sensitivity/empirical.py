@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.errors import DeclarationError
-from sordino.sensitivity.check import cost, enumerated
+from sordino.sensitivity.check import cost, enumerate_pairs
 from sordino.sensitivity.local import farthest_neighbor
 from sordino.sensitivity.moves import Moves, moves_from
 from sordino.sensitivity.statistic import Statistic, statistic_from
@@ -81,7 +81,7 @@ def global_sensitivity(
     if extreme.bound == -math.inf:
         return _change(values, statistic, moves, first, second, public, "exchange argument")
     if cost(values.size, moves) <= PAIRS_ENUMERATED:
-        _, first, second = enumerated(values, statistic, moves)
+        _, first, second = enumerate_pairs(values, statistic, moves)
         return _change(values, statistic, moves, first, second, public, "every pair of tables was compared")
     rule = "no proof that the pair found is the farthest; no pair passes the bound"
     return _change(values, statistic, moves, first, second, public, rule, bound=extreme.bound)

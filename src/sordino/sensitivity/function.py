@@ -63,7 +63,7 @@ def function_sensitivity(text: str, *, lower: Number | None, upper: Number | Non
     high = None if upper is None else exact(upper, name="upper")
     if low is not None and high is not None and low > high:
         raise DeclarationError(f"lower must not be above upper, not {shown(low)} and {shown(high)}; swap them")
-    node = _parsed(text)
+    node = _parse(text)
     within = Interval(low, high)
     jet = _jet(node, within)
     words = ast.unparse(node)
@@ -73,18 +73,18 @@ def function_sensitivity(text: str, *, lower: Number | None, upper: Number | Non
     if powers is not None and max(powers, default=0) < 2:
         slope = powers.get(1, _ZERO)
         short = "" if step == 1 else f", and x moves by at most {shown(step)}"
-        return _made(abs(slope) * step, True, f"{words} has the slope {shown(slope)} everywhere{short}")
+        return _result(abs(slope) * step, True, f"{words} has the slope {shown(slope)} everywhere{short}")
     ends = _from_ends(node, within, jet)
     if ends is not None:
-        return _made(ends, True, f"{words} is steepest at an end of {within}, where a step of 1 moves it so far")
+        return _result(ends, True, f"{words} is steepest at an end of {within}, where a step of 1 moves it so far")
     bounds = [b for b in (None if steepest is None else steepest * step, width) if b is not None]
     if not bounds:
         because = f"the slope of {words} has no bound for x in {within}: clip x"
         return FunctionSensitivity(math.inf, powers is not None, because)
-    least = _attained(node, within, step, min(bounds))
+    least = _is_attained(node, within, step, min(bounds))
     if width is not None and min(bounds) == width:
-        return _made(width, least, f"{words} lies in {jet.value} for x in {within}, so it moves by its width at most")
-    return _made(min(bounds), least, f"{words} has a slope in {jet.slope} for x in {within}")
+        return _result(width, least, f"{words} lies in {jet.value} for x in {within}, so it moves by its width at most")
+    return _result(min(bounds), least, f"{words} has a slope in {jet.slope} for x in {within}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,12 @@ def _jet(node: ast.expr, x: Interval) -> _Jet:
         return _Jet(Interval.point(_number(node)), _FLAT, _FLAT, True)
     if isinstance(node, ast.UnaryOp):
         of = _jet(node.operand, x)
-        return of if isinstance(node.op, ast.UAdd) else _negated(of)
+        return of if isinstance(node.op, ast.UAdd) else _negate(of)
     if isinstance(node, ast.BinOp):
         left, right = _jet(node.left, x), _jet(node.right, x)
         if isinstance(node.op, ast.Mult):
             return _product(left, right, same=ast.dump(node.left) == ast.dump(node.right))
-        right = _negated(right) if isinstance(node.op, ast.Sub) else right
+        right = _negate(right) if isinstance(node.op, ast.Sub) else right
         return _Jet(
             left.value.plus(right.value),
             left.slope.plus(right.slope),
@@ -117,10 +117,10 @@ def _jet(node: ast.expr, x: Interval) -> _Jet:
             left.smooth and right.smooth,
         )
     assert isinstance(node, ast.Call)
-    return _kinked(node, x)
+    return _at_kink(node, x)
 
 
-def _negated(of: _Jet) -> _Jet:
+def _negate(of: _Jet) -> _Jet:
     return _Jet(of.value.negated(), of.slope.negated(), of.curve.negated(), of.smooth)
 
 
@@ -137,15 +137,15 @@ def _product(left: _Jet, right: _Jet, *, same: bool) -> _Jet:
     return _Jet(left.value.times(right.value), slope, curve, left.smooth and right.smooth)
 
 
-def _kinked(node: ast.Call, x: Interval) -> _Jet:
+def _at_kink(node: ast.Call, x: Interval) -> _Jet:
     """Take abs, or a clip: where it can bind, the slope may also be that of the other side."""
     of = _jet(node.args[0], x)
-    if _called(node) == "abs":
+    if _function_name(node) == "abs":
         value = of.value.absolute()
         if value == of.value:
             return of
         if value == of.value.negated():
-            return _negated(of)
+            return _negate(of)
         return _Jet(value, _hull(of.slope, of.slope.negated()), _REAL, False)
     low, high = _limits(node)
     value = of.value.clipped(low, high)
@@ -186,7 +186,7 @@ def _at(node: ast.expr, x: Fraction | None) -> Fraction:
     return value
 
 
-def _attained(node: ast.expr, x: Interval, step: Fraction, bound: Fraction) -> bool:
+def _is_attained(node: ast.expr, x: Interval, step: Fraction, bound: Fraction) -> bool:
     """Whether f moves by `bound` between two points `step` apart: at an end, or beside a number of the expression."""
     starts = {_ZERO, *(sign * _number(c) for c in ast.walk(node) if isinstance(c, ast.Constant) for sign in (1, -1))}
     starts |= {end for end in (x.lower, x.upper) if end is not None}
@@ -231,7 +231,7 @@ def _width(of: Interval) -> Fraction | None:
     return None if of.lower is None or of.upper is None else of.upper - of.lower
 
 
-def _made(move: Fraction, least: bool, because: str) -> FunctionSensitivity:
+def _result(move: Fraction, least: bool, because: str) -> FunctionSensitivity:
     try:
         value = move.numerator / move.denominator
     except OverflowError:
@@ -240,7 +240,7 @@ def _made(move: Fraction, least: bool, because: str) -> FunctionSensitivity:
     return FunctionSensitivity(value, least, because)
 
 
-def _parsed(text: object) -> ast.expr:
+def _parse(text: object) -> ast.expr:
     """Return the tree of an expression of known kinds; raises QuestionRefused for any other."""
     if not isinstance(text, str) or not text.strip():
         raise QuestionRefused('a function is text, such as "5 * x"')
@@ -268,35 +268,35 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         return [node.operand]
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return [node.left, node.right]
-    if isinstance(node, ast.Call) and not node.keywords and _called(node) in _ARGUMENTS:
-        if len(node.args) != _ARGUMENTS[_called(node)]:
+    if isinstance(node, ast.Call) and not node.keywords and _function_name(node) in _ARGUMENTS:
+        if len(node.args) != _ARGUMENTS[_function_name(node)]:
             raise QuestionRefused(
-                f"{_called(node)} takes {_ARGUMENTS[_called(node)]} argument(s), not {len(node.args)}"
+                f"{_function_name(node)} takes {_ARGUMENTS[_function_name(node)]} argument(s), not {len(node.args)}"
             )
         _limits(node)
         return node.args[:1]
     raise QuestionRefused(f"{ast.unparse(node)[:60]!r} is not understood; {_RULE}")
 
 
-def _called(node: ast.Call) -> str:
+def _function_name(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _limits(node: ast.Call) -> tuple[Fraction | None, Fraction | None]:
     """Return the lower and the upper limit that a clip, a min or a max puts on its first argument."""
-    limits = [_signed(a) for a in node.args[1:]]
-    if _called(node) == "min":
+    limits = [_read_sign(a) for a in node.args[1:]]
+    if _function_name(node) == "min":
         return None, limits[0]
-    if _called(node) == "max":
+    if _function_name(node) == "max":
         return limits[0], None
     if limits and limits[0] > limits[1]:
         raise QuestionRefused(f"clip takes its lower limit first, not {shown(limits[0])} and {shown(limits[1])}")
     return (limits[0], limits[1]) if limits else (None, None)
 
 
-def _signed(node: ast.expr) -> Fraction:
+def _read_sign(node: ast.expr) -> Fraction:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-        return _signed(node.operand) * (1 if isinstance(node.op, ast.UAdd) else -1)
+        return _read_sign(node.operand) * (1 if isinstance(node.op, ast.UAdd) else -1)
     if isinstance(node, ast.Constant):
         return _number(node)
     raise QuestionRefused(f"{ast.unparse(node)[:60]!r} must be a number: limits come after the first argument")

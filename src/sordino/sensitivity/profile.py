@@ -42,7 +42,7 @@ def sensitivity_profile(
         raise DeclarationError(f'moves must be "within" or "exactly", not {moves!r}')
     values = universe_from(universe)
     inside = values[places_of(table, values)]
-    words, steps = _listed(queries, argument="queries"), _listed(distances, argument="distances")
+    words, steps = _list(queries, argument="queries"), _list(distances, argument="distances")
     rows: list[dict[str, Any]] = []
     for query in words:
         for scope in ("global", "local"):
@@ -71,7 +71,7 @@ def sensitivity_profile(
     return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
 
 
-def _listed(values: Iterable[Any], *, argument: str) -> list[Any]:
+def _list(values: Iterable[Any], *, argument: str) -> list[Any]:
     if isinstance(values, str | bytes):
         raise DeclarationError(f"{argument} must be a sequence, such as [{str(values)!r}], not text")
     try:

@@ -57,7 +57,7 @@ def size_in(size: Any, universe: Floats) -> int:
 def _numbers(values: Iterable[Any], *, argument: str) -> Floats:
     if isinstance(values, str | bytes):
         raise DeclarationError(f"{argument} must be a sequence of numbers, not text")
-    listed = values if isinstance(values, np.ndarray) else _listed(values, argument=argument)
+    listed = values if isinstance(values, np.ndarray) else _list(values, argument=argument)
     array = np.asarray(listed)
     if array.ndim != 1 or array.size == 0:
         raise DeclarationError(f"{argument} must hold at least one number, in one flat sequence")
@@ -71,7 +71,7 @@ def _numbers(values: Iterable[Any], *, argument: str) -> Floats:
     return numbers
 
 
-def _listed(values: Iterable[Any], *, argument: str) -> list[Any] | NDArray[Any]:
+def _list(values: Iterable[Any], *, argument: str) -> list[Any] | NDArray[Any]:
     if hasattr(values, "to_numpy"):  # a pyarrow array, a pandas or polars series
         return np.asarray(values)
     try:

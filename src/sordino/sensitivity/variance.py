@@ -140,7 +140,7 @@ class _Search:
             if (self.inner > self.outer and not root) or (self.common < self.inner <= self.outer):
                 self._sweep()
         if root and self.inner > self.outer:
-            self.bound = self._unproved()
+            self.bound = self._upper_bound()
 
     def _one_sided(self) -> Iterator[_Layout]:
         """Yield the orders with all of F below C; B may fill the gaps that leave A, C and F in their windows."""
@@ -171,7 +171,7 @@ class _Search:
     def _around_window(self, lowest: int) -> _Layout:
         """Return D as a window between F^x and F^y, with A where bisection puts it."""
         x = np.arange(self.free + 1)
-        s = self._bisected(lowest, start=lowest + x, gap=np.full_like(x, self.common + self.inner), width=0)
+        s = self._bisect(lowest, start=lowest + x, gap=np.full_like(x, self.common + self.inner), width=0)
         return [
             ("B", lowest),
             ("F", x),
@@ -186,7 +186,7 @@ class _Search:
         """Return F as a window inside D, with A where bisection puts it in D."""
         a, size = self.inner, self.common + self.inner
         p = np.arange(size + 1)
-        s = self._bisected(lowest, start=np.full_like(p, lowest), gap=p, width=self.free)
+        s = self._bisect(lowest, start=np.full_like(p, lowest), gap=p, width=self.free)
         c1 = np.minimum(s, p)
         a1 = np.clip(p - s, 0, a)
         c2 = p - c1 - a1
@@ -203,7 +203,7 @@ class _Search:
             ("B", self.outer - lowest),
         ]
 
-    def _bisected(self, lowest: int, *, start: NDArray[Any], gap: NDArray[Any], width: int) -> NDArray[Any]:
+    def _bisect(self, lowest: int, *, start: NDArray[Any], gap: NDArray[Any], width: int) -> NDArray[Any]:
         """Return how many records of D lie below A when var D' is largest; D begins at `start` and skips `width` at `gap`.
 
         Moving A up by one puts d_s into D' for d_{s + a}; that helps while their midpoint is below the mean of the rest.
@@ -256,7 +256,7 @@ class _Search:
         variance = squares / (size - self.statistic.ddof)
         return np.asarray(np.sqrt(variance) if self.statistic.kind == "std" else variance)
 
-    def _unproved(self) -> float:
+    def _upper_bound(self) -> float:
         """Return what no gain of std can pass when B is smaller than A.
 
         std D >= sqrt(SS C / (|D| - ddof)), so the gain is at most the rise from C to C + B, which is known, and

@@ -8,8 +8,9 @@ Every name is imported when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.synth.answers import Answered as Answered
@@ -34,57 +35,14 @@ if TYPE_CHECKING:
     from sordino.synth.ranges import plan_ranges as plan_ranges
 
 _EXPORTS = {
-    "AIM": "sordino.synth.fitting",
-    "Answered": "sordino.synth.answers",
-    "Evaluation": "sordino.synth.evaluation",
-    "Histogram": "sordino.synth.histogram",
-    "Independent": "sordino.synth.fitting",
-    "MST": "sordino.synth.fitting",
-    "Marginals": "sordino.synth.fitting",
-    "Model": "sordino.synth.model",
-    "RangePlan": "sordino.synth.ranges",
-    "Representation": "sordino.synth.histogram",
-    "Tree": "sordino.synth.fitting",
-    "at_most": "sordino.synth.constraints",
-    "compare_frames": "sordino.synth.comparison",
-    "determines": "sordino.synth.constraints",
-    "evaluate": "sordino.synth.evaluation",
-    "fit": "sordino.synth.fitting",
-    "load": "sordino.synth.model",
-    "never": "sordino.synth.constraints",
-    "percent_error": "sordino.synth.comparison",
-    "plan_ranges": "sordino.synth.ranges",
+    "sordino.synth.answers": "Answered",
+    "sordino.synth.comparison": "compare_frames percent_error",
+    "sordino.synth.constraints": "at_most determines never",
+    "sordino.synth.evaluation": "Evaluation evaluate",
+    "sordino.synth.fitting": "AIM Independent MST Marginals Tree fit",
+    "sordino.synth.histogram": "Histogram Representation",
+    "sordino.synth.model": "Model load",
+    "sordino.synth.ranges": "RangePlan plan_ranges",
 }
 
-__all__ = [
-    "AIM",
-    "MST",
-    "Answered",
-    "Evaluation",
-    "Histogram",
-    "Independent",
-    "Marginals",
-    "Model",
-    "RangePlan",
-    "Representation",
-    "Tree",
-    "at_most",
-    "compare_frames",
-    "determines",
-    "evaluate",
-    "fit",
-    "load",
-    "never",
-    "percent_error",
-    "plan_ranges",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(importlib.import_module(_EXPORTS[name]), name)
-    raise AttributeError(f"sordino.synth has no {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)

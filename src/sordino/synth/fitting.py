@@ -9,7 +9,7 @@ from fractions import Fraction
 from sordino.accounting.zcdp import rho_for
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, exact
+from sordino.loss import ZCDP, ApproxDP, Number, read_loss
 from sordino.noise.rng import Rng
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.release import Release
@@ -204,7 +204,7 @@ class _Plan:
         self.constraints = tuple(constraints)
         checked(self.constraints, self.columns, source.domain)
         self.epsilon, self.delta, self.asked_rho = epsilon, delta, rho
-        self.loss = _loss(epsilon, delta, rho)
+        self.loss = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         purse(self.loss, source.neighbors)
 
     @property
@@ -296,13 +296,3 @@ def _workload(workload: str | Sequence[Sequence[str]], columns: Sequence[Keyed])
             raise DeclarationError("a workload names columns of the synthetic table, such as [('age', 'sex')]")
         found |= {(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]}
     return sorted(found) or None
-
-
-def _loss(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Loss:
-    if rho is not None:
-        if epsilon is not None or delta is not None:
-            raise DeclarationError("state the loss as epsilon=, as epsilon= and delta=, or as rho=, not both")
-        return ZCDP(rho)
-    if epsilon is None:
-        raise DeclarationError("state the loss: epsilon=, epsilon= and delta=, or rho=")
-    return PureDP(exact(epsilon, name="epsilon")) if delta is None else ApproxDP(epsilon, delta)

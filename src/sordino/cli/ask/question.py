@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 
 if TYPE_CHECKING:
-    from sordino.curator.choice import ChoicePlan
     from sordino.curator.curator import Curator
     from sordino.curator.plan import Plan
 
@@ -43,15 +42,13 @@ def planned(
     delta: str | None,
     rho: str | None,
     assume_rows: int | None = None,
-) -> tuple[Curator, Plan | ChoicePlan]:
+) -> tuple[Curator, Plan]:
     """Return the curator of the table that a SQL text is about, and the plan of the question; nothing is spent.
 
     Numbers stay text on the way, so that they are exact.
     """
     import sordino as sd
     from sordino.cli.shared.opening import project_path
-    from sordino.curator.choice import ChoicePlan
-    from sordino.curator.plan import Plan
     from sordino.queries.sql.parse import table_of
 
     if not text.strip():
@@ -61,7 +58,6 @@ def planned(
     known = {name.lower(): name for name in connection.project.tables}
     curator = connection.table(known.get(asked.lower(), asked))
     plan = curator.plan(sd.sql(text), epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
-    assert isinstance(plan, (Plan, ChoicePlan))  # SQL says no robust question
     return curator, plan
 
 

@@ -14,7 +14,7 @@ import typer
 from sordino.cli.declare.import_csv import TYPES
 from sordino.cli.shared.options import Delimiter, Header, Quiet, delimiter_of, ends_in
 from sordino.cli.shared.terminal import note
-from sordino.errors import DeclarationError, SourceError, nearest
+from sordino.errors import DeclarationError, SourceError
 
 if TYPE_CHECKING:
     from sordino.source import Csv
@@ -91,10 +91,12 @@ def init(
 
 
 def _schema(source: str, relation: str | None) -> tuple[Columns, str | None]:
+    from sordino.datasets.schema import duckdb_columns
+
     if Path(source).suffix.lower() in _PARQUET:
         return _of_parquet(source), None
     _present(source)
-    relation, found = _of_duckdb(source, relation)
+    relation, found = duckdb_columns(source, relation)
     return found, relation
 
 
@@ -160,33 +162,6 @@ def _of_parquet(source: str) -> Columns:
 def _physical(kind: object) -> str:
     """Return Arrow's word for a type, that of its values for a dictionary."""
     return str(getattr(kind, "value_type", None) or kind) if str(kind).startswith("dictionary") else str(kind)
-
-
-def _of_duckdb(source: str, relation: str | None) -> tuple[str, Columns]:
-    import duckdb
-
-    failed = False
-    tables: list[str] = []
-    found: Columns = []
-    try:
-        with duckdb.connect(source, read_only=True) as connection:
-            tables = [
-                str(row[0]) for row in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
-            ]
-            chosen = relation or (tables[0] if len(tables) == 1 else None)
-            if chosen in tables:
-                quoted = '"' + str(chosen).replace('"', '""') + '"'
-                rows = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {quoted})").fetchall()
-                found = [(str(name), str(kind)) for name, kind in rows]
-    except duckdb.Error:
-        failed = True
-    if failed:
-        raise SourceError(f"source {source!r} cannot be opened as a DuckDB file: check its path, format and rights")
-    if relation is not None and relation not in tables:
-        raise DeclarationError(f"{source!r} has no table {relation!r}; {nearest(relation, tables)}")
-    if not found:
-        raise DeclarationError(f"say which table with --relation; {nearest('', tables)}")
-    return relation or tables[0], found
 
 
 def _beside(source: str, output: Path) -> str:

@@ -59,8 +59,6 @@ def serve(
     No address is stored or logged. TLS is for a reverse proxy to add: see docs/collector.md.
     """
     try:
-        import uvicorn  # noqa: F401
-
         from sordino.collector.app import collector_app
         from sordino.collector.service import serve_collector
     except ImportError:

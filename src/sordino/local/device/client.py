@@ -43,7 +43,7 @@ class Device:
         BudgetExhausted where the cap would be passed, DeclarationError for an expired task or an answer that is none of
         its labels; nothing is charged then.
         """
-        if task.expired(now):
+        if task.has_expired(now):
             raise DeclarationError(f"the task {task.manifest.task!r} has expired; it takes no more reports")
         protocol, number = task.protocol, _number(task, answer)
         charge = _charge(task)

@@ -6,7 +6,6 @@ It may not know protocols or labels: it sees a number of supports, n, p and q. E
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
+from sordino.rounding import bisect, bisect_whole
 
-__all__ = ["binomial_law", "checked_confidence", "population_interval", "quantile", "respondents_interval", "tail"]
+__all__ = ["binomial_law", "check_confidence", "population_interval", "quantile", "respondents_interval", "tail"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -23,7 +23,7 @@ _LUMPY = 16.0  # below this variance of the supports, their exact law is inverte
 _MOST = 1000.0  # above this variance, sums over the exact law would be long
 
 
-def checked_confidence(confidence: float) -> float:
+def check_confidence(confidence: float) -> float:
     """Return a confidence; raises DeclarationError unless it lies between 0 and 1."""
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
         raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
@@ -36,7 +36,7 @@ def quantile(confidence: float) -> float:
     >>> round(quantile(0.95), 3)
     1.96
     """
-    return NormalDist().inv_cdf(0.5 + checked_confidence(confidence) / 2)
+    return NormalDist().inv_cdf(0.5 + check_confidence(confidence) / 2)
 
 
 def respondents_interval(
@@ -47,9 +47,9 @@ def respondents_interval(
     The supports of a label that m respondents hold are Binomial(m, p) + Binomial(n - m, q). Where their variance is
     small the exact tails are inverted; else the score test, with a correction for whole steps (Wilson 1927's idea).
     """
-    alpha = 1.0 - checked_confidence(confidence)
+    alpha = 1.0 - check_confidence(confidence)
     if _exact(n, p, q):
-        ends = {c: _inverted(c, n, p, q, alpha / 2) for c in set(supports)}
+        ends = {c: _invert(c, n, p, q, alpha / 2) for c in set(supports)}
         return np.array([ends[c][0] for c in supports]) / n, np.array([ends[c][1] for c in supports]) / n
     z, d = quantile(confidence), p - q
     base, slope = q * (1 - q), d * (1 - p - q)
@@ -70,7 +70,7 @@ def population_interval(
     s = f p + (1 - f) q. Exact tails (Clopper & Pearson 1934) where the variance is small, else Wilson 1927 with a
     correction for whole steps.
     """
-    alpha, z = 1.0 - checked_confidence(confidence), quantile(confidence)
+    alpha, z = 1.0 - check_confidence(confidence), quantile(confidence)
     counts = np.array(supports, dtype=np.float64)
     if _exact(n, p, q):
         ends = {c: _clopper(c, n, alpha / 2) for c in set(supports)}
@@ -104,39 +104,18 @@ def _exact(n: int, p: float, q: float) -> bool:
     return min(variances) < _LUMPY and max(variances) < _MOST
 
 
-def _inverted(count: int, n: int, p: float, q: float, alpha: float) -> tuple[int, int]:
+def _invert(count: int, n: int, p: float, q: float, alpha: float) -> tuple[int, int]:
     """Return the least and the greatest m that a test of level alpha on either side does not reject."""
-    low = _first(lambda m: tail(count, m, n, p, q) > alpha, n)
-    high = _first(lambda m: 1.0 - tail(count + 1, m, n, p, q) <= alpha, n + 1) - 1
+    low = bisect_whole(lambda m: tail(count, m, n, p, q) > alpha, -1, n)
+    high = bisect_whole(lambda m: 1.0 - tail(count + 1, m, n, p, q) <= alpha, -1, n + 1) - 1
     return min(low, n), max(high, 0)
-
-
-def _first(holds: Callable[[int], bool], end: int) -> int:
-    """Return the first m in 0 .. end for which a rising condition holds, or `end`."""
-    low, high = 0, end
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def _clopper(count: int, n: int, alpha: float) -> tuple[float, float]:
     """Return Clopper and Pearson's ends for a count of n, by bisection."""
-    ends = []
-    for least, rejected in ((count, True), (count + 1, False)):
-        low, high = 0.0, 1.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            above = tail(least, n, n, middle, 0.0)
-            if (above <= alpha) if rejected else (1.0 - above > alpha):
-                low = middle
-            else:
-                high = middle
-        ends.append(low if rejected else high)
-    return ends[0], ends[1]
+    low, _ = bisect(lambda share: tail(count, n, n, share, 0.0) > alpha, 0.0, 1.0, relative=1e-15)
+    _, high = bisect(lambda share: 1.0 - tail(count + 1, n, n, share, 0.0) <= alpha, 0.0, 1.0, relative=1e-15)
+    return low, high
 
 
 def binomial_law(n: int, p: float) -> tuple[int, Floats]:

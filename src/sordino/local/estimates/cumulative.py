@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import checked_share
+from sordino.local.estimates.frequency import check_share
 from sordino.local.estimates.mean import MeanEstimate, Moments
 
 __all__ = ["Cells"]
@@ -63,12 +63,12 @@ class Cells:
 
     def below(self, confidence: float, *, liars: float = 0.0) -> tuple[Floats, Floats]:
         """Return the ends of intervals for the share below each edge, by itself; wider by what a share of liars can do."""
-        lie, z = checked_share(liars, name="liars"), quantile(confidence)
+        lie, z = check_share(liars, name="liars"), quantile(confidence)
         rows, constants = _sums(self.bins, self.window, self.inner, self.outer)
         h = _breadth(self.bins, self.window, self.inner, self.outer, self.n, z)
         ends = []
         for first, sign in ((-h, -1), (-1, 1)):
-            weights, added = _averaged(rows, constants, first, h)
+            weights, added = _average(rows, constants, first, h)
             lied = weights.max(axis=1) + added if sign < 0 else 1 - weights.min(axis=1) - added
             value, error = self._linear(weights, z)
             ends.append(np.clip(value + added + sign * (error + lie * np.maximum(lied, 0.0)), 0.0, 1.0))
@@ -113,7 +113,7 @@ def _sums(bins: int, window: int, inner: float, outer: float) -> tuple[Floats, F
     return rows, constants
 
 
-def _averaged(rows: Floats, constants: Floats, first: int, h: int) -> tuple[Floats, Floats]:
+def _average(rows: Floats, constants: Floats, first: int, h: int) -> tuple[Floats, Floats]:
     """Return the averages over the h bins from `first` on, counted from each of the edges 0 .. bins.
 
     F is 0 before the first bin and 1 from the last on.
@@ -134,7 +134,7 @@ def _breadth(bins: int, window: int, inner: float, outer: float, n: int, z: floa
     chance = outer + (inner - outer) * window / (bins + window - 1)
 
     def width(h: int) -> float:
-        weights, _ = _averaged(rows, constants, -h, h)
+        weights, _ = _average(rows, constants, -h, h)
         return h / bins + 2 * z * math.sqrt(chance * float(np.square(weights[bins // 2]).sum()) / n)
 
     return min(sorted({max(1, round(bins * 2 ** (-i / 2))) for i in range(2, 21)}), key=width)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.estimates.binomial import checked_confidence, population_interval, quantile, respondents_interval
+from sordino.local.estimates.binomial import check_confidence, population_interval, quantile, respondents_interval
 from sordino.local.labels import Label
 from sordino.local.reports import Parameters, SupportCounts, parameters_hash
 from sordino.loss import round_up
@@ -25,8 +25,8 @@ __all__ = [
     "Estimate",
     "Supports",
     "arrow_labels",
-    "checked_share",
-    "estimated",
+    "check_share",
+    "estimate_frequencies",
     "norm_sub",
     "shift_of",
     "variance",
@@ -78,7 +78,7 @@ def shift_of(p: Fraction | float, q: Fraction | float, liars: float) -> tuple[fl
 
     Raises DeclarationError unless 0 <= liars < 1.
     """
-    share, high, low = checked_share(liars, name="liars"), float(p), float(q)
+    share, high, low = check_share(liars, name="liars"), float(p), float(q)
     return share * (1 - low) / (high - low), share * high / (high - low)
 
 
@@ -178,12 +178,12 @@ class Estimate:
         """
         import pyarrow as pa
 
-        shares = norm_sub(self.frequencies, total=checked_share(answered, name="answered", most=1.0))
+        shares = norm_sub(self.frequencies, total=check_share(answered, name="answered", most=1.0))
         return pa.table({"label": arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
 
     def _ends(self, confidence: float, about: str) -> tuple[Floats, Floats]:
         how = respondents_interval if _about(about) == "respondents" else population_interval
-        return how(self.supports, n=self.n, p=float(self.p), q=float(self.q), confidence=checked_confidence(confidence))
+        return how(self.supports, n=self.n, p=float(self.p), q=float(self.q), confidence=check_confidence(confidence))
 
     def __repr__(self) -> str:
         widest = float(self.errors(0.95).max())
@@ -194,7 +194,7 @@ class Estimate:
         )
 
 
-def estimated(protocol: Supports, counts: SupportCounts) -> Estimate:
+def estimate_frequencies(protocol: Supports, counts: SupportCounts) -> Estimate:
     """Return the estimate of a protocol's support counts; raises DeclarationError for another task's, or for none."""
     parameters = protocol.parameters()
     if counts.task != parameters_hash(parameters):
@@ -207,7 +207,7 @@ def estimated(protocol: Supports, counts: SupportCounts) -> Estimate:
     return Estimate(protocol.labels, counts.supports, counts.n, protocol.p, protocol.q, name)
 
 
-def checked_share(value: float, *, name: str, most: float = 0.999999) -> float:
+def check_share(value: float, *, name: str, most: float = 0.999999) -> float:
     """Return a share; raises DeclarationError unless it lies in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
         raise DeclarationError(f"{name} must be a share such as 0.01, from 0 to 1")

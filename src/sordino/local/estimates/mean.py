@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import population_interval, quantile
-from sordino.local.estimates.frequency import USUAL_LIARS, checked_share
+from sordino.local.estimates.frequency import USUAL_LIARS, check_share
 from sordino.loss import round_up
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class MeanEstimate:
         A liar sends the report of the largest unbiased value, m on the scale of [-1, 1], whatever the answer was, at worst
         the other end of the scale (Cheu, Smith, Ullman 2021). Raises DeclarationError unless 0 <= liars < 1.
         """
-        return checked_share(liars, name="liars") * (self.moments.most + 1) * self._half
+        return check_share(liars, name="liars") * (self.moments.most + 1) * self._half
 
     def poisoned(
         self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS

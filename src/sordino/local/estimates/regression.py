@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import USUAL_LIARS, arrow_labels, checked_share, norm_sub
+from sordino.local.estimates.frequency import USUAL_LIARS, arrow_labels, check_share, norm_sub
 from sordino.local.labels import Label
 from sordino.loss import round_up
 
@@ -97,7 +97,7 @@ class BloomEstimate:
         import pyarrow as pa
 
         lower, upper = self._ends(confidence)
-        share = checked_share(liars, name="liars")
+        share = check_share(liars, name="liars")
         added, taken = (share * shift for shift in self.shifts)
         ends = {"lower": lower, "upper": upper}
         ends |= {"poisoned_lower": np.clip(lower - added, 0, 1), "poisoned_upper": np.clip(upper + taken, 0, 1)}
@@ -105,14 +105,14 @@ class BloomEstimate:
 
     def shift(self, liars: float) -> tuple[float, float]:
         """Return how much a share of liars can add to a frequency, and take from one: of the label moved the most."""
-        share = checked_share(liars, name="liars")
+        share = check_share(liars, name="liars")
         return share * float(self.shifts[0].max()), share * float(self.shifts[1].max())
 
     def projected(self, *, answered: float = 1.0) -> pa.Table:
         """Return an Arrow table label, count, frequency for a histogram: no negative number, summing to `answered`."""
         import pyarrow as pa
 
-        shares = norm_sub(self.frequencies, total=checked_share(answered, name="answered", most=1.0))
+        shares = norm_sub(self.frequencies, total=check_share(answered, name="answered", most=1.0))
         return pa.table({"label": arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
 
     def _ends(self, confidence: float) -> tuple[Floats, Floats]:

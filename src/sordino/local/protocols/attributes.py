@@ -21,7 +21,7 @@ from sordino.local.estimates.frequency import Estimate, variance
 from sordino.local.labels import Answers, Labels, codes_of
 from sordino.local.protocols.catalog import Protocols
 from sordino.local.reports import Reports, SupportCounts
-from sordino.local.thresholds import checked_epsilon, float_up
+from sordino.local.thresholds import check_epsilon, float_up
 from sordino.loss import Number
 from sordino.noise.rng import Rng
 
@@ -64,7 +64,7 @@ class Attributes:
             raise DeclarationError('attributes must be named, such as {"sex": ["f", "m"]}')
         if split is not None and split not in _WAYS:
             raise DeclarationError(f"{split!r} is no way to split; {nearest(str(split), _WAYS)}")
-        claim, d, z = checked_epsilon(epsilon), len(labels), quantile(0.95)
+        claim, d, z = check_epsilon(epsilon), len(labels), quantile(0.95)
         part = max(1, respondents // d) if isinstance(respondents, int) else respondents
         by_users = {name: best(values, epsilon=claim, respondents=part).protocol for name, values in labels.items()}
         by_budget = {
@@ -72,7 +72,7 @@ class Attributes:
         }
         spread = {
             name: (
-                _noise(by_users[name]) * d / respondents + _drawn(by_users[name]) * (d - 1) / respondents,
+                _noise(by_users[name]) * d / respondents + _sampling_variance(by_users[name]) * (d - 1) / respondents,
                 _noise(by_budget[name]) / respondents,
             )
             for name in labels
@@ -148,6 +148,6 @@ def _noise(protocol: Protocols) -> float:
     return variance(protocol.p, protocol.q, share=1 / len(protocol.labels), n=1)
 
 
-def _drawn(protocol: Protocols) -> float:
+def _sampling_variance(protocol: Protocols) -> float:
     """Return n times the variance of drawing respondents, at a share of 1 / k."""
     return (1 - 1 / len(protocol.labels)) / len(protocol.labels)

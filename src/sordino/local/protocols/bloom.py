@@ -15,16 +15,16 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.draws import below, bit_sums, packed_coins, packed_width
+from sordino.local.draws import below, bit_sums, pack_coins, packed_bytes
 from sordino.local.estimates.regression import BloomEstimate
-from sordino.local.labels import Answers, Label, Labels, canonical, checked_labels, codes_of, labels_hash
+from sordino.local.labels import Answers, Label, Labels, canonical, check_labels, codes_of, labels_hash
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.reports import (
     Parameters,
     Reports,
     Rows,
     SupportCounts,
-    counted,
+    count_support,
     numbers_of,
     own,
     parameters_hash,
@@ -76,13 +76,13 @@ class Bloom:
     def __init__(
         self, labels: Labels, *, f: Number, p: Number, q: Number, bits: int, hashes: int, cohorts: int
     ) -> None:
-        self._fill(checked_labels(labels), Rappor((False, True), f=f, p=p, q=q), bits, hashes, cohorts)
+        self._fill(check_labels(labels), Rappor((False, True), f=f, p=p, q=q), bits, hashes, cohorts)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Bloom:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
         made, sizes = object.__new__(cls), [parameters.get(n) for n in ("size", "hashes", "cohorts")]
-        made._fill(checked_labels(labels), Rappor.from_parameters(parameters, (False, True)), *sizes)
+        made._fill(check_labels(labels), Rappor.from_parameters(parameters, (False, True)), *sizes)
         return made
 
     def _fill(self, labels: tuple[Label, ...], bit: Rappor, bits: Any, hashes: Any, cohorts: Any) -> None:
@@ -132,7 +132,7 @@ class Bloom:
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return _HEAD + packed_width(self.bits)
+        return _HEAD + packed_bytes(self.bits)
 
     def parameters(self) -> Parameters:
         """Return the public parameters, as canonical JSON data: "keep" is the threshold of 1 - f/2."""
@@ -165,15 +165,15 @@ class Bloom:
         packed = np.packbits(self.filters(), axis=2, bitorder="little")
         true = packed[cohort, np.maximum(codes, 0)]
         true[codes < 0] = 0
-        keep = packed_coins(self.bit.permanent.threshold_p, codes.size, self.bits, rng)
-        set_ = packed_coins(self.bit.permanent.threshold_q, codes.size, self.bits, rng)
+        keep = pack_coins(self.bit.permanent.threshold_p, codes.size, self.bits, rng)
+        set_ = pack_coins(self.bit.permanent.threshold_q, codes.size, self.bits, rng)
         return np.hstack([rows_of(cohort, _HEAD), true & keep | ~true & set_])
 
     def report(self, permanent: Rows, rng: Rng) -> Reports:
         """Return one instantaneous report of each permanent answer, which `permanent` made."""
         self.check(permanent)
         bits = permanent[:, _HEAD:]
-        ones, zeros = (packed_coins(t, len(bits), self.bits, rng) for t in (self.bit.one, self.bit.zero))
+        ones, zeros = (pack_coins(t, len(bits), self.bits, rng) for t in (self.bit.one, self.bit.zero))
         return Reports.of(self, np.hstack([permanent[:, :_HEAD], bits & ones | ~bits & zeros]))
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
@@ -196,7 +196,7 @@ class Bloom:
         sizes = np.bincount(cohort, minlength=self.cohorts)
         parts = np.split(rows[order, _HEAD:], np.cumsum(sizes)[:-1])
         sums = [[int(size), *bit_sums(part, self.bits)] for size, part in zip(sizes, parts, strict=True)]
-        return counted(reports, [value for row in sums for value in row])
+        return count_support(reports, [value for row in sums for value in row])
 
     def estimate(self, counts: SupportCounts) -> BloomEstimate:
         """Return the shares of the labels by least squares; raises DeclarationError for another task's counts, or too few."""

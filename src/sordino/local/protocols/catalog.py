@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sordino.errors import DeclarationError, nearest
-from sordino.local.labels import Labels, checked_labels
+from sordino.local.labels import Labels, check_labels
 from sordino.local.protocols.hadamard import Hadamard
 from sordino.local.protocols.hashing import OLH
 from sordino.local.protocols.rappor import Rappor
@@ -42,7 +42,7 @@ def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Protocols:
     >>> made == GRR(["yes", "no"], epsilon=1)
     True
     """
-    kind, kept = str(parameters.get("kind")), checked_labels(labels)
+    kind, kept = str(parameters.get("kind")), check_labels(labels)
     if kind not in PROTOCOLS:
         raise DeclarationError(f"{kind!r} is no protocol of the local model; {nearest(kind, PROTOCOLS)}")
     if parameters.get("bits") != BITS:

@@ -17,19 +17,19 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import below, heads
 from sordino.local.estimates.cumulative import Cells
-from sordino.local.ranges import checked_range, scaled
+from sordino.local.ranges import check_range, scale
 from sordino.local.reports import (
     Parameters,
     Reports,
     Rows,
     SupportCounts,
-    counted,
+    count_support,
     numbers_of,
     own,
     parameters_hash,
     rows_of,
 )
-from sordino.local.thresholds import BITS, FULL, checked_epsilon, exp_over, float_up, floor_share
+from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, float_up, floor_share
 from sordino.loss import Number, shown
 from sordino.noise.rng import Rng
 
@@ -159,8 +159,8 @@ class Distribution:
     inside: int
 
     def __init__(self, lower: Number, upper: Number, epsilon: Number, *, bins: int = 512) -> None:
-        low, high = checked_range(lower, upper)
-        claim = checked_epsilon(epsilon)
+        low, high = check_range(lower, upper)
+        claim = check_epsilon(epsilon)
         if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= 1024:
             raise DeclarationError("bins must be a whole number from 2 to 1,024")
         reach = math.floor(_half_width(float(claim)) * bins)
@@ -213,7 +213,7 @@ class Distribution:
 
         Raises DeclarationError where an answer is missing or no number.
         """
-        share = scaled(answers, self.lower, self.upper)
+        share = scale(answers, self.lower, self.upper)
         own_bin = np.minimum((share * self.bins).astype(np.uint32), np.uint32(self.bins - 1))
         window = 2 * self.reach + 1
         inner = own_bin + below(window, own_bin.size, rng)
@@ -229,7 +229,7 @@ class Distribution:
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports fell into each cell."""
-        return counted(reports, np.bincount(numbers_of(own(reports, self), self.width), minlength=self.cells))
+        return count_support(reports, np.bincount(numbers_of(own(reports, self), self.width), minlength=self.cells))
 
     def estimate(self, counts: SupportCounts) -> DistributionEstimate:
         """Return the shares of the bins by expectation-maximisation with smoothing.
@@ -240,7 +240,7 @@ class Distribution:
             raise DeclarationError("these counts belong to another task: its bounds, bins or epsilon differ")
         if counts.n == 0:
             raise DeclarationError("there are no reports yet: an estimate needs one or more")
-        shares, rounds = _smoothed(self.matrix(), np.array(counts.supports, dtype=np.float64))
+        shares, rounds = _smooth(self.matrix(), np.array(counts.supports, dtype=np.float64))
         lower, upper = float(self.lower), float(self.upper)
         return DistributionEstimate(lower, upper, tuple(map(float, shares)), rounds, self.cells_of(counts))
 
@@ -289,7 +289,7 @@ def _half_width(epsilon: float) -> float:
     return (epsilon * grown - grown + 1) / (2 * grown * (grown - 1 - epsilon))
 
 
-def _smoothed(law: Floats, found: Floats) -> tuple[Floats, int]:
+def _smooth(law: Floats, found: Floats) -> tuple[Floats, int]:
     """Return the shares that the smoothed iteration comes to, and after how many rounds."""
     shares = np.full(law.shape[1], 1.0 / law.shape[1])
     before = -math.inf

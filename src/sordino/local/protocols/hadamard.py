@@ -12,21 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import heads
-from sordino.local.estimates.frequency import Estimate, estimated
-from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, numbers_of, own, rows_of
-from sordino.local.thresholds import BITS, FULL, checked_epsilon, checked_threshold, float_up, floor_share, log_up
+from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import FrequencyOracle
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, numbers_of, own, rows_of
+from sordino.local.thresholds import FULL, check_epsilon, check_threshold, floor_share, log_up
 from sordino.loss import Number, exact, shown
 from sordino.noise.rng import Rng
 
-__all__ = ["Hadamard", "transformed"]
+__all__ = ["Hadamard", "walsh_hadamard"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Hadamard:
+class Hadamard(FrequencyOracle):
     """Randomise by Hadamard response for high privacy: a row of the matrix, and its entry at the label with a noisy sign.
 
     With K the least power of two at or above k, a report is (j, b): j uniform in [0, K) and b the parity of j AND v,
@@ -51,15 +50,15 @@ class Hadamard:
     claim: Fraction
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        claim = checked_epsilon(epsilon)
-        self._fill(checked_labels(labels), floor_share(claim, 1), claim)
+        claim = check_epsilon(epsilon)
+        self._fill(check_labels(labels), floor_share(claim, 1), claim)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Hadamard:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
         made = object.__new__(cls)
-        truth = checked_threshold(parameters.get("p"), name="p")
-        made._fill(checked_labels(labels), truth, exact(str(parameters.get("epsilon")), name="epsilon"))
+        truth = check_threshold(parameters.get("p"), name="p")
+        made._fill(check_labels(labels), truth, exact(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
     def _fill(self, labels: tuple[Label, ...], truth: int, claim: Fraction) -> None:
@@ -67,22 +66,10 @@ class Hadamard:
             raise DeclarationError("p must be above 1/2: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(truth, FULL - truth), digits=40) > claim:
             raise DeclarationError(f"p gives an epsilon above the stated {shown(claim)}")
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "truth", truth)
-        object.__setattr__(self, "claim", claim)
+        self._set(labels=labels, truth=truth, claim=claim)
 
     name = "Hadamard"
     kind = "hadamard"
-
-    @property
-    def epsilon(self) -> float:
-        """The claim: no report reveals more."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
-        return LaplaceEvent(self.claim)
 
     @property
     def p(self) -> Fraction:
@@ -104,16 +91,9 @@ class Hadamard:
         """Bytes of one report."""
         return 1 if self.size <= 1 << 7 else 2 if self.size <= 1 << 15 else 4
 
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
-        return {
-            "kind": self.kind,
-            "k": len(self.labels),
-            "labels_hash": labels_hash(self.labels),
-            "bits": BITS,
-            "p": self.truth,
-            "epsilon": shown(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
+        return {"p": self.truth}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer; raises DeclarationError where an answer is none of the labels."""
@@ -144,12 +124,8 @@ class Hadamard:
         """Return how many reports support each label, by one Walsh-Hadamard transform."""
         numbers = numbers_of(own(reports, self), self.width)
         pairs = np.bincount(numbers, minlength=2 * self.size).reshape(-1, 2)
-        signed = transformed(pairs[:, 0] - pairs[:, 1])
-        return counted(reports, (len(reports) + signed[: len(self.labels)]) // 2)
-
-    def estimate(self, counts: SupportCounts) -> Estimate:
-        """Return the unbiased estimate of each label's share, with its intervals."""
-        return estimated(self, counts)
+        signed = walsh_hadamard(pairs[:, 0] - pairs[:, 1])
+        return count_support(reports, (len(reports) + signed[: len(self.labels)]) // 2)
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: all pairs of columns agree in half of the rows."""
@@ -167,10 +143,10 @@ class Hadamard:
         return f"<Hadamard of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
 
 
-def transformed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def walsh_hadamard(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the Walsh-Hadamard transform of whole numbers: at v, the sum over j of values[j] (-1)^parity(j AND v).
 
-    >>> transformed(np.array([1, 2, 0, 0])).tolist()
+    >>> walsh_hadamard(np.array([1, 2, 0, 0])).tolist()
     [3, -1, 3, -1]
     """
     out = values.astype(np.int64)

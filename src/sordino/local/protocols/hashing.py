@@ -12,19 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import below, heads
-from sordino.local.estimates.frequency import Estimate, estimated, variance
-from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
+from sordino.local.estimates.frequency import variance
+from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import FrequencyOracle
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
 from sordino.local.thresholds import (
-    BITS,
     FULL,
-    checked_epsilon,
-    checked_threshold,
+    check_epsilon,
+    check_threshold,
     exp_over,
-    float_up,
     floor_share,
     log_up,
 )
@@ -43,7 +41,7 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class OLH:
+class OLH(FrequencyOracle):
     """Randomise by optimised local hashing: a random hash function onto g values, and its value at the label, randomised.
 
     The functions are linear: label number v is written in m digits v_i of base f, the least prime factor of g, and
@@ -76,17 +74,17 @@ class OLH:
     claim: Fraction
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+        kept, claim = check_labels(labels), check_epsilon(epsilon)
         g = _best_size(exp_over(min(claim, Fraction(20))), len(kept))
         self._fill(kept, g, floor_share(claim, g - 1), claim)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> OLH:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made, g, kept = object.__new__(cls), parameters.get("g"), checked_labels(labels)
+        made, g, kept = object.__new__(cls), parameters.get("g"), check_labels(labels)
         if not isinstance(g, int) or not 2 <= g <= _LARGEST or g ** (_digits(len(kept), g) + 1) > _ROOM:
             raise DeclarationError("g must be a whole number from 2 on, so small that 63 bits hold a report")
-        truth = checked_threshold(parameters.get("p"), name="p")
+        truth = check_threshold(parameters.get("p"), name="p")
         made._fill(kept, g, truth, exact(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
@@ -95,23 +93,10 @@ class OLH:
             raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(truth * (g - 1), FULL - truth), digits=40) > claim:
             raise DeclarationError(f"p and g give an epsilon above the stated {shown(claim)}")
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "g", g)
-        object.__setattr__(self, "truth", truth)
-        object.__setattr__(self, "claim", claim)
+        self._set(labels=labels, g=g, truth=truth, claim=claim)
 
     name = "OLH"
     kind = "olh"
-
-    @property
-    def epsilon(self) -> float:
-        """The claim: no report reveals more."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
-        return LaplaceEvent(self.claim)
 
     @property
     def p(self) -> Fraction:
@@ -134,17 +119,9 @@ class OLH:
         largest: int = self.g ** (self.digits + 1) - 1
         return -(-largest.bit_length() // 8)
 
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
-        return {
-            "kind": self.kind,
-            "k": len(self.labels),
-            "labels_hash": labels_hash(self.labels),
-            "bits": BITS,
-            "g": self.g,
-            "p": self.truth,
-            "epsilon": shown(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
+        return {"g": self.g, "p": self.truth}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer; raises DeclarationError where an answer is none of the labels."""
@@ -199,11 +176,7 @@ class OLH:
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label, by a transform over the digits."""
         numbers = _wide(own(reports, self))
-        return counted(reports, _supports(numbers, len(self.labels), g=self.g, m=self.digits))
-
-    def estimate(self, counts: SupportCounts) -> Estimate:
-        """Return the unbiased estimate of each label's share, with its intervals."""
-        return estimated(self, counts)
+        return count_support(reports, _supports(numbers, len(self.labels), g=self.g, m=self.digits))
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: some hash function tells any two labels apart like 0 and 1."""
@@ -243,7 +216,7 @@ def _supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.d
     """
     base, n = _least_factor(g), numbers.size
     if g * g > _TABLE:
-        return _divided(numbers, k, g=g, m=m)
+        return _divide(numbers, k, g=g, m=m)
 
     def cost(low: int) -> float:
         settings = -(-k // base**low)
@@ -257,21 +230,21 @@ def _supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.d
     block = base**low
     out = np.zeros(-(-k // block) * block, dtype=np.int64)
     for setting, first in enumerate(range(0, k, block)):
-        moved = (hashed - _hashed(upper, setting, base)) % g
+        moved = (hashed - _hash(upper, setting, base)) % g
         table = np.bincount(moved * g**low + tail, minlength=g ** (low + 1))
-        found = _summed(table, g=g, m=low, base=base, k=min(block, k - first))
+        found = _sum(table, g=g, m=low, base=base, k=min(block, k - first))
         out[first : first + found.size] = found
     return out[:k]
 
 
-def _divided(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _divide(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the same for a prime g: with the upper digits set, one least digit solves a_1 d = y, or all do, or none."""
     factors, hashed = _factors(numbers, g=g, m=m), (numbers // np.uint64(g**m)).astype(np.int64)
     first = factors[0]
     inverse = _inverses(first, g)
     out = np.zeros(-(-k // g) * g, dtype=np.int64)
     for setting in range(-(-k // g)):
-        moved = (hashed - _hashed(factors[1:], setting, g)) % g
+        moved = (hashed - _hash(factors[1:], setting, g)) % g
         some = np.bincount(moved * inverse % g, weights=first > 0, minlength=g).astype(np.int64)
         out[setting * g : (setting + 1) * g] = some + int(((first == 0) & (moved == 0)).sum())
     return out[:k]
@@ -292,7 +265,7 @@ def _factors(numbers: Codes, *, g: int, m: int) -> list[np.ndarray[Any, Any]]:
     return [(numbers // np.uint64(g ** (m - 1 - i)) % np.uint64(g)).astype(np.int64) for i in range(m)]
 
 
-def _hashed(factors: list[np.ndarray[Any, Any]], label: int, base: int) -> Any:
+def _hash(factors: list[np.ndarray[Any, Any]], label: int, base: int) -> Any:
     """Return the sum of factors times the digits of a label."""
     total: Any = np.int64(0)
     for factor in factors:
@@ -302,7 +275,7 @@ def _hashed(factors: list[np.ndarray[Any, Any]], label: int, base: int) -> Any:
     return total
 
 
-def _summed(table: np.ndarray[Any, Any], *, g: int, m: int, base: int, k: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _sum(table: np.ndarray[Any, Any], *, g: int, m: int, base: int, k: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the counts at y = 0 of the first settings of m digits, k or some more, the first digit fastest."""
     parts = table.reshape(1, g, -1, g)  # setting, y, the earlier a, the last a
     for i in range(m, 1, -1):

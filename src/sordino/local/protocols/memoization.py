@@ -12,23 +12,23 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import word_from
-from sordino.local.estimates.frequency import Estimate, estimated
 from sordino.local.labels import Answers, Label
+from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, own
-from sordino.local.thresholds import BITS, FULL, checked_epsilon, float_up, log_up
+from sordino.local.thresholds import BITS, FULL, check_epsilon, log_up
 from sordino.loss import Number, shown
 from sordino.noise.rng import Rng
+from sordino.rounding import bisect_whole
 
 __all__ = ["TwoRounds", "again", "two_rounds"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TwoRounds:
+class TwoRounds(FrequencyOracle):
     """Hold the rounds (p1, q1), made once, and (p2, q2), made for every report, both GRR or both unary.
 
     Theorem: a report supports the true label with probability p = p1 p2 + (1 - p1) q2, another one with q = q1 p2 +
@@ -68,11 +68,6 @@ class TwoRounds:
         return f"{self.permanent.name}, two rounds"
 
     @property
-    def epsilon(self) -> float:
-        """What one report reveals at most."""
-        return float_up(self.claim)
-
-    @property
     def permanent_epsilon(self) -> float:
         """What all reports of one permanent answer reveal at most."""
         return self.permanent.epsilon
@@ -92,11 +87,6 @@ class TwoRounds:
         """Bytes of one report."""
         return self.instant.width
 
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent, by itself; all of them together cost the permanent answer's event."""
-        return LaplaceEvent(self.claim)
-
     def parameters(self) -> Parameters:
         """Return the second round's parameters, whose form reports have, and the first round's thresholds."""
         first, second = self.permanent.parameters(), self.instant.parameters()
@@ -113,10 +103,6 @@ class TwoRounds:
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label."""
         return replace(self.instant.count(Reports.of(self.instant, own(reports, self))), task=reports.task)
-
-    def estimate(self, counts: SupportCounts) -> Estimate:
-        """Return the unbiased estimate of each label's share, with intervals for one report a respondent."""
-        return estimated(self, counts)
 
     def report(self, permanent: bytes, words: Iterable[int]) -> bytes:
         """Return one report of a permanent answer, from 32-bit words: as GRR's rule, and for unary one word a bit."""
@@ -157,7 +143,7 @@ def two_rounds(permanent: GRR | Unary, *, epsilon: Number) -> TwoRounds:
     The second round is GRR for GRR and symmetric for unary; its threshold is found by bisection on exact epsilons.
     Raises DeclarationError unless epsilon is below the permanent answer's.
     """
-    most = checked_epsilon(epsilon)
+    most = check_epsilon(epsilon)
     if most >= permanent.claim:
         rule = f"epsilon must be below the permanent answer's, {shown(permanent.claim)}, not {shown(most)}"
         raise DeclarationError(f"{rule}: with equal ones, reports could be the permanent answer itself")
@@ -165,13 +151,8 @@ def two_rounds(permanent: GRR | Unary, *, epsilon: Number) -> TwoRounds:
     low, high = FULL // (k if isinstance(permanent, GRR) else 2) + 1, FULL
     if log_up(_ratio(permanent, _second(permanent, low)), digits=40) > most:
         raise DeclarationError(f"epsilon {shown(most)} is too small for thresholds of {BITS} bits")
-    while high - low > 1:
-        middle = (low + high) // 2
-        if log_up(_ratio(permanent, _second(permanent, middle)), digits=40) <= most:
-            low = middle
-        else:
-            high = middle
-    return TwoRounds(permanent, _second(permanent, low), most)
+    passes = bisect_whole(lambda t: log_up(_ratio(permanent, _second(permanent, t)), digits=40) > most, low, high)
+    return TwoRounds(permanent, _second(permanent, passes - 1), most)
 
 
 def again(instant: GRR | Unary, permanent: bytes, words: Iterable[int]) -> bytes:

@@ -17,19 +17,19 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, nearest
 from sordino.local.draws import below, heads
 from sordino.local.estimates.mean import MeanEstimate, Moments
-from sordino.local.ranges import checked_range, scaled
+from sordino.local.ranges import check_range, scale
 from sordino.local.reports import (
     Parameters,
     Reports,
     Rows,
     SupportCounts,
-    counted,
+    count_support,
     numbers_of,
     own,
     parameters_hash,
     rows_of,
 )
-from sordino.local.thresholds import BITS, FULL, checked_epsilon, exp_over, float_up, floor_share
+from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, float_up, floor_share
 from sordino.loss import Number, shown
 from sordino.noise.bernoulli import CertifiedProbability
 from sordino.noise.rng import Rng
@@ -75,8 +75,8 @@ class Mean:
     piecewise: int
 
     def __init__(self, lower: Number, upper: Number, epsilon: Number, *, method: str = "hybrid") -> None:
-        low, high = checked_range(lower, upper)
-        claim = checked_epsilon(epsilon)
+        low, high = check_range(lower, upper)
+        claim = check_epsilon(epsilon)
         if method not in METHODS:
             raise DeclarationError(f"{method!r} is no method for a mean; {nearest(str(method), METHODS)}")
         object.__setattr__(self, "lower", low)
@@ -131,7 +131,7 @@ class Mean:
 
         Raises DeclarationError where an answer is missing or no number.
         """
-        share = scaled(answers, self.lower, self.upper)
+        share = scale(answers, self.lower, self.upper)
         n = share.size
         if self.piecewise == 0:
             by_grid = np.zeros(n, dtype=np.bool_)
@@ -172,7 +172,7 @@ class Mean:
         numbers = numbers_of(own(reports, self), self.width).astype(np.int64)
         zeros, ones = int((numbers == 0).sum()), int((numbers == 1).sum())
         off = 2 * (numbers[numbers >= 2] - 2) - (STEPS + self.window - 1)  # twice the distance from the middle
-        return counted(reports, (zeros, ones, off.size, off.sum(), np.square(off).sum()))
+        return count_support(reports, (zeros, ones, off.size, off.sum(), np.square(off).sum()))
 
     def estimate(self, counts: SupportCounts) -> MeanEstimate:
         """Return the unbiased estimate of the mean; raises DeclarationError for another task's counts, or for none."""

@@ -5,17 +5,20 @@ It may not know any protocol.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
-from sordino.local.estimates.frequency import Estimate
-from sordino.local.labels import Answers, Label
+from sordino.accounting.events import LaplaceEvent
+from sordino.local.estimates.frequency import Estimate, Supports, estimate_frequencies
+from sordino.local.labels import Answers, Label, labels_hash
 from sordino.local.reports import Parameters, Reports, SupportCounts
-from sordino.loss import Event
+from sordino.local.thresholds import BITS, float_up
+from sordino.loss import Event, shown
 from sordino.noise.rng import Rng
 
-__all__ = ["Channel", "Randomizer"]
+__all__ = ["Channel", "FrequencyOracle", "Randomizer"]
 
 
 @runtime_checkable
@@ -71,3 +74,54 @@ class Channel(Protocol):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of this input: independent parts, the probabilities of the outputs of each."""
+
+
+class FrequencyOracle(ABC):
+    """What every protocol for one label a respondent has alike: its claim, its event, its parameters and its estimate.
+
+    A protocol is a frozen record of labels, thresholds and the epsilon that it claims; it adds p, q, its reports and
+    their counts.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    claim: Fraction
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[Label, ...]:
+        """The labels."""
+
+    @property
+    def epsilon(self) -> float:
+        """What one report reveals at most."""
+        return float_up(self.claim)
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one report costs its respondent."""
+        return LaplaceEvent(self.claim)
+
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are the protocol's own."""
+        return {}
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data."""
+        return {
+            "kind": self.kind,
+            "k": len(self.labels),
+            "labels_hash": labels_hash(self.labels),
+            "bits": BITS,
+            **self.thresholds(),
+            "epsilon": shown(self.claim),
+        }
+
+    def estimate(self, counts: SupportCounts) -> Estimate:
+        """Return the unbiased estimate of each label's share, with its intervals."""
+        return estimate_frequencies(cast(Supports, self), counts)
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)

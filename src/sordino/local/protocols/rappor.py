@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.draws import bit_sums, packed_coins, packed_width
-from sordino.local.estimates.frequency import Estimate, estimated
-from sordino.local.labels import Answers, Label, Labels, checked_labels, labels_hash
+from sordino.local.draws import bit_sums, pack_coins, packed_bytes
+from sordino.local.labels import Answers, Label, Labels, check_labels
+from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.unary import Unary
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
-from sordino.local.thresholds import BITS, FULL, ceiling_of, checked_threshold, float_up, floor_of, log_up
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
+from sordino.local.thresholds import FULL, ceiling_of, check_threshold, floor_of, log_up
 from sordino.loss import Number, exact, shown
 from sordino.noise.rng import Rng
 
@@ -24,7 +23,7 @@ __all__ = ["Rappor"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Rappor:
+class Rappor(FrequencyOracle):
     """Randomise by RAPPOR with a bit a label (h = 1): a permanent answer, then an instantaneous one on top of it.
 
     The permanent bit keeps its value with probability 1 - f / 2; the instantaneous bit is 1 with probability q where
@@ -66,18 +65,16 @@ class Rappor:
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Rappor:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
         made = object.__new__(cls)
-        keep, zero, one = (checked_threshold(parameters.get(n), name=n) for n in ("keep", "p", "q"))
+        keep, zero, one = (check_threshold(parameters.get(n), name=n) for n in ("keep", "p", "q"))
         high = Fraction(keep, FULL)
-        made._fill(Unary(checked_labels(labels), p=high, q=1 - high), zero, one)
+        made._fill(Unary(check_labels(labels), p=high, q=1 - high), zero, one)
         return made
 
     def _fill(self, permanent: Unary, zero: int, one: int) -> None:
         if zero >= one:
             raise DeclarationError("p must be below q: they are too near each other for thresholds of 32 bits")
-        object.__setattr__(self, "permanent", permanent)
-        object.__setattr__(self, "zero", zero)
-        object.__setattr__(self, "one", one)
-        object.__setattr__(self, "claim", log_up(self.p * (1 - self.q) / ((1 - self.p) * self.q)))
+        self._set(permanent=permanent, zero=zero, one=one)
+        self._set(claim=log_up(self.p * (1 - self.q) / ((1 - self.p) * self.q)))
 
     name = "RAPPOR"
     kind = "rappor"
@@ -100,37 +97,18 @@ class Rappor:
         return (set_ * self.one + (1 - set_) * self.zero) / FULL
 
     @property
-    def epsilon(self) -> float:
-        """What one report reveals at most."""
-        return float_up(self.claim)
-
-    @property
     def lifetime_epsilon(self) -> float:
         """What all reports of one permanent answer reveal together, at most."""
         return self.permanent.epsilon
 
     @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent, by itself."""
-        return LaplaceEvent(self.claim)
-
-    @property
     def width(self) -> int:
         """Bytes of one report."""
-        return packed_width(len(self.labels))
+        return packed_bytes(len(self.labels))
 
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data: "keep" is the threshold of 1 - f/2."""
-        return {
-            "kind": self.kind,
-            "k": len(self.labels),
-            "labels_hash": labels_hash(self.labels),
-            "bits": BITS,
-            "keep": self.permanent.threshold_p,
-            "p": self.zero,
-            "q": self.one,
-            "epsilon": shown(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: "keep" is the threshold of 1 - f/2."""
+        return {"keep": self.permanent.threshold_p, "p": self.zero, "q": self.one}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer, both rounds at once; a missing answer sets no bit before them."""
@@ -140,7 +118,7 @@ class Rappor:
         """Return one instantaneous report of each permanent answer, which `permanent.perturb` made."""
         rows = own(permanent, self.permanent)
         bits = len(self.labels)
-        ones, zeros = (packed_coins(t, len(rows), bits, rng) for t in (self.one, self.zero))
+        ones, zeros = (pack_coins(t, len(rows), bits, rng) for t in (self.one, self.zero))
         return Reports.of(self, rows & ones | ~rows & zeros)
 
     def check(self, rows: Rows) -> None:
@@ -149,11 +127,7 @@ class Rappor:
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports set each label's bit."""
-        return counted(reports, bit_sums(own(reports, self), len(self.labels)))
-
-    def estimate(self, counts: SupportCounts) -> Estimate:
-        """Return the unbiased estimate of each label's share, with its intervals."""
-        return estimated(self, counts)
+        return count_support(reports, bit_sums(own(reports, self), len(self.labels)))
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: bits are alike under every permutation of the labels."""

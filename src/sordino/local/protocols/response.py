@@ -11,18 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import below, below_from, heads, word_from
-from sordino.local.estimates.frequency import Estimate, estimated
-from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, numbers_of, own, rows_of
+from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import FrequencyOracle
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, numbers_of, own, rows_of
 from sordino.local.thresholds import (
-    BITS,
     FULL,
-    checked_epsilon,
-    checked_threshold,
-    float_up,
+    check_epsilon,
+    check_threshold,
     floor_share,
     log_up,
 )
@@ -33,7 +30,7 @@ __all__ = ["GRR", "fair_coins"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class GRR:
+class GRR(FrequencyOracle):
     """Randomise by generalised randomized response: keep the label with probability p, else any other one alike.
 
     Theorem: with T = floor(2^32 E / (E + k - 1)), E = exp(epsilon), p = T / 2^32 and q = (1 - p) / (k - 1), a report's
@@ -61,15 +58,15 @@ class GRR:
     claim: Fraction
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+        kept, claim = check_labels(labels), check_epsilon(epsilon)
         self._fill(kept, floor_share(claim, len(kept) - 1), claim)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> GRR:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
         made = object.__new__(cls)
-        keep = checked_threshold(parameters.get("p"), name="p")
-        made._fill(checked_labels(labels), keep, exact(str(parameters.get("epsilon")), name="epsilon"))
+        keep = check_threshold(parameters.get("p"), name="p")
+        made._fill(check_labels(labels), keep, exact(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
     def _fill(self, labels: tuple[Label, ...], keep: int, claim: Fraction) -> None:
@@ -77,22 +74,10 @@ class GRR:
             raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(keep * (len(labels) - 1), FULL - keep), digits=40) > claim:
             raise DeclarationError(f"p and q give an epsilon above the stated {shown(claim)}")
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "keep", keep)
-        object.__setattr__(self, "claim", claim)
+        self._set(labels=labels, keep=keep, claim=claim)
 
     name = "GRR"
     kind = "grr"
-
-    @property
-    def epsilon(self) -> float:
-        """The claim: no report reveals more."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
-        return LaplaceEvent(self.claim)
 
     @property
     def p(self) -> Fraction:
@@ -109,16 +94,9 @@ class GRR:
         """Bytes of one report."""
         return 1 if len(self.labels) <= 1 << 8 else 2 if len(self.labels) <= 1 << 16 else 4
 
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
-        return {
-            "kind": self.kind,
-            "k": len(self.labels),
-            "labels_hash": labels_hash(self.labels),
-            "bits": BITS,
-            "p": self.keep,
-            "epsilon": shown(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
+        return {"p": self.keep}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer.
@@ -154,11 +132,7 @@ class GRR:
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label."""
         numbers = numbers_of(own(reports, self), self.width)
-        return counted(reports, np.bincount(numbers, minlength=len(self.labels)))
-
-    def estimate(self, counts: SupportCounts) -> Estimate:
-        """Return the unbiased estimate of each label's share, with its intervals."""
-        return estimated(self, counts)
+        return count_support(reports, np.bincount(numbers, minlength=len(self.labels)))
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: labels are alike under every permutation."""
@@ -184,7 +158,7 @@ def fair_coins(labels: Labels = (False, True)) -> GRR:
     >>> fair_coins().epsilon
     1.0986122886681098
     """
-    kept = checked_labels(labels)
+    kept = check_labels(labels)
     if len(kept) != 2:
         raise DeclarationError(f"fair coins answer one of 2 labels, not {len(kept)}; GRR takes more")
     made = object.__new__(GRR)

@@ -13,19 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.draws import below, bit_sums, heads, packed_width
-from sordino.local.estimates.frequency import Estimate, estimated, variance
-from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
+from sordino.local.draws import below, bit_sums, heads, packed_bytes
+from sordino.local.estimates.frequency import variance
+from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import FrequencyOracle
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
 from sordino.local.thresholds import (
-    BITS,
     FULL,
-    checked_epsilon,
-    checked_threshold,
+    check_epsilon,
+    check_threshold,
     exp_over,
-    float_up,
     floor_share,
     log_up,
 )
@@ -48,7 +46,7 @@ def subset_size(k: int, epsilon: Fraction) -> int:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SubsetSelection:
+class SubsetSelection(FrequencyOracle):
     """Randomise by subset selection: a uniform set of w labels that holds the true one with probability p.
 
     Theorem: with p = T / 2^32, T = floor(2^32 w E / (w E + k - w)), each of the C(k-1, w-1) sets with the label has
@@ -72,17 +70,17 @@ class SubsetSelection:
     claim: Fraction
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+        kept, claim = check_labels(labels), check_epsilon(epsilon)
         w = subset_size(len(kept), claim)
         self._fill(kept, w, floor_share(claim, Fraction(len(kept) - w, w)), claim)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> SubsetSelection:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made, w, kept = object.__new__(cls), parameters.get("w"), checked_labels(labels)
+        made, w, kept = object.__new__(cls), parameters.get("w"), check_labels(labels)
         if not isinstance(w, int) or not 1 <= w < len(kept):
             raise DeclarationError("w must be a whole number from 1 to k - 1: the size of a report's set")
-        inside = checked_threshold(parameters.get("p"), name="p")
+        inside = check_threshold(parameters.get("p"), name="p")
         made._fill(kept, w, inside, exact(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
@@ -91,23 +89,10 @@ class SubsetSelection:
             raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(inside * (len(labels) - w), (FULL - inside) * w), digits=40) > claim:
             raise DeclarationError(f"p and w give an epsilon above the stated {shown(claim)}")
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "w", w)
-        object.__setattr__(self, "inside", inside)
-        object.__setattr__(self, "claim", claim)
+        self._set(labels=labels, w=w, inside=inside, claim=claim)
 
     name = "subset selection"
     kind = "subset"
-
-    @property
-    def epsilon(self) -> float:
-        """The claim: no report reveals more."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
-        return LaplaceEvent(self.claim)
 
     @property
     def p(self) -> Fraction:
@@ -122,19 +107,11 @@ class SubsetSelection:
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return packed_width(len(self.labels))
+        return packed_bytes(len(self.labels))
 
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data; "p" is the threshold T."""
-        return {
-            "kind": self.kind,
-            "k": len(self.labels),
-            "labels_hash": labels_hash(self.labels),
-            "bits": BITS,
-            "w": self.w,
-            "p": self.inside,
-            "epsilon": shown(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
+        return {"w": self.w, "p": self.inside}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer.
@@ -179,11 +156,7 @@ class SubsetSelection:
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports hold each label."""
-        return counted(reports, bit_sums(own(reports, self), len(self.labels)))
-
-    def estimate(self, counts: SupportCounts) -> Estimate:
-        """Return the unbiased estimate of each label's share, with its intervals."""
-        return estimated(self, counts)
+        return count_support(reports, bit_sums(own(reports, self), len(self.labels)))
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: labels are alike under every permutation."""

@@ -11,19 +11,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.draws import bit_sums, heads, packed_coins, packed_width, word_from
-from sordino.local.estimates.frequency import Estimate, estimated
-from sordino.local.labels import Answers, Label, Labels, checked_labels, codes_of, labels_hash
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, counted, own
+from sordino.local.draws import bit_sums, heads, pack_coins, packed_bytes, word_from
+from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import FrequencyOracle
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
 from sordino.local.thresholds import (
-    BITS,
     FULL,
     ceiling_of,
-    checked_epsilon,
-    checked_threshold,
-    float_up,
+    check_epsilon,
+    check_threshold,
     floor_of,
     floor_share,
     log_up,
@@ -35,7 +32,7 @@ __all__ = ["OUE", "SUE", "Unary"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Unary:
+class Unary(FrequencyOracle):
     """Randomise by unary encoding: bit j says 1 with probability p if j is the label, else with probability q.
 
     Theorem: with p = T_p / 2^32 > q = T_q / 2^32, two labels differ in two bits, so a report's probability differs by a
@@ -61,7 +58,7 @@ class Unary:
     claim: Fraction
 
     def __init__(self, labels: Labels, *, p: Number, q: Number) -> None:
-        kept, high, low = checked_labels(labels), exact(p, name="p"), exact(q, name="q")
+        kept, high, low = check_labels(labels), exact(p, name="p"), exact(q, name="q")
         for name, value in (("p", high), ("q", low)):
             if not 0 < value < 1:
                 raise DeclarationError(f"{name} must lie between 0 and 1, not {shown(value)}")
@@ -74,9 +71,9 @@ class Unary:
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Unary:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        top = checked_threshold(parameters.get("p"), name="p")
-        bottom = checked_threshold(parameters.get("q"), name="q")
-        return _made(checked_labels(labels), top, bottom, exact(str(parameters.get("epsilon")), name="epsilon"))
+        top = check_threshold(parameters.get("p"), name="p")
+        bottom = check_threshold(parameters.get("q"), name="q")
+        return _make(check_labels(labels), top, bottom, exact(str(parameters.get("epsilon")), name="epsilon"))
 
     def _fill(self, labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> None:
         if top <= bottom:
@@ -85,10 +82,7 @@ class Unary:
             )
         if log_up(_ratio(top, bottom), digits=40) > claim:
             raise DeclarationError(f"p and q give an epsilon above the stated {shown(claim)}")
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "threshold_p", top)
-        object.__setattr__(self, "threshold_q", bottom)
-        object.__setattr__(self, "claim", claim)
+        self._set(labels=labels, threshold_p=top, threshold_q=bottom, claim=claim)
 
     kind = "unary"
 
@@ -98,16 +92,6 @@ class Unary:
         if self.threshold_p + self.threshold_q == FULL:
             return "SUE"
         return "OUE" if 2 * self.threshold_p == FULL else "unary"
-
-    @property
-    def epsilon(self) -> float:
-        """The claim: no report reveals more."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
-        return LaplaceEvent(self.claim)
 
     @property
     def p(self) -> Fraction:
@@ -122,19 +106,11 @@ class Unary:
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return packed_width(len(self.labels))
+        return packed_bytes(len(self.labels))
 
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data; "p" and "q" are thresholds."""
-        return {
-            "kind": self.kind,
-            "k": len(self.labels),
-            "labels_hash": labels_hash(self.labels),
-            "bits": BITS,
-            "p": self.threshold_p,
-            "q": self.threshold_q,
-            "epsilon": shown(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: "p" and "q" are thresholds."""
+        return {"p": self.threshold_p, "q": self.threshold_q}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer; a missing answer sends coins of q alone.
@@ -142,7 +118,7 @@ class Unary:
         Raises DeclarationError where an answer is none of the labels.
         """
         codes = codes_of(answers, self.labels, missing=True)
-        rows = packed_coins(self.threshold_q, codes.size, len(self.labels), rng)
+        rows = pack_coins(self.threshold_q, codes.size, len(self.labels), rng)
         true = heads(self.threshold_p, codes.size, rng)
         present = codes >= 0
         everyone = bool(present.all())
@@ -175,11 +151,7 @@ class Unary:
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports set each label's bit."""
-        return counted(reports, bit_sums(own(reports, self), len(self.labels)))
-
-    def estimate(self, counts: SupportCounts) -> Estimate:
-        """Return the unbiased estimate of each label's share, with its intervals."""
-        return estimated(self, counts)
+        return count_support(reports, bit_sums(own(reports, self), len(self.labels)))
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: bits are alike under every permutation of the labels."""
@@ -202,9 +174,9 @@ def SUE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> SUE(["a", "b"], epsilon=1).name
     'SUE'
     """
-    kept, claim = checked_labels(labels), checked_epsilon(epsilon)
+    kept, claim = check_labels(labels), check_epsilon(epsilon)
     top = floor_share(claim / 2, 1)
-    return _made(kept, top, FULL - top, claim)
+    return _make(kept, top, FULL - top, claim)
 
 
 def OUE(labels: Labels, *, epsilon: Number) -> Unary:
@@ -215,11 +187,11 @@ def OUE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> OUE(["a", "b"], epsilon=1).p
     Fraction(1, 2)
     """
-    kept, claim = checked_labels(labels), checked_epsilon(epsilon)
-    return _made(kept, FULL // 2, FULL - floor_share(claim, 1), claim)
+    kept, claim = check_labels(labels), check_epsilon(epsilon)
+    return _make(kept, FULL // 2, FULL - floor_share(claim, 1), claim)
 
 
-def _made(labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> Unary:
+def _make(labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> Unary:
     made = object.__new__(Unary)
     made._fill(labels, top, bottom, claim)
     return made

@@ -32,7 +32,7 @@ from sordino.queries.sql.from_clause import Scope, base_table, scope_of
 from sordino.queries.sql.text import Place, only_known, parsed, trees
 from sordino.queries.sql.values import AGGREGATES, Values
 
-__all__ = ["SqlText", "parse_choice", "parse_sql", "sql", "table_of"]
+__all__ = ["SqlText", "parse_question", "parse_sql", "sql", "table_of"]
 
 Read = TypeVar("Read")
 
@@ -88,12 +88,15 @@ def parse_sql(
     return _not_too_deep(lambda: _question(text, table, {c.lower(): c for c in columns}, public))
 
 
-def parse_choice(text: str, *, table: str, columns: Iterable[str] = ()) -> MostCommon | None:
-    """Return the choice that `SELECT MODE(column) FROM table WHERE ...` asks for; None for any other text.
+def parse_question(
+    text: str, *, table: str, columns: Iterable[str] = (), public: Mapping[str, tuple[str, ...]] | None = None
+) -> Aggregation | MostCommon:
+    """Return the question that SQL text asks about `table`, as `parse_sql`; `SELECT MODE(column)` asks for a choice.
 
-    Raises QuestionRefused where MODE stands beside other columns or groups: a choice is a question of its own.
+    Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
     """
-    return _not_too_deep(lambda: _choice(text, table, {c.lower(): c for c in columns}))
+    known = {c.lower(): c for c in columns}
+    return _not_too_deep(lambda: _choice(text, table, known) or _question(text, table, known, public))
 
 
 def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -93,10 +94,15 @@ def only_known(place: Place, select: Any, known: set[str], where: str = "") -> N
 
 
 def parsed(text: str, columns: Iterable[str] = ()) -> exp.Select:
-    """Return the one SELECT of a text; what the parser says of it is told with its place.
+    """Return the one SELECT of a text; what the parser says of it is told with its place. Nobody may change the tree.
 
     Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
     """
+    return _parse(text, tuple(columns))
+
+
+@functools.lru_cache(maxsize=16)
+def _parse(text: str, columns: tuple[str, ...]) -> exp.Select:
     import sqlglot
     from sqlglot import errors
 

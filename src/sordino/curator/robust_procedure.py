@@ -1,22 +1,23 @@
-"""The plan of a robust question, and its release from exact values. Only the curator runs it, after the charge."""
+"""How a robust question is answered: smooth noise, propose-test-release, or sample and aggregate."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.accounting.composition import charge_amounts
 from sordino.curator.data_access import Answer, Rows
+from sordino.curator.notes import contribution_notes
+from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
+from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Bare, Estimate, Noisy
-from sordino.loss import ZCDP, ApproxDP, Event, Loss, loss_from
+from sordino.loss import ZCDP, ApproxDP, Event, Loss
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
 from sordino.mechanisms.propose_test import ProposeTestRelease
@@ -26,91 +27,53 @@ from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.robust import Robust
-from sordino.release import Output, loss_to_dict, show_number
+from sordino.release import Output, show_number
 
-__all__ = ["RobustPlan", "make_robust_plan"]
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["RobustProcedure", "plan_robust"]
 
 _LARGEST = 2**53
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class RobustPlan:
-    """Hold a robust question with its whole cost and mechanism; nothing is spent, nothing of the data is used."""
+@dataclass(frozen=True, slots=True)
+class RobustProcedure:
+    """Answer a robust question from a histogram of its exact values."""
 
     question: Robust
-    table_name: str
     domain: Domain
     neighbors: Neighbors
-    asked: Loss
     mechanism: SmoothLaplace | ProposeTestRelease | Mechanism
     event: Event
-    cost: Loss
-    declaration: str
-    earlier: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    rows: PlannedRows = ONE_ROW
+    notes: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
 
-    def error(self, confidence: float) -> float | None:
-        """Return the error of the noise, not exceeded with probability `confidence`; None where its width is private."""
-        if isinstance(self.mechanism, SmoothLaplace):
-            return None
-        return float(self.mechanism.law.error(confidence) * self._unit())
-
-    def identity(self) -> str:
-        """Return canonical text of the table and the question, whatever the loss."""
-        return json.dumps([self.table_name, self.question.identity()])
-
-    def seen_before(self, charges: tuple[str, ...]) -> RobustPlan:
-        """Return the plan with the charges that answered the same question before."""
-        return replace(self, earlier=charges)
-
-    def sentence(self) -> str:
-        """Return the question in words."""
-        return self.question.describe()
-
-    def check(self, words: Callable[[], Primitives]) -> None:
-        """Build the tree of the exact values, before the charge."""
-        self.question.select(words(), self.domain)
-
-    def describe(self) -> str:
-        """Return the plan in a few lines."""
-        error = self.error(0.95)
-        told = "not stated: its width is private" if error is None else f"+-{show_number(error)} at 95%"
-        lines = [
-            f"question   {self.question.describe()}",
-            f"cost       {self.cost.describe()}",
-            f"protects   {self.neighbors.describe()}",
-            f"error      {told}",
-            f"mechanism  {self.mechanism.describe()}",
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand: the error of the noise; None where its width is private."""
+        error = None
+        if not isinstance(self.mechanism, SmoothLaplace):
+            error = float(self.mechanism.law.error(confidence) * self._unit())
+        words = (
+            "not stated: its width is private" if error is None else f"+-{show_number(error)} at {100 * confidence:g}%"
+        )
+        said = self.mechanism.describe()
+        data = {"role": self.question.statistic, "mechanism": said}
+        return [
+            PlannedColumn(
+                (self.question.alias,), self.question.describe(), (error,), "value", (words,), (data,), (said,)
+            )
         ]
-        if self.earlier:
-            lines.append(f"earlier    answered before as {', '.join(self.earlier)}: `sordino show` it at no cost")
-        return "\n".join(lines)
 
-    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
-        """Return the plan as JSON data."""
-        return {
-            "schema": 1,
-            "question": self.question.describe(),
-            "table": self.table_name,
-            "cost": loss_to_dict(self.cost),
-            "neighbors": self.neighbors.relation,
-            "privacy_unit": self.neighbors.to_dict()["privacy_unit"],
-            "rows": 1,
-            "confidence": confidence,
-            "columns": [
-                {
-                    "name": self.question.alias,
-                    "question": self.question.describe(),
-                    "expected_error": self.error(confidence),
-                    "mechanism": self.mechanism.describe(),
-                }
-            ],
-            "earlier": list(self.earlier),
-            "declaration": self.declaration,
-        }
+    def build(self, primitives: Callable[[], Primitives]) -> exp.Select:
+        """Build the tree of the exact values."""
+        return self.question.select(primitives(), self.domain)
 
-    def released(self, rows: Rows, rng: Rng) -> Answer:
+    def release(self, trees: exp.Select, rows: Rows, rng: Rng) -> Answer:
         """Return the noisy output of the exact values that an engine finds."""
-        table = rows.run(self.question.select(rows.words(), self.domain))
+        table = rows.run(trees)
         counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
         held = table.column("v").to_pylist()
         present = np.array([v is not None for v in held], dtype=bool)
@@ -172,24 +135,10 @@ class RobustPlan:
         square = unit if self.question.statistic == "var" else Fraction(1)
         return unit * square / FINE / (self.question.chunks or 1)
 
-    def __repr__(self) -> str:
-        return f"<RobustPlan {self.question.describe()}; cost {self.cost.describe()}, nothing spent>"
 
-    def __str__(self) -> str:
-        return self.describe()
-
-
-def make_robust_plan(
-    question: Robust,
-    *,
-    table_name: str,
-    domain: Domain,
-    neighbors: Neighbors,
-    asked: Loss,
-    cap: Loss,
-    declaration: str,
-) -> RobustPlan:
+def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a robust question; raises QuestionRefused where its theorem does not hold for this table."""
+    domain, neighbors = table.domain, table.neighbors
     found, low, high = question.measure(domain)
     if max(abs(low), abs(high)) >= _LARGEST or (question.statistic == "var" and high - low >= 2**26):
         raise QuestionRefused(
@@ -214,9 +163,9 @@ def make_robust_plan(
             bound = math.ceil((question.proposal or Fraction(0)) / square * FINE) + 1  # + 1: rounding to parts
             mechanism = ProposeTestRelease(bound, asked.epsilon, delta)
         event = mechanism.event
-    amounts = charge_amounts(event, cap)
-    cost = loss_from(amounts, delta=cap.delta if isinstance(cap, ZCDP) else None)
-    return RobustPlan(question, table_name, domain, neighbors, asked, mechanism, event, cost, declaration)
+    notes = contribution_notes(neighbors, private_keys=False)
+    procedure = RobustProcedure(question, domain, neighbors, mechanism, event, notes=notes)
+    return price(question, table, asked=asked, procedure=procedure)
 
 
 def _averaging(

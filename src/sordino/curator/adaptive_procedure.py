@@ -1,0 +1,83 @@
+"""How an adaptive run is charged: one event for the whole, counted inside as sums. Knows no data, runs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sordino.accounting.events import GaussianEvent, LaplaceEvent
+from sordino.accounting.zcdp import rho_for
+from sordino.curator.data_access import Answer, Rows
+from sordino.curator.notes import contribution_notes
+from sordino.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows, price
+from sordino.curator.table_context import TableContext
+from sordino.errors import QuestionRefused
+from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP
+from sordino.noise.rng import Rng
+from sordino.primitives import Primitives
+
+__all__ = ["AdaptiveProcedure", "AdaptiveQuestion", "plan_adaptive"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveQuestion:
+    """What an adaptive run does, in words."""
+
+    words: str
+
+    def describe(self) -> str:
+        """Return the words."""
+        return self.words
+
+    def identity(self) -> str:
+        """Return canonical text of the run."""
+        return json.dumps(["adaptive", self.words])
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveProcedure:
+    """Hold the event of a whole run; `inner` is the loss that its session counts. Its columns are not known beforehand."""
+
+    event: Event
+    inner: Loss
+    groups: tuple[str, ...] = ()
+    rows: PlannedRows = UNKNOWN_ROWS
+    notes: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return none."""
+        del confidence
+        return []
+
+    def build(self, primitives: Callable[[], Primitives]) -> None:
+        """Build nothing: each question is checked as it comes."""
+        del primitives
+
+    def release(self, trees: None, rows: Rows, rng: Rng) -> Answer:
+        """Raise QuestionRefused: an adaptive run is started by its own call."""
+        del trees, rows, rng
+        raise QuestionRefused("an adaptive run is started by its own call, such as find_bounds")
+
+
+def plan_adaptive(words: str, table: TableContext, *, asked: Loss) -> Plan:
+    """Return the plan: epsilon is counted as sums of epsilon, rho as sums of rho, (epsilon, delta) as the rho it pays for.
+
+    Theorem: rho-zCDP implies (epsilon, delta) for the rho of `rho_for` (Bun & Steinke 2016, with the conversion of Canonne,
+    Kamath, Steinke 2020), and sums of rho under a cap hold for fully adaptive questions (Whitehouse, Ramdas, Rogers, Wu
+    2023), so one event with that certificate stands for the whole run.
+    """
+    event: Event
+    if isinstance(asked, PureDP):
+        inner: Loss = asked
+        event = LaplaceEvent(asked.epsilon)
+    elif isinstance(asked, ApproxDP):
+        rho = rho_for(asked.epsilon, asked.delta)
+        inner = ZCDP(rho)
+        event = GaussianEvent(rho, (asked.epsilon, asked.delta))
+    else:
+        inner = ZCDP(asked.rho)
+        event = GaussianEvent(asked.rho)
+    notes = contribution_notes(table.neighbors, private_keys=False)
+    return price(AdaptiveQuestion(words), table, asked=asked, procedure=AdaptiveProcedure(event, inner, notes=notes))

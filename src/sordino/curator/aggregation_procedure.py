@@ -1,0 +1,282 @@
+"""How an aggregation is answered: vectors with noise of their own, selections of quantiles, and what shows of the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.accounting.amplify import poisson_sampled
+from sordino.curator.allocation import Parts, PlannedPart, Threshold, plan_parts
+from sordino.curator.data_access import Answer, Rows
+from sordino.curator.noise_answer import after_release, noisy_columns
+from sordino.curator.notes import contribution_notes, key_note, selection_note, units_to_show
+from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, cost_of, price
+from sordino.curator.quantile import PlannedQuantile
+from sordino.curator.table_context import TableContext
+from sordino.domain import Domain
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.estimates.ranks import Ranks
+from sordino.estimates.selected import simultaneous_confidence
+from sordino.loss import ApproxDP, Event, Loss, round_up, shown
+from sordino.neighbors import Neighbors
+from sordino.noise.rng import Rng
+from sordino.primitives import Primitives
+from sordino.queries.aggregates.sums import Mean
+from sordino.queries.aggregation import Aggregation, Resolved, resolve
+from sordino.queries.joins import joined, joined_domain, joined_neighbors
+from sordino.queries.off_grid import never_equal
+from sordino.release import Output, show_number, show_rows
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["AggregationProcedure", "plan_aggregation"]
+
+_MOST_MEANS = 100_000
+_LEAST_RATE = Fraction(1, 10**9)
+
+Trees = tuple["exp.Select | None", "tuple[exp.Select | None, ...]"]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationProcedure:
+    """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is that of the joined rows."""
+
+    question: Aggregation
+    domain: Domain
+    allocation: Parts
+    event: Event
+    rows: PlannedRows
+    notes: tuple[str, ...] = ()
+    assume_rows: int | None = None
+    assume_mean: float | None = None
+
+    @property
+    def compiled(self) -> Resolved:
+        """The question's meaning over the domain."""
+        return self.allocation.resolved
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of its group-by columns."""
+        return tuple(g.alias for g in self.question.groups)
+
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """The answer's columns in the order of SELECT; empty for groups first."""
+        return self.question.layout
+
+    # ---- before the charge
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together."""
+        if _selects(self.question, self.compiled):
+            confidence = simultaneous_confidence(confidence, _count_groups(self.compiled) or 1)
+        return [
+            self._vector_column(i, confidence) if selection is None else self._selected_column(i, selection, confidence)
+            for i, selection in enumerate(self.allocation.selections)
+        ]
+
+    def build(self, primitives: Callable[[], Primitives]) -> Trees:
+        """Build the tree of all sums and counts, None without any, and the first tree of each selection."""
+        joins = self.question.joins
+
+        def words() -> Primitives:
+            return joined(primitives(), joins, self.domain)
+
+        table = self.compiled.select(words()) if self.compiled.terms else None
+        return table, tuple(s if s is None else s.select(words()) for s in self.allocation.selections)
+
+    # ---- after the charge
+
+    def release(self, trees: Trees, rows: Rows, rng: Rng) -> Answer:
+        """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
+        rate = self.question.sample
+        if rate is None or rate == 1:
+            return self._release(trees, rows, rng)
+        with rows.sampled(rate, rng) as drawn:
+            return self._release(self.build(drawn.words), drawn, rng)
+
+    def _release(self, trees: Trees, rows: Rows, rng: Rng) -> Answer:
+        rows = rows.joined(self.question.joins, self.domain)
+        table = None if trees[0] is None else rows.run(trees[0])
+        keys, outputs = noisy_columns(self.question, self.allocation, self.domain, table=table, rng=rng)
+        summed = iter(outputs)
+        found: list[Output] = []
+        for selection in self.allocation.selections:
+            found += [next(summed)] if selection is None else selection.released(rows, rng)
+        return after_release(self.question.after, keys, tuple(found))
+
+    # ---- words
+
+    def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
+        asked, parts = self.question.aggregates[place], self.allocation.vectors[place]
+        laws = [p.mechanism.law for p in parts]
+        error = times_rows = None
+        if len(parts) == 1 or self.assume_rows is not None:
+            error = asked.expected(self.domain, laws, confidence, self.assume_rows, self.assume_mean)
+        if isinstance(asked, Mean):
+            times_rows = asked.expected(self.domain, laws, confidence, None, self.assume_mean)
+        assumes = str(getattr(asked, "assumes", ""))
+        return PlannedColumn(
+            (asked.alias,),
+            asked.describe(),
+            (error,),
+            "value",
+            (self._say_error(error, times_rows, sums=len(parts), assumes=assumes, confidence=confidence),),
+            tuple(_vector_data(p) for p in parts),
+            tuple(p.describe() for p in parts),
+            assumes,
+            times_rows,
+        )
+
+    def _selected_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
+        errors = tuple(selection.errors(confidence, assume_rows=self.assume_rows))
+        said = {"role": "selection", "mechanism": selection.describe()}
+        return PlannedColumn(
+            selection.asked.columns(),
+            self.question.aggregates[place].describe(),
+            errors,
+            Ranks.error_unit,
+            tuple(f"{show_rows(e, Ranks.error_unit)} at {100 * confidence:g}%" for e in errors),
+            (said,),
+            (said["mechanism"],),
+        )
+
+    def _say_error(
+        self, error: float | None, times_rows: float | None, *, sums: int, assumes: str, confidence: float
+    ) -> str:
+        level = f"{100 * confidence:g}%"
+        if error is not None:
+            most = "" if sums == 1 or self.assume_mean is not None or assumes else "at most "
+            rows = "" if sums == 1 else f" if it has {self.assume_rows:,} rows"
+            supposed = f", {assumes}" if assumes else ""
+            return f"{most}+-{show_number(error)} at {level}{rows}{supposed}"
+        if times_rows is None:
+            return "its error depends on the rows (give assume_rows, a public guess)"
+        return f"at most +-{show_number(times_rows)} / rows at {level} (give assume_rows, a public guess)"
+
+
+def plan_aggregation(
+    question: Aggregation,
+    table: TableContext,
+    *,
+    asked: Loss,
+    assume_rows: int | None = None,
+    assume_mean: float | None = None,
+) -> Plan:
+    """Return the plan of an aggregation: each aggregate that needs noise gets an equal share, each of its parts likewise.
+
+    Raises QuestionRefused where the question has no private answer, DeclarationError where the cap counts otherwise.
+    """
+    if assume_rows is not None and (
+        isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1
+    ):
+        raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
+    domain = joined_domain(table.domain, question.joins)
+    wider = joined_neighbors(table.neighbors, question.joins)
+    compiled = resolve(question, domain)
+    _check_groups(compiled, table, wider)
+    allocation = plan_parts(question, compiled, domain, wider, asked)
+    event = _sample_event(question.sample, allocation.event, table.neighbors)
+    sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
+    rows = _plan_rows(allocation, sample)
+    notes = _say_notes(question, allocation, domain, table.neighbors, sample)
+    procedure = AggregationProcedure(question, domain, allocation, event, rows, notes, assume_rows, assume_mean)
+    return price(question, table, asked=asked, procedure=procedure)
+
+
+def _check_groups(compiled: Resolved, table: TableContext, wider: Neighbors) -> None:
+    """Refuse private keys that no budget or unit allows, and means of more groups than their intervals can be found for."""
+    if not compiled.private_keys:
+        if compiled.cells > _MOST_MEANS and any(len(several) > 1 for several in compiled.parts):
+            raise QuestionRefused(
+                f"means of {compiled.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
+            )
+        return
+    if table.neighbors.unit is None and wider.copies > 1:
+        raise QuestionRefused(
+            "private keys of a join with several rows a key need a privacy unit that is a column, to count units by: "
+            "declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
+        )
+    if not isinstance(table.cap, ApproxDP):
+        raise QuestionRefused(
+            "the keys of this group-by are private, which costs a delta, and this budget counts none: declare the cap as "
+            "{epsilon = 1.0, delta = 1e-6}, or the column as a category with its values"
+        )
+
+
+def _sample_event(rate: Fraction | None, event: Event, neighbors: Neighbors) -> Event:
+    """Return the event of answering from a Poisson sample; raises QuestionRefused where no theorem makes it cheaper."""
+    if rate is None:
+        return event
+    if neighbors.relation != "add_remove":
+        raise QuestionRefused(
+            "a sample is drawn by one coin a unit, which makes a question cheaper under neighbors add_remove only; "
+            "leave TABLESAMPLE out"
+        )
+    if not _LEAST_RATE <= rate <= 1:
+        raise QuestionRefused(f"a sample's share must lie between {shown(_LEAST_RATE)} and 1, not {shown(rate)}")
+    return poisson_sampled(event, rate=rate, relation=neighbors.relation)
+
+
+def _plan_rows(allocation: Parts, sample: str | None) -> PlannedRows:
+    if allocation.threshold is not None:
+        words = _say_private_keys(allocation.threshold)
+        return PlannedRows(None, words, private_keys=words, sample=sample)
+    cells = allocation.resolved.cells
+    return PlannedRows(cells, f"{cells:,}: every declared key" if allocation.resolved.keys else None, sample=sample)
+
+
+def _say_sample(rate: Fraction, asked: Loss, cost: Loss) -> str:
+    return (
+        f"each unit is used with chance {shown(rate)}, by a secret coin; counts, sums and their errors are of the "
+        f"sample, not scaled; {asked.describe()} on the sample costs {cost.describe()}"
+    )
+
+
+def _say_notes(
+    question: Aggregation, allocation: Parts, domain: Domain, neighbors: Neighbors, sample: str | None
+) -> tuple[str, ...]:
+    """Return what a release must say: which rows it is about, and how they were chosen."""
+    threshold, compiled = allocation.threshold, allocation.resolved
+    notes = contribution_notes(neighbors, private_keys=threshold is not None)
+    notes += () if threshold is None else (key_note(threshold),)
+    notes += (selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
+    notes += never_equal(question, domain)
+    return notes if sample is None else (*notes, sample)
+
+
+def _count_groups(compiled: Resolved) -> int | None:
+    """Return how many rows the noisy answer has before any are left out; None where that is private."""
+    return None if compiled.private_keys else compiled.cells
+
+
+def _selects(question: Aggregation, compiled: Resolved) -> bool:
+    """Return whether noisy values decide which rows are shown."""
+    return question.after is not None and question.after.selects(
+        tuple(g.alias for g in question.groups), _count_groups(compiled)
+    )
+
+
+def _say_private_keys(threshold: Threshold) -> str:
+    half, sure = units_to_show(threshold, 0.5), units_to_show(threshold, 0.95)
+    alone = round_up(threshold.appears(1), digits=2)
+    return (
+        f"keys that {half} units or more have (shown at least half of the time; {sure} units: 95%; 1 unit: {alone}); "
+        f"{threshold.describe()}"
+    )
+
+
+def _vector_data(part: PlannedPart) -> dict[str, Any]:
+    return {
+        "role": part.part.role,
+        "mechanism": part.mechanism.describe(),
+        "unit": shown(part.part.unit),
+        "l1": shown(part.sensitivity.l1),
+        "l2": part.sensitivity.l2,
+        "linf": shown(part.sensitivity.linf),
+        "because": part.sensitivity.because,
+    }

@@ -1,0 +1,94 @@
+"""How the most common value is answered: a selection among the declared values, by their exact counts after the charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sordino.curator.data_access import Answer, Rows
+from sordino.curator.noise_answer import exact_vectors
+from sordino.curator.notes import contribution_notes
+from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
+from sordino.curator.table_context import TableContext
+from sordino.estimates.selections import Choices
+from sordino.loss import Event, Loss
+from sordino.mechanisms.exponential import Exponential
+from sordino.mechanisms.permute_and_flip import PermuteAndFlip
+from sordino.mechanisms.selection_choice import best_selection
+from sordino.noise.rng import Rng
+from sordino.primitives import Primitives
+from sordino.queries.aggregates.most_common import MostCommon
+from sordino.queries.aggregation import Resolved
+from sordino.release import Output, show_rows
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["MostCommonProcedure", "plan_most_common"]
+
+
+@dataclass(frozen=True, slots=True)
+class MostCommonProcedure:
+    """Choose one declared value by a selection mechanism."""
+
+    question: MostCommon
+    compiled: Resolved
+    mechanism: Exponential | PermuteAndFlip
+    groups: tuple[str, ...] = ()
+    rows: PlannedRows = ONE_ROW
+    notes: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> Event:
+        """What the choice amounts to."""
+        return self.mechanism.event
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand: how many rows fewer than the most common value the chosen one may have."""
+        error = self.mechanism.error(confidence, candidates=self.compiled.cells)
+        words = f"{show_rows(error, Choices.error_unit)} at {100 * confidence:g}%"
+        said = f"{self.mechanism.describe()}, among {self.compiled.cells} values"
+        data = {"role": "selection", "mechanism": self.mechanism.describe()}
+        return [
+            PlannedColumn(
+                (self.question.alias,),
+                self.question.describe(),
+                (error,),
+                Choices.error_unit,
+                (words,),
+                (data,),
+                (said,),
+            )
+        ]
+
+    def build(self, primitives: Callable[[], Primitives]) -> exp.Select:
+        """Build the tree of the exact counts."""
+        return self.compiled.select(primitives())
+
+    def release(self, trees: exp.Select, rows: Rows, rng: Rng) -> Answer:
+        """Return the label chosen by the exact counts."""
+        exact_counts = exact_vectors(rows.run(trees), self.compiled)[0]
+        chosen = self.compiled.keys[0].labels[self.mechanism.release(exact_counts, rng)]
+        estimate = Choices((chosen,), self.compiled.cells, self.mechanism.rate, self.mechanism.law)
+        return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
+
+
+def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) -> Plan:
+    """Return the plan of a choice, by the selection that errs least for the loss.
+
+    Theorem: a unit of C rows moves each count by at most C, and under add_remove all in one direction (monotone), so a
+    point of score is worth epsilon / C in the exponent; under replace epsilon / 2C.
+    """
+    compiled = question.resolve(table.domain)
+    mechanism = best_selection(
+        sensitivity=Fraction(table.neighbors.contributions),
+        loss=asked,
+        candidates=compiled.cells,
+        monotone=table.neighbors.relation == "add_remove",
+    )
+    notes = contribution_notes(table.neighbors, private_keys=False)
+    procedure = MostCommonProcedure(question, compiled, mechanism, notes=notes)
+    return price(question, table, asked=asked, procedure=procedure)

@@ -1,0 +1,41 @@
+"""From what a person asks, in Python or SQL, to a question about one table. Knows no data and no price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from sordino.curator.table_context import TableContext
+from sordino.errors import QuestionRefused
+from sordino.queries.aggregates.most_common import MostCommon
+from sordino.queries.aggregates.robust import Robust
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.build import Asked, as_aggregation
+from sordino.queries.joined_names import bound
+from sordino.queries.sql.parse import SqlText, parse_question
+
+__all__ = ["Question", "Whole", "bind_tables", "read_question"]
+
+Whole: TypeAlias = Aggregation | SqlText | MostCommon
+Question: TypeAlias = Aggregation | Robust | MostCommon | Asked | Sequence[Asked] | SqlText | str
+
+
+def read_question(question: Question, table: TableContext) -> Aggregation | Robust | MostCommon:
+    """Return the question that Python or SQL asks of a table, with its public tables found; SQL is parsed here, once.
+
+    Raises QuestionRefused for what is no question, UnknownName for names that are not declared.
+    """
+    if isinstance(question, (Robust, MostCommon)):
+        return question
+    if isinstance(question, str):
+        raise QuestionRefused('SQL is asked as sd.sql("SELECT ..."); text alone could mean a column')
+    if not isinstance(question, SqlText):
+        return bind_tables(as_aggregation(question), table, names="written")
+    public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
+    asked = parse_question(question.text, table=table.name, columns=tuple(table.domain), public=public)
+    return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
+
+
+def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
+    """Return the question with the public tables that it joins; `names` says whether its columns are resolved already."""
+    return bound(asked, public=table.public, table=table.name, domain=table.domain, names=names, private=table.private)

@@ -1,0 +1,34 @@
+"""Lazy exports: a package names what it offers, and each module is imported when one of its names is first used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["export_lazily"]
+
+
+def export_lazily(
+    package: str, exports: Mapping[str, str], *, packages: Sequence[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the `__getattr__`, `__dir__` and `__all__` of a package.
+
+    `exports` maps a module to the names that it offers, separated by blanks; `packages` are sub-packages and modules
+    that are offered whole. Raises AttributeError, as a plain module does, for any other name.
+    """
+    modules = {name: module for module, names in exports.items() for name in names.split()}
+    known = sorted([*modules, *packages])
+
+    def load(name: str) -> Any:
+        if name in modules:
+            found = getattr(importlib.import_module(modules[name]), name)
+        elif name in packages:
+            found = importlib.import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return load, lambda: list(known), known
