@@ -45,6 +45,7 @@ _SETTINGS = (
     "SET enable_object_cache = false",
     "SET preserve_insertion_order = false",
     "SET errors_as_json = false",
+    "SET TimeZone = 'UTC'",  # a moment's day must not depend on the machine
 )
 _READABLE = frozenset(
     [

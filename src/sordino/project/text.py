@@ -257,7 +257,7 @@ _COLUMNS = """\
 [tables.{table}.columns]
 # Columns that are not declared here cannot be asked about. Bounds must be public knowledge. Every type, by example:
 #   age = {{type = "integer", lower = 0, upper = 125}}       cells outside the bounds are clipped to them
-#   gain = {{type = "real", lower = 0, upper = 5000, resolution = 0.01}}   read to a grid at least this fine
+#   gain = {{type = "real", lower = 0, upper = 5000, resolution = 0.01}}   read in whole steps of the resolution
 #   sex = {{type = "category", values = ["F", "M"]}}     or values_from = "codes.csv", other = "Other"
 #   member = {{type = "boolean"}}
 #   visit = {{type = "date", lower = 2020-01-01, upper = 2029-12-31}}
