@@ -102,7 +102,7 @@ def _asker(path: Path, asked: Any, by: Sequence[str]) -> Callable[[], Any]:
 def _ours(values: Any) -> Callable[[float], float]:
     """Return our quantile; the mechanism alone, on counts made once, as the table stays in memory for the peers too."""
     import sordino as sd
-    from sordino.loss import exact
+    from sordino.loss import to_fraction
     from sordino.mechanisms.partition import Partition
     from sordino.mechanisms.quantile import QuantileSelection
     from sordino.neighbors import Neighbors
@@ -122,7 +122,7 @@ def _ours(values: Any) -> Callable[[float], float]:
 
     def asked(level: float) -> float:
         made = QuantileSelection(
-            (exact(level, name="level"),), exact(1, name="epsilon"), Neighbors("add_remove", None), 1
+            (to_fraction(level, name="level"),), to_fraction(1, name="epsilon"), Neighbors("add_remove", None), 1
         )
         return made.release(Known(), low=0, high=HIGHEST * 128, rng=rng)[0][0] / 128
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sordino.errors import DeclarationError, UnknownName, nearest
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 
 __all__ = [
     "Boolean",
@@ -102,10 +102,10 @@ class Real:
         resolution: Number | None = None,
         missing: Missing | Mapping[str, Any] = "drop",
     ) -> None:
-        low = None if lower is None else exact(lower, name="lower")
-        high = None if upper is None else exact(upper, name="upper")
+        low = None if lower is None else to_fraction(lower, name="lower")
+        high = None if upper is None else to_fraction(upper, name="upper")
         _ordered(low, high)
-        step = None if resolution is None else exact(resolution, name="resolution")
+        step = None if resolution is None else to_fraction(resolution, name="resolution")
         if step is not None and step <= 0:
             raise DeclarationError("resolution must be above 0 (the smallest difference that counts)")
         if step is not None and step < Fraction(1, 2**512):
@@ -122,7 +122,7 @@ class Real:
             value = rule.value
             if isinstance(value, datetime.date):
                 raise DeclarationError("fill must be a number")
-            rule = Fill(_inside(exact(value, name="fill"), low, high))
+            rule = Fill(_inside(to_fraction(value, name="fill"), low, high))
         object.__setattr__(self, "missing", rule)
 
     @property
@@ -139,7 +139,7 @@ class Real:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""
-        bounds = {n: None if v is None else shown(v) for n, v in self._numbers()}
+        bounds = {n: None if v is None else format_number(v) for n, v in self._numbers()}
         return {"type": "real", **bounds, "missing": _plain(self.missing)}
 
     def _numbers(self) -> list[tuple[str, Fraction | None]]:
@@ -330,9 +330,11 @@ def _whole(value: object, *, name: str) -> int | None:
         return None
     if isinstance(value, datetime.date) or not isinstance(value, Number):
         raise DeclarationError(f"{name} must be a whole number")
-    number = exact(value, name=name)
+    number = to_fraction(value, name=name)
     if number.denominator != 1:
-        raise DeclarationError(f"{name} of an integer column must be whole, not {shown(number)}; use Real for others")
+        raise DeclarationError(
+            f"{name} of an integer column must be whole, not {format_number(number)}; use Real for others"
+        )
     if abs(number) > STORED:
         raise DeclarationError(f"{name} must lie within -2^62 and 2^62")
     return int(number)
@@ -374,6 +376,6 @@ def _plain(rule: Missing) -> Any:
     if isinstance(rule, Fill):
         value = rule.value
         if isinstance(value, Fraction):
-            return {"fill": shown(value)}
+            return {"fill": format_number(value)}
         return {"fill": value.isoformat() if isinstance(value, datetime.date) else value}
     return rule

@@ -28,12 +28,12 @@ __all__ = [
     "Number",
     "PrivacyLoss",
     "PureDP",
-    "exact",
+    "format_number",
     "loss_from",
     "read_loss",
     "round_down",
     "round_up",
-    "shown",
+    "to_fraction",
 ]
 
 Number = int | float | str | Decimal | Fraction
@@ -93,12 +93,12 @@ class PrivacyLoss:
     added: Losses
 
 
-def exact(value: Number, *, name: str) -> Fraction:
+def to_fraction(value: Number, *, name: str) -> Fraction:
     """Return `value` as the fraction a person means by it: floats as their shortest decimal, "1/3" as one third.
 
     Raises DeclarationError for nan, infinities, booleans and text that is no number.
 
-    >>> exact(0.1, name="epsilon"), exact("1/3", name="epsilon")
+    >>> to_fraction(0.1, name="epsilon"), to_fraction("1/3", name="epsilon")
     (Fraction(1, 10), Fraction(1, 3))
     """
     if isinstance(value, bool) or value is None:
@@ -124,15 +124,15 @@ def exact(value: Number, *, name: str) -> Fraction:
         except (ValueError, ZeroDivisionError):
             raise DeclarationError(f'{name} must be a number such as 0.5 or "1/3", not {text[:40]!r}') from None
     if isinstance(value, numbers.Real):  # numpy's narrower floats: their own shortest decimal
-        return exact(str(value), name=name)
+        return to_fraction(str(value), name=name)
     raise DeclarationError(f"{name} must be a number, not a {type(value).__name__}")
 
 
-def shown(value: Fraction) -> str:
+def format_number(value: Fraction) -> str:
     """Return a fraction as people write it: a decimal where one terminates soon, else "p/q".
 
-    >>> shown(Fraction(1, 10)), shown(Fraction(2)), shown(Fraction(1, 3)), shown(Fraction(1, 10**9))
-    ('0.1', '2', '1/3', '1e-9')
+    >>> [format_number(Fraction(text)) for text in ("0.1", "2", "1/3", "0.000000001")]
+    ['0.1', '2', '1/3', '1e-9']
     """
     if value.denominator == 1:
         return str(value.numerator)
@@ -170,11 +170,11 @@ def round_down(value: float | Fraction, *, digits: int) -> str:
 
 
 def _amount(value: Number, *, name: str, below: int | None = None) -> Fraction:
-    amount = exact(value, name=name)
+    amount = to_fraction(value, name=name)
     if amount < 0:
-        raise DeclarationError(f"{name} must not be negative, not {shown(amount)}")
+        raise DeclarationError(f"{name} must not be negative, not {format_number(amount)}")
     if below is not None and amount >= below:
-        raise DeclarationError(f"{name} must be below {below}, not {shown(amount)}")
+        raise DeclarationError(f"{name} must be below {below}, not {format_number(amount)}")
     return amount
 
 
@@ -198,7 +198,7 @@ class PureDP:
 
     def describe(self) -> str:
         """Return the loss in words."""
-        return f"epsilon {shown(self.epsilon)}"
+        return f"epsilon {format_number(self.epsilon)}"
 
     def amounts(self) -> dict[str, Fraction]:
         """Return what is summed under a cap of this kind."""
@@ -221,7 +221,7 @@ class ApproxDP:
 
     def describe(self) -> str:
         """Return the loss in words."""
-        return f"epsilon {shown(self.epsilon)}" + (f", delta {shown(self.delta)}" if self.delta else "")
+        return f"epsilon {format_number(self.epsilon)}" + (f", delta {format_number(self.delta)}" if self.delta else "")
 
     def amounts(self) -> dict[str, Fraction]:
         """Return what is summed under a cap of this kind."""
@@ -248,7 +248,9 @@ class ZCDP:
 
     def describe(self) -> str:
         """Return the loss in words."""
-        return f"rho {shown(self.rho)}" + ("" if self.delta is None else f" (told at delta {shown(self.delta)})")
+        return f"rho {format_number(self.rho)}" + (
+            "" if self.delta is None else f" (told at delta {format_number(self.delta)})"
+        )
 
     def amounts(self) -> dict[str, Fraction]:
         """Return what is summed under a cap of this kind."""
@@ -276,12 +278,12 @@ def _rounded(value: float | Fraction, context: Context) -> str:
         return str(value)
     whole = Fraction(value)
     found = context.divide(Decimal(whole.numerator), Decimal(whole.denominator))
-    return shown(Fraction(found)) if -24 < found.adjusted() < 16 else f"{found:g}"
+    return format_number(Fraction(found)) if -24 < found.adjusted() < 16 else f"{found:g}"
 
 
 def _literal(value: Fraction) -> str:
-    text = shown(value)
-    return repr(text) if "/" in text or exact(float(value), name="value") != value else text
+    text = format_number(value)
+    return repr(text) if "/" in text or to_fraction(float(value), name="value") != value else text
 
 
 def read_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | None) -> Loss:
@@ -299,20 +301,20 @@ def read_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | Non
     most = _positive(epsilon if epsilon is not None else 0, "epsilon")
     if delta is None:
         return PureDP(most)
-    chance = exact(delta, name="delta")
+    chance = to_fraction(delta, name="delta")
     if not 0 < chance < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, such as 1e-9, not {shown(chance)}")
+        raise DeclarationError(f"delta must lie between 0 and 1, such as 1e-9, not {format_number(chance)}")
     return ApproxDP(most, chance)
 
 
 def _positive(value: Number, name: str) -> Fraction:
-    amount = exact(value, name=name)
+    amount = to_fraction(value, name=name)
     if amount <= 0:
-        raise DeclarationError(f"{name} must be above 0, not {shown(amount)}; 0.1 to 1 is common")
+        raise DeclarationError(f"{name} must be above 0, not {format_number(amount)}; 0.1 to 1 is common")
     if amount < Fraction(1, 10**12):
         raise DeclarationError(
             f"{name} of {float(amount):.3g} would say nothing: the least is 1e-12; 0.1 to 1 is common"
         )
     if amount > 10**6:
-        raise DeclarationError(f"{name} of {shown(amount)} would protect nobody; 0.1 to 1 is common")
+        raise DeclarationError(f"{name} of {format_number(amount)} would protect nobody; 0.1 to 1 is common")
     return amount

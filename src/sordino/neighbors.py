@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 
 __all__ = ["Neighbors", "PrivacyUnit", "Relation", "Sensitivity", "neighbors_from"]
 
@@ -135,5 +135,5 @@ class Sensitivity:
         return Sensitivity(self.l0, self.l1 * unit, self.l2_squared * unit**2, self.linf * unit, self.because)
 
     def __repr__(self) -> str:
-        figures = f"l0={self.l0}, l1={shown(self.l1)}, l2={self.l2:.6g}, linf={shown(self.linf)}"
+        figures = f"l0={self.l0}, l1={format_number(self.l1)}, l2={self.l2:.6g}, linf={format_number(self.linf)}"
         return f"Sensitivity({figures}, because={self.because!r})"

@@ -19,7 +19,7 @@ from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.codec import estimate_from_dict
 from sordino.estimates.estimate import Estimate, Noisy
 from sordino.estimates.selected import Selected
-from sordino.loss import ZCDP, Event, Loss, exact, loss_from, shown
+from sordino.loss import ZCDP, Event, Loss, format_number, loss_from, to_fraction
 
 if TYPE_CHECKING:
     import pandas
@@ -197,7 +197,7 @@ class Release:
             "declaration": self.declaration,
             "notes": list(self.notes),
             "remarks": list(self.remarks),
-            "chosen": {n: None if v is None else shown(v) for n, v in self.chosen},
+            "chosen": {n: None if v is None else format_number(v) for n, v in self.chosen},
             "event": event_to_dict(self.event),
             "keys": [{"name": k.name, "labels": list(k.labels)} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
@@ -233,7 +233,7 @@ class Release:
             private=data["private"],
             request=data["request"],
             notes=tuple(data["notes"]),
-            chosen=tuple((n, None if v is None else exact(v, name=n)) for n, v in data.get("chosen", {}).items()),
+            chosen=tuple((n, None if v is None else to_fraction(v, name=n)) for n, v in data.get("chosen", {}).items()),
         )
 
     # ---- views
@@ -355,8 +355,8 @@ def other_currencies(event: Event, cost: Loss) -> list[str]:
 
 def loss_from_dict(data: dict[str, float | str]) -> Loss:
     """Return the loss that `loss_to_dict` wrote."""
-    amounts = {n: exact(t, name=n) for n, t in data.items() if n != "at_delta"}
-    return loss_from(amounts, delta=exact(data["at_delta"], name="delta") if "at_delta" in data else None)
+    amounts = {n: to_fraction(t, name=n) for n, t in data.items() if n != "at_delta"}
+    return loss_from(amounts, delta=to_fraction(data["at_delta"], name="delta") if "at_delta" in data else None)
 
 
 def show_number(value: float | None) -> str:
@@ -379,7 +379,7 @@ def show_number(value: float | None) -> str:
 def show_rows(error: float, unit: str) -> str:
     """Return an error that is counted in rows, for reading: whole rows, rounded up.
 
-    >>> show_rows(47.3982, "rows from the exact one")
+    >>> show_rows(47.3982, "rows from the to_fraction one")
     'at most 48 rows from the exact one'
     """
     return f"at most {math.ceil(error):,} {unit}"
@@ -391,7 +391,7 @@ def _plain_number(value: Fraction) -> int | float:
 
 def _number(amount: Fraction) -> float | str:
     near = float(amount)
-    return near if exact(near, name="amount") == amount else shown(amount)
+    return near if to_fraction(near, name="amount") == amount else format_number(amount)
 
 
 def _label(label: Label) -> str:

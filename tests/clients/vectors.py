@@ -20,7 +20,7 @@ from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import log_up
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.noise.rng import Rng
 
 __all__ = ["PLACE", "vectors"]
@@ -160,7 +160,7 @@ def _reveals() -> list[list[Any]]:
 
 
 def _text(claim: Fraction) -> str:
-    text = shown(claim)
+    text = format_number(claim)
     return text if len(text) < 90 else f"{claim.numerator}/{claim.denominator}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.rounding import bisect, float_up
 
 __all__ = ["advanced", "compose_advanced", "compose_kairouz", "kairouz", "optimal"]
@@ -107,11 +107,13 @@ def compose_kairouz(epsilons: Sequence[float], slack: Fraction) -> float:
 
 
 def _read_runs(epsilon: Number, k: int, slack: Number) -> tuple[float, int, float]:
-    each, spare = exact(epsilon, name="epsilon"), exact(slack, name="slack")
+    each, spare = to_fraction(epsilon, name="epsilon"), to_fraction(slack, name="slack")
     if each < 0 or k < 0:
         raise DeclarationError("epsilon and k must not be negative")
     if not 0 < spare < 1:
-        raise DeclarationError(f"slack, the delta spent by composition, must lie between 0 and 1, not {shown(spare)}")
+        raise DeclarationError(
+            f"slack, the delta spent by composition, must lie between 0 and 1, not {format_number(spare)}"
+        )
     return float_up(each), k, _bits(spare)
 
 

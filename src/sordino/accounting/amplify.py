@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
-from sordino.loss import Event, Grid, Number, PrivacyLoss, exact, shown
+from sordino.loss import Event, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_up
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class Sampled:
     rate: Fraction
 
     def __init__(self, inner: Event, rate: Number) -> None:
-        share = exact(rate, name="rate")
+        share = to_fraction(rate, name="rate")
         if not 0 < share <= 1:
             raise DeclarationError(
-                f"rate, the chance that a unit is in the sample, must lie in (0, 1], not {shown(share)}"
+                f"rate, the chance that a unit is in the sample, must lie in (0, 1], not {format_number(share)}"
             )
         if not isinstance(inner, Event):
             raise DeclarationError("inner must be an event: LaplaceEvent, GaussianEvent, Composed or the like")

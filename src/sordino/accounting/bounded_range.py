@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
-from sordino.loss import Grid, Number, PrivacyLoss, exact, shown
+from sordino.loss import Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_up
 
 __all__ = ["BoundedRangeEvent"]
@@ -40,9 +40,9 @@ class BoundedRangeEvent:
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
-        amount = exact(epsilon, name="epsilon")
+        amount = to_fraction(epsilon, name="epsilon")
         if amount < 0:
-            raise DeclarationError(f"epsilon of an event must not be negative, not {shown(amount)}")
+            raise DeclarationError(f"epsilon of an event must not be negative, not {format_number(amount)}")
         object.__setattr__(self, "epsilon", amount)
 
     def pure(self) -> Fraction:

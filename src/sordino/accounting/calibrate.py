@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.rounding import bisect, bisect_whole
 
 __all__ = ["analytic_gaussian_sigma", "calibrate_gaussian", "classical_gaussian_sigma", "discrete_gaussian_delta"]
@@ -107,7 +107,7 @@ def classical_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float 
     """
     bound, target = _epsilon(epsilon), _delta(delta)
     if not 0 < bound <= 1:
-        rule = f"the classical formula needs epsilon above 0 and at most 1, not {shown(bound)}"
+        rule = f"the classical formula needs epsilon above 0 and at most 1, not {format_number(bound)}"
         raise DeclarationError(f"{rule}; use analytic_gaussian_sigma")
     return math.sqrt(2 * math.log(1.25 / float(target))) * sensitivity / float(bound)
 
@@ -117,14 +117,14 @@ def _normal(x: float) -> float:
 
 
 def _epsilon(value: Number) -> Fraction:
-    epsilon = exact(value, name="epsilon")
+    epsilon = to_fraction(value, name="epsilon")
     if epsilon < 0:
-        raise DeclarationError(f"epsilon must not be negative, not {shown(epsilon)}")
+        raise DeclarationError(f"epsilon must not be negative, not {format_number(epsilon)}")
     return epsilon
 
 
 def _delta(value: Number) -> Fraction:
-    delta = exact(value, name="delta")
+    delta = to_fraction(value, name="delta")
     if not 0 < delta < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {shown(delta)}; try 1e-6")
+        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {format_number(delta)}; try 1e-6")
     return delta

@@ -24,7 +24,7 @@ from sordino.accounting.events import (
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, exact, round_up, shown
+from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_up, to_fraction
 from sordino.rounding import float_up
 
 __all__ = ["Best", "RecordedCharge", "best", "charge_amounts", "currencies", "tight"]
@@ -46,7 +46,7 @@ class Best:
 
     def describe(self) -> str:
         """Return it in words, for a person."""
-        return f"epsilon {round_up(self.epsilon, digits=6)} at delta {shown(self.delta)} by {self.method}"
+        return f"epsilon {round_up(self.epsilon, digits=6)} at delta {format_number(self.delta)} by {self.method}"
 
 
 def best(events: Sequence[Event], delta: Number) -> Best:
@@ -70,13 +70,15 @@ def best(events: Sequence[Event], delta: Number) -> Best:
     >>> best([LaplaceEvent(1)] * 2, 0).describe()
     'epsilon 2 at delta 0 by sum'
     """
-    target = exact(delta, name="delta")
+    target = to_fraction(delta, name="delta")
     if not 0 <= target < 1:
-        raise DeclarationError(f"delta must be at least 0 and below 1, not {shown(target)}")
+        raise DeclarationError(f"delta must be at least 0 and below 1, not {format_number(target)}")
     table = {name: _finite(method(events, target)) for name, method in _METHODS}
     found = [(value, name) for name, value in table.items() if value is not None]
     if not found:
-        raise DeclarationError(f"no bound is known for these events at delta {shown(target)}; try a larger delta")
+        raise DeclarationError(
+            f"no bound is known for these events at delta {format_number(target)}; try a larger delta"
+        )
     value, name = min(found, key=lambda pair: pair[0])
     return Best(value, target, name, table)
 
@@ -114,7 +116,7 @@ def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction 
         except DeclarationError:
             pair = None
         else:
-            pair = (exact(told.epsilon, name="epsilon"), told.delta)
+            pair = (to_fraction(told.epsilon, name="epsilon"), told.delta)
     return {"epsilon": event.pure(), "approx": pair, "rho": event.rho()}
 
 

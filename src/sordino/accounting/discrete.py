@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from sordino.accounting.codec import event_kind
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, exact, shown
+from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_down, float_up
 
 __all__ = ["DiscreteGaussianEvent", "DiscreteLaplaceEvent"]
@@ -45,9 +45,9 @@ class DiscreteLaplaceEvent:
     steps: int
 
     def __init__(self, epsilon: Number, steps: int) -> None:
-        amount = exact(epsilon, name="epsilon")
+        amount = to_fraction(epsilon, name="epsilon")
         if amount < 0:
-            raise DeclarationError(f"epsilon of an event must not be negative, not {shown(amount)}")
+            raise DeclarationError(f"epsilon of an event must not be negative, not {format_number(amount)}")
         object.__setattr__(self, "epsilon", amount)
         object.__setattr__(self, "steps", _whole(steps, "steps"))
 
@@ -110,9 +110,9 @@ class DiscreteGaussianEvent:
     certificate: Certificate | None
 
     def __init__(self, sigma_squared: Number, shift: int, cells: int, certificate: Certificate | None = None) -> None:
-        variance = exact(sigma_squared, name="sigma_squared")
+        variance = to_fraction(sigma_squared, name="sigma_squared")
         if variance <= 0:
-            raise DeclarationError(f"sigma_squared of an event must be above 0, not {shown(variance)}")
+            raise DeclarationError(f"sigma_squared of an event must be above 0, not {format_number(variance)}")
         object.__setattr__(self, "sigma_squared", variance)
         object.__setattr__(self, "shift", _whole(shift, "shift"))
         object.__setattr__(self, "cells", _whole(cells, "cells"))

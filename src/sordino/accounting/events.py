@@ -17,7 +17,7 @@ from sordino.accounting.codec import event_from_dict, event_kind, event_to_dict
 from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss, exact, shown
+from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_up
 
 __all__ = [
@@ -264,9 +264,9 @@ def summands(event: Event) -> list[tuple[Event, int]]:
 
 
 def _amount(value: Number, *, name: str) -> Fraction:
-    amount = exact(value, name=name)
+    amount = to_fraction(value, name=name)
     if amount < 0:
-        raise DeclarationError(f"{name} of an event must not be negative, not {shown(amount)}")
+        raise DeclarationError(f"{name} of an event must not be negative, not {format_number(amount)}")
     return amount
 
 

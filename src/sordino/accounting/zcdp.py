@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.rounding import bisect
 
 __all__ = ["basic_epsilon_of", "delta_of", "epsilon_from_renyi", "epsilon_of", "rho_for"]
@@ -58,9 +58,9 @@ def delta_of(rho: Number, epsilon: Number) -> float:
     >>> delta_of(0.5, 5.2985) < 1e-5
     True
     """
-    cost, bound = _rho(rho), exact(epsilon, name="epsilon")
+    cost, bound = _rho(rho), to_fraction(epsilon, name="epsilon")
     if bound < 0:
-        raise DeclarationError(f"epsilon must not be negative, not {shown(bound)}")
+        raise DeclarationError(f"epsilon must not be negative, not {format_number(bound)}")
     if cost == 0:
         return 0.0
     value = math.exp(min(0.0, _log_delta(float(cost), math.nextafter(float(bound), 0.0))))
@@ -75,11 +75,11 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     >>> epsilon_of(rho_for(1, 1e-5), 1e-5) <= 1
     True
     """
-    bound, goal = exact(epsilon, name="epsilon"), _log(_delta(delta)) - 1e-15
+    bound, goal = to_fraction(epsilon, name="epsilon"), _log(_delta(delta)) - 1e-15
     if bound < 0:
-        raise DeclarationError(f"epsilon must not be negative, not {shown(bound)}")
+        raise DeclarationError(f"epsilon must not be negative, not {format_number(bound)}")
     if bound > 10**6:
-        raise DeclarationError(f"epsilon must be at most 10^6 to be told as a rho, not {shown(bound)}")
+        raise DeclarationError(f"epsilon must be at most 10^6 to be told as a rho, not {format_number(bound)}")
     target = math.nextafter(float(bound), 0.0) * (1 - 2e-14)
     low, _ = bisect(lambda rho: _log_delta(rho, target) > goal, 0.0, 2.0 * float(bound) + 1, relative=1e-14)
     return _round_down(low)
@@ -108,16 +108,16 @@ def _log_delta(rho: float, epsilon: float) -> float:
 
 
 def _rho(value: Number) -> Fraction:
-    rho = exact(value, name="rho")
+    rho = to_fraction(value, name="rho")
     if rho < 0:
-        raise DeclarationError(f"rho must not be negative, not {shown(rho)}")
+        raise DeclarationError(f"rho must not be negative, not {format_number(rho)}")
     return rho
 
 
 def _delta(value: Number) -> Fraction:
-    delta = exact(value, name="delta")
+    delta = to_fraction(value, name="delta")
     if not 0 < delta < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {shown(delta)}; try 1e-6")
+        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {format_number(delta)}; try 1e-6")
     return delta
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import Curve
 from sordino.estimates.estimate import Noisy
-from sordino.loss import ZCDP, Loss, Number, PureDP, exact, shown
+from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.queries.adaptive.contributions import Contributions, contribution_rungs
 from sordino.queries.build import Column
 from sordino.queries.expressions.expr import Expr, Node, col, describe
@@ -69,14 +69,14 @@ def find_caps(
     for query in wanted:
         query.parts(source.domain, source.neighbors)
     spread = _keys(source, node, assume_keys)
-    worth = None if question_epsilon is None else exact(question_epsilon, name="question_epsilon")
+    worth = None if question_epsilon is None else to_fraction(question_epsilon, name="question_epsilon")
     if worth is not None and worth <= 0:
         raise QuestionRefused("question_epsilon, the epsilon of one question to come, must be above 0")
     words = "caps on the rows of one unit"
     if node is not None:
         words += f", and on its keys of {describe(node)}"
     if worth is not None:
-        words += f", for questions at epsilon {shown(worth)}"
+        words += f", for questions at epsilon {format_number(worth)}"
     algorithm = _algorithm(wanted, spread, None if worth is None else float(worth))
     _, release = source.adapt(algorithm, describe=words, tell=_told, epsilon=epsilon, delta=delta, rho=rho)
     return release

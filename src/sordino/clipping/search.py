@@ -28,7 +28,7 @@ from sordino.clipping.rungs import (
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import Curve
 from sordino.estimates.estimate import Noisy
-from sordino.loss import ZCDP, Loss, Number, PureDP, exact, shown
+from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.neighbors import Neighbors
 from sordino.queries.adaptive.magnitudes import Beyond, Rungs, held_measure, octaves
 from sordino.queries.aggregates.sums import Sum
@@ -103,7 +103,7 @@ def find_bounds(
     algorithm = _algorithm(method, node, found, cuts)
     words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
     if method == "ladder":
-        words += f" of {len(cuts)} clipped sums up to {shown(cuts[-1])}"
+        words += f" of {len(cuts)} clipped sums up to {format_number(cuts[-1])}"
     named = label(node)
     _, release = source.adapt(
         algorithm,
@@ -139,7 +139,7 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, found: Measure) -> tu
         raise QuestionRefused(
             f"a ladder has 2 to {_MOST_BOUNDS} bounds, such as list(range(5, 101, 5)) or powers of two"
         )
-    cuts = tuple(exact(b, name="a bound of the ladder") for b in ladder)
+    cuts = tuple(to_fraction(b, name="a bound of the ladder") for b in ladder)
     if any(a >= b for a, b in itertools.pairwise(cuts)):
         raise QuestionRefused("a ladder's bounds must ascend")
     return cuts
@@ -197,7 +197,7 @@ def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...
     spreads = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in told.outputs)  # type: ignore[attr-defined]
     curve = Clipped("upper", tuple(map(float, cuts)), tuple(values), spreads)
     more = max(0.0, values[-1] - values[chosen] + margins[-1] + margins[chosen]) if chosen < len(cuts) - 1 else 0.0
-    beyond = f"clipped at {shown(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
+    beyond = f"clipped at {format_number(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
     how = "the first bound after which the sum is flat within its noise"
     return Bounds(low, cuts[chosen], (curve,), how, beyond)
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from sordino.collector.running import Collector
 from sordino.errors import DeclarationError
 from sordino.local.task import Task, key_fingerprint
-from sordino.loss import shown
+from sordino.loss import format_number
 
 __all__ = ["POLICY", "add_pages", "client_module"]
 
@@ -97,8 +97,8 @@ def _words(task: Task, *, opened: bool) -> dict[str, object]:
         "question": manifest.question,
         "key": task.key,
         "fingerprint": key_fingerprint(task.key),
-        "epsilon": shown(manifest.epsilon),
-        "lifetime": shown(manifest.lifetime_epsilon),
+        "epsilon": format_number(manifest.epsilon),
+        "lifetime": format_number(manifest.lifetime_epsilon),
         "permanent": task.permanent,
         "opened": opened,
     }

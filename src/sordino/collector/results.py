@@ -11,7 +11,7 @@ import numpy as np
 from sordino.collector.store import Chunk
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task
-from sordino.loss import shown
+from sordino.loss import format_number
 
 __all__ = ["exported", "recounted", "results"]
 
@@ -28,8 +28,8 @@ def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: floa
         "question": manifest.question,
         "reports": counts.n,
         "closed": closed,
-        "epsilon": shown(manifest.epsilon),
-        "lifetime_epsilon": shown(manifest.lifetime_epsilon),
+        "epsilon": format_number(manifest.epsilon),
+        "lifetime_epsilon": format_number(manifest.lifetime_epsilon),
         "permanent": task.permanent,
         "confidence": confidence,
         "liars": liars,

@@ -15,7 +15,7 @@ from sordino.curator.noise_answer import exact_vectors
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Bare
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
@@ -79,7 +79,7 @@ class Crossings:
         for others, and after the last crossing; ChargedError where the engine fails.
         """
         asked, unit, scale = self._scaled(question)
-        level = exact(threshold, name="threshold")
+        level = to_fraction(threshold, name="threshold")
         with self._guard.hold():
             if not self._session.open:
                 count = self._mechanism.crossings
@@ -90,7 +90,7 @@ class Crossings:
             if found is None:
                 self._guard.end_held()
                 self._fail()
-            self._told.append((f"{asked.describe()}, above {shown(level)}", found))
+            self._told.append((f"{asked.describe()}, above {format_number(level)}", found))
             return found
 
     def close(self) -> Release:

@@ -19,7 +19,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.ranks import Ranks
 from sordino.estimates.selected import simultaneous_confidence
-from sordino.loss import ApproxDP, Event, Loss, round_up, shown
+from sordino.loss import ApproxDP, Event, Loss, format_number, round_up
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
@@ -218,7 +218,9 @@ def _sample_event(rate: Fraction | None, event: Event, neighbors: Neighbors) -> 
             "leave TABLESAMPLE out"
         )
     if not _LEAST_RATE <= rate <= 1:
-        raise QuestionRefused(f"a sample's share must lie between {shown(_LEAST_RATE)} and 1, not {shown(rate)}")
+        raise QuestionRefused(
+            f"a sample's share must lie between {format_number(_LEAST_RATE)} and 1, not {format_number(rate)}"
+        )
     return poisson_sampled(event, rate=rate, relation=neighbors.relation)
 
 
@@ -232,7 +234,7 @@ def _plan_rows(allocation: Parts, sample: str | None) -> PlannedRows:
 
 def _say_sample(rate: Fraction, asked: Loss, cost: Loss) -> str:
     return (
-        f"each unit is used with chance {shown(rate)}, by a secret coin; counts, sums and their errors are of the "
+        f"each unit is used with chance {format_number(rate)}, by a secret coin; counts, sums and their errors are of the "
         f"sample, not scaled; {asked.describe()} on the sample costs {cost.describe()}"
     )
 
@@ -274,9 +276,9 @@ def _vector_data(part: PlannedPart) -> dict[str, Any]:
     return {
         "role": part.part.role,
         "mechanism": part.mechanism.describe(),
-        "unit": shown(part.part.unit),
-        "l1": shown(part.sensitivity.l1),
+        "unit": format_number(part.part.unit),
+        "l1": format_number(part.sensitivity.l1),
         "l2": part.sensitivity.l2,
-        "linf": shown(part.sensitivity.linf),
+        "linf": format_number(part.sensitivity.linf),
         "because": part.sensitivity.because,
     }

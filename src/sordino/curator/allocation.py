@@ -10,7 +10,7 @@ from sordino.accounting.events import Composed
 from sordino.curator.quantile import PlannedQuantile, plan_quantile
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, shown
+from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
 from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
@@ -39,7 +39,7 @@ class PlannedPart:
 
     def describe(self) -> str:
         """Return the part in words."""
-        step = "" if self.part.unit == 1 else f" of {shown(self.part.unit)}"
+        step = "" if self.part.unit == 1 else f" of {format_number(self.part.unit)}"
         return f"{self.part.role}: {self.mechanism.describe()}{step}; {self.sensitivity.because}"
 
 

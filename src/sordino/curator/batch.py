@@ -13,7 +13,7 @@ from typing import Any
 
 from sordino.curator.plan import Plan
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import Loss, Number, exact, loss_from, read_loss, shown
+from sordino.loss import Loss, Number, format_number, loss_from, read_loss, to_fraction
 from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
@@ -103,7 +103,7 @@ def batched(
 
     delta = losses["delta"]
     if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
-        delta = exact(delta, name="delta") / len(questions)
+        delta = to_fraction(delta, name="delta") / len(questions)
 
     def priced(i: int, amount: Fraction) -> Plan:
         made = plan(questions[i], **{counted: amount}, delta=delta)
@@ -131,12 +131,14 @@ def _for_errors(priced: Priced, wanted: Sequence[Number], confidence: float) -> 
     """
     plans: list[Plan] = []
     for i, target in enumerate(wanted):
-        most = exact(target, name="error")
+        most = to_fraction(target, name="error")
         if most <= 0:
-            raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {shown(most)}")
+            raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {format_number(most)}")
         low, high = _LEAST, _MOST
         if _worst(priced(i, high), confidence) > most:
-            raise QuestionRefused(f"no loss makes question {i + 1} as exact as +-{shown(most)}: ask for a larger error")
+            raise QuestionRefused(
+                f"no loss makes question {i + 1} as exact as +-{format_number(most)}: ask for a larger error"
+            )
         while high / low > 1 + Fraction(1, 10 ** (_DIGITS + 2)):
             middle = _root(low * high)
             low, high = (low, middle) if _worst(priced(i, middle), confidence) <= most else (middle, high)
@@ -153,7 +155,7 @@ def _split(priced: Priced, count: int, total: Fraction, confidence: float, weigh
     An error falls as loss^-a, a = 1 for Laplace and 1/2 for rho, measured at equal shares and at twice that; the minimum has
     losses in proportion to (weight error a)^(1 / (1 + a)), by Lagrange.
     """
-    scale = [exact(w, name="a weight") for w in weights]
+    scale = [to_fraction(w, name="a weight") for w in weights]
     if len(scale) != count or any(w <= 0 for w in scale):
         raise DeclarationError(f"weights are {count} numbers above 0, one a question")
     each = total / count

@@ -12,7 +12,7 @@ from sordino.curator.data_access import Answer
 from sordino.domain import Domain
 from sordino.estimates.estimate import Noisy, taken
 from sordino.estimates.selected import Selected
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, Resolved
 from sordino.queries.post_processing import After, kept_rows
@@ -135,5 +135,7 @@ def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:
 
 
 def _mechanisms(several: Sequence[PlannedPart]) -> str:
-    words = [p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {shown(p.part.unit)}") for p in several]
+    words = [
+        p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {format_number(p.part.unit)}") for p in several
+    ]
     return "; ".join(dict.fromkeys(words))

@@ -19,7 +19,7 @@ from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Bare, Noisy
-from sordino.loss import ZCDP, Event, Loss, Number, exact, loss_from, shown
+from sordino.loss import ZCDP, Event, Loss, Number, format_number, loss_from, to_fraction
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.selection_choice import best_selection, root_below
 from sordino.mechanisms.sparse_vector import SparseVector
@@ -117,11 +117,11 @@ class Session:
         mechanism = SparseVector(sensitivity=sensitivity, epsilon=epsilon, crossings=1)
         self._build(*asked)
         cost = self._charge(mechanism.event)
-        level = exact(threshold, name="threshold") / unit
+        level = to_fraction(threshold, name="threshold") / unit
         session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
         found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q))), None)
         output = Output("above", Bare((found,), Fraction(1)), mechanism.describe())
-        words = f"the first of {len(asked)} answers above {shown(exact(threshold, name='threshold'))}"
+        words = f"the first of {len(asked)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
         return self._told(words, ((), (output,)), mechanism.event, cost)
 
     def close(self) -> None:
@@ -147,7 +147,9 @@ class Session:
             for name, amount in amounts.items():
                 if self._spent[name] + amount > caps[name]:
                     left = caps[name] - self._spent[name]
-                    raise QuestionRefused(f"{name} {shown(amount)} is asked, and {shown(left)} of this session is left")
+                    raise QuestionRefused(
+                        f"{name} {format_number(amount)} is asked, and {format_number(left)} of this session is left"
+                    )
             for name, amount in amounts.items():
                 self._spent[name] += amount
         return loss_from(amounts)

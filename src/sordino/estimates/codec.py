@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sordino.estimates import curve, moments, ranks, selections
-from sordino.estimates.estimate import Bare, Estimate, Ratio, exact_text, noisy_from_dict
+from sordino.estimates.estimate import Bare, Estimate, Ratio, noisy_from_dict, parse_fraction
 from sordino.estimates.selected import Selected
 
 __all__ = ["estimate_from_dict"]
@@ -24,7 +24,7 @@ def _ratio(data: dict[str, Any]) -> Ratio:
 
 
 def _point(data: dict[str, Any]) -> Bare:
-    return Bare(tuple(None if s is None else int(s) for s in data["steps"]), exact_text(data["unit"]))
+    return Bare(tuple(None if s is None else int(s) for s in data["steps"]), parse_fraction(data["unit"]))
 
 
 def _selected(data: dict[str, Any]) -> Selected:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sordino.loss import exact, shown
+from sordino.loss import format_number, to_fraction
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, two_laplace_tail
 
 __all__ = [
@@ -23,10 +23,10 @@ __all__ = [
     "Law",
     "Noisy",
     "Ratio",
-    "exact_text",
     "law_from_dict",
     "law_to_dict",
     "noisy_from_dict",
+    "parse_fraction",
     "ratio_margin",
     "ratio_tail",
     "taken",
@@ -103,7 +103,7 @@ class Noisy:
         return {
             "kind": "noisy",
             "steps": [s if abs(s) < 2**53 else str(s) for s in self.steps],
-            "unit": shown(self.unit),
+            "unit": format_number(self.unit),
             "law": law_to_dict(self.law),
             "least": None if self.least is None else str(self.least),
             "most": None if self.most is None else str(self.most),
@@ -221,7 +221,7 @@ class Bare:
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data."""
         steps = [None if s is None else str(s) for s in self.steps]
-        return {"kind": "bare", "steps": steps, "unit": shown(self.unit)}
+        return {"kind": "bare", "steps": steps, "unit": format_number(self.unit)}
 
 
 @functools.lru_cache(maxsize=8)
@@ -298,15 +298,15 @@ def ratio_margin(numerator: Law, denominator: Law, mean: float, confidence: floa
 def law_to_dict(law: Law) -> dict[str, str]:
     """Return a law as JSON data."""
     if isinstance(law, DiscreteLaplace):
-        return {"name": "discrete Laplace", "scale": shown(law.scale)}
-    return {"name": "discrete Gaussian", "sigma_squared": shown(law.sigma_squared)}
+        return {"name": "discrete Laplace", "scale": format_number(law.scale)}
+    return {"name": "discrete Gaussian", "sigma_squared": format_number(law.sigma_squared)}
 
 
 def law_from_dict(data: dict[str, str]) -> Law:
     """Return the law that `law_to_dict` wrote."""
     if data["name"] == "discrete Laplace":
-        return DiscreteLaplace(exact_text(data["scale"]))
-    return DiscreteGaussian(exact_text(data["sigma_squared"]))
+        return DiscreteLaplace(parse_fraction(data["scale"]))
+    return DiscreteGaussian(parse_fraction(data["sigma_squared"]))
 
 
 def taken(estimate: Any, places: Sequence[int]) -> Any:
@@ -328,16 +328,16 @@ def taken(estimate: Any, places: Sequence[int]) -> Any:
     return replace(estimate, **changed)
 
 
-def exact_text(text: str) -> Fraction:
-    """Return a fraction that `shown` wrote, however long."""
-    return Fraction(text) if len(text) > 100 else exact(text, name="a stored number")
+def parse_fraction(text: str) -> Fraction:
+    """Return a fraction that `format_number` wrote, however long."""
+    return Fraction(text) if len(text) > 100 else to_fraction(text, name="a stored number")
 
 
 def noisy_from_dict(data: dict[str, Any]) -> Noisy:
     """Return the estimate that `Noisy.to_dict` wrote."""
     least, most = (None if data[n] is None else int(data[n]) for n in ("least", "most"))
     steps = tuple(int(s) for s in data["steps"])
-    return Noisy(steps, exact_text(data["unit"]), law_from_dict(data["law"]), least, most)
+    return Noisy(steps, parse_fraction(data["unit"]), law_from_dict(data["law"]), least, most)
 
 
 def _scaled(steps: int, unit: Fraction) -> Number:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from sordino.estimates.estimate import Number, exact_text
-from sordino.loss import shown
+from sordino.estimates.estimate import Number, parse_fraction
+from sordino.loss import format_number
 
 __all__ = ["RankStage", "Ranks", "from_dict"]
 
@@ -56,11 +56,21 @@ class Ranks:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data."""
-        stages = [{"weight": shown(s.weight), "rate": shown(s.rate), "choices": s.choices} for s in self.stages]
-        return {"kind": "ranks", "steps": [str(s) for s in self.steps], "unit": shown(self.unit), "stages": stages}
+        stages = [
+            {"weight": format_number(s.weight), "rate": format_number(s.rate), "choices": s.choices}
+            for s in self.stages
+        ]
+        return {
+            "kind": "ranks",
+            "steps": [str(s) for s in self.steps],
+            "unit": format_number(self.unit),
+            "stages": stages,
+        }
 
 
 def from_dict(data: dict[str, Any]) -> Ranks:
     """Return the estimate that `Ranks.to_dict` wrote."""
-    stages = (RankStage(exact_text(s["weight"]), exact_text(s["rate"]), float(s["choices"])) for s in data["stages"])
-    return Ranks(tuple(int(s) for s in data["steps"]), exact_text(data["unit"]), tuple(stages))
+    stages = (
+        RankStage(parse_fraction(s["weight"]), parse_fraction(s["rate"]), float(s["choices"])) for s in data["stages"]
+    )
+    return Ranks(tuple(int(s) for s in data["steps"]), parse_fraction(data["unit"]), tuple(stages))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-from sordino.estimates.estimate import exact_text
-from sordino.loss import shown
+from sordino.estimates.estimate import parse_fraction
+from sordino.loss import format_number
 
 __all__ = ["Choices", "Law", "bad_flip", "flip_gap", "from_dict", "softmax_gap"]
 
@@ -54,7 +54,7 @@ class Choices:
             "kind": "choices",
             "labels": list(self.labels),
             "candidates": self.candidates,
-            "rate": shown(self.rate),
+            "rate": format_number(self.rate),
             "law": self.law,
         }
 
@@ -88,7 +88,7 @@ def flip_gap(*, candidates: int, miss: float) -> float:
 def from_dict(data: dict[str, Any]) -> Choices:
     """Return the estimate that `Choices.to_dict` wrote; releases older than `law` get the wider bound, true of both."""
     law: Law = "permute and flip" if data.get("law") == "permute and flip" else "exponential"
-    return Choices(tuple(data["labels"]), int(data["candidates"]), exact_text(data["rate"]), law)
+    return Choices(tuple(data["labels"]), int(data["candidates"]), parse_fraction(data["rate"]), law)
 
 
 def bad_flip(gap: float, candidates: int) -> float:

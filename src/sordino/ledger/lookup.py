@@ -21,7 +21,7 @@ from sordino.ledger.records import (
     charge_number,
     grown,
 )
-from sordino.loss import ZCDP, Loss, loss_from, shown
+from sordino.loss import ZCDP, Loss, format_number, loss_from
 
 __all__ = [
     "ENTRIES",
@@ -113,7 +113,9 @@ def left_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
 
 def told_of(spent: Mapping[str, Fraction], cap: Loss) -> str:
     """Return what was spent of a cap, in words."""
-    return ", ".join(f"{name} {shown(spent[name])} of {shown(most)}" for name, most in cap.amounts().items())
+    return ", ".join(
+        f"{name} {format_number(spent[name])} of {format_number(most)}" for name, most in cap.amounts().items()
+    )
 
 
 def within_cap(spent: Mapping[str, Fraction], amounts: Mapping[str, Fraction], cap: Loss) -> dict[str, Fraction]:
@@ -138,7 +140,7 @@ def check_cap(cap: Loss, spent: Mapping[str, Fraction], *, held: Loss) -> None:
 
 
 def _bare(loss: Loss) -> str:
-    return ", ".join(f"{name} {shown(amount)}" for name, amount in loss.amounts().items())
+    return ", ".join(f"{name} {format_number(amount)}" for name, amount in loss.amounts().items())
 
 
 def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:

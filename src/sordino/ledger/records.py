@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError, UnknownName
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, loss_from, shown
+from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from
 
 __all__ = [
     "GENESIS",
@@ -138,7 +138,7 @@ class Former:
 
     def describe(self) -> str:
         """Return it in words."""
-        amounts = ", ".join(f"{name} {shown(amount)}" for name, amount in self.spent.items())
+        amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.spent.items())
         return f"{self.entries} entries, {amounts or 'nothing'} spent (ledger {self.ledger[:8]})"
 
 
@@ -176,12 +176,12 @@ class Report:
         """Return what is known of other ledgers at this path, in words: what was carried over from them, and what was not."""
         said = []
         if self.predecessor is not None:
-            carried = ", ".join(f"{name} {shown(amount)}" for name, amount in self.carried.items())
+            carried = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.carried.items())
             said.append(
                 f"begun after another ledger at this path, of {self.predecessor[1]} entries, was gone: {carried} carried over"
             )
         if self.uncounted:
-            amounts = ", ".join(f"{name} {shown(amount)}" for name, amount in self.uncounted.items())
+            amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.uncounted.items())
             told = "; ".join(other.describe() for other in self.others)
             said.append(f"{amounts} was spent in another file that lay at this path, and is not counted here: {told}")
         return said

@@ -26,7 +26,7 @@ from sordino.ledger.lookup import ENTRIES
 from sordino.ledger.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
 from sordino.ledger.replay import replay
 from sordino.ledger.store import Transaction, check_mark, connected, created, guarded, quick_check
-from sordino.loss import Loss, shown
+from sordino.loss import Loss, format_number
 
 __all__ = ["Writer", "begin", "fresh_identity", "refuse_gone"]
 
@@ -244,7 +244,7 @@ def _succeeding(lay: str, older: list[Seen], cap: Loss | None, reason: str | Non
     for seen in older:
         for name, amount in seen.amounts().items():
             gone[name] = gone.get(name, Fraction(0)) + amount
-    words = ", ".join(f"{name} {shown(amount)}" for name, amount in gone.items())
+    words = ", ".join(f"{name} {format_number(amount)}" for name, amount in gone.items())
     if reason is None or cap is None:
         raise LedgerError(
             f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Put the file "

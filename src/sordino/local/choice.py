@@ -23,7 +23,7 @@ from sordino.local.protocols.subset import SubsetSelection
 from sordino.local.protocols.unary import OUE, SUE
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
 from sordino.local.thresholds import check_epsilon
-from sordino.loss import Event, Number, exact, round_up
+from sordino.loss import Event, Number, round_up, to_fraction
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
@@ -235,5 +235,5 @@ def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confid
     choice = best(labels, epsilon=epsilon, respondents=1)
     one = variance(choice.p, choice.q, share=0.0, n=1)
     trusted = DiscreteLaplace(1 / check_epsilon(epsilon)).error(confidence)
-    people = max(1, math.ceil(trusted / exact(margin, name="margin")))
+    people = max(1, math.ceil(trusted / to_fraction(margin, name="margin")))
     return Needed(math.ceil(z * z * one / margin**2), choice.protocol.name, people, margin, confidence)

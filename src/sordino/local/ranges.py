@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 
 __all__ = ["check_range", "scale"]
 
 
 def check_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     """Return two bounds as fractions; raises DeclarationError unless lower < upper."""
-    low, high = exact(lower, name="lower"), exact(upper, name="upper")
+    low, high = to_fraction(lower, name="lower"), to_fraction(upper, name="upper")
     if low >= high:
-        raise DeclarationError(f"lower must be below upper, not {shown(low)} and {shown(high)}")
+        raise DeclarationError(f"lower must be below upper, not {format_number(low)} and {format_number(high)}")
     return low, high
 
 

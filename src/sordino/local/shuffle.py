@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import binomial_law
-from sordino.loss import Number, exact, round_up, shown
+from sordino.loss import Number, format_number, round_up, to_fraction
 from sordino.rounding import bisect
 
 __all__ = ["Shuffled", "shuffled"]
@@ -65,13 +65,13 @@ def shuffled(epsilon0: Number, n: int, delta: Number) -> Shuffled:
     >>> round(shuffled(4, 100_000, "1e-6").closed_form, 4)
     0.5378
     """
-    loss, chance = exact(epsilon0, name="epsilon0"), exact(delta, name="delta")
+    loss, chance = to_fraction(epsilon0, name="epsilon0"), to_fraction(delta, name="delta")
     if loss <= 0:
-        raise DeclarationError(f"epsilon0 must be above 0, not {shown(loss)}")
+        raise DeclarationError(f"epsilon0 must be above 0, not {format_number(loss)}")
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise DeclarationError("n must be a whole number of respondents, 2 or more")
     if not 0 < chance < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, not {shown(chance)}")
+        raise DeclarationError(f"delta must lie between 0 and 1, not {format_number(chance)}")
     if chance < _LEAST:
         raise DeclarationError("delta must be 1e-12 or more: smaller ones are lost in the sums of floats")
     local, small = float(loss), float(chance)

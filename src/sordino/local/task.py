@@ -28,7 +28,7 @@ from sordino.local.protocols.memoization import TwoRounds
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["Counting", "Manifest", "SigningKey", "Task", "create_task", "key_fingerprint", "read_task"]
@@ -116,8 +116,8 @@ class Manifest:
             "labels": list(self.labels),
             "mechanism": self.mechanism,
             "permanent": self.permanent,
-            "epsilon": shown(self.epsilon),
-            "lifetime_epsilon": shown(self.lifetime_epsilon),
+            "epsilon": format_number(self.epsilon),
+            "lifetime_epsilon": format_number(self.lifetime_epsilon),
             "epoch": self.epoch,
             "expires": self.expires.strftime(_EXPIRES),
             "origin": self.origin,
@@ -161,11 +161,13 @@ class Task:
 
     def refuse_above(self, cap: Number) -> None:
         """Raise BudgetExhausted where all reports of an epoch may reveal more than a person's cap."""
-        most = exact(cap, name="cap")
+        most = to_fraction(cap, name="cap")
         asked = self.manifest.lifetime_epsilon
         if asked > most:
-            rule = f"the task asks for a lifetime epsilon of {shown(asked)}, above your cap of {shown(most)}"
-            raise BudgetExhausted(f"{rule}; answer no, or raise the cap", asked=shown(asked), left=shown(most))
+            rule = f"the task asks for a lifetime epsilon of {format_number(asked)}, above your cap of {format_number(most)}"
+            raise BudgetExhausted(
+                f"{rule}; answer no, or raise the cap", asked=format_number(asked), left=format_number(most)
+            )
 
 
 def create_task(
@@ -202,7 +204,7 @@ def create_task(
             raise DeclarationError(
                 "lifetime_epsilon must be given: the most that the reports of one epoch may sum up to"
             )
-        first, second, most = None, protocol.parameters(), exact(lifetime_epsilon, name="lifetime_epsilon")
+        first, second, most = None, protocol.parameters(), to_fraction(lifetime_epsilon, name="lifetime_epsilon")
     manifest = Manifest(
         task=task,
         question=question,
@@ -287,7 +289,7 @@ def _manifest(plain: Mapping[str, Any]) -> Manifest:
         raise DeclarationError("labels must be a list and mechanism an object")
     if plain["permanent"] is not None and not isinstance(plain["permanent"], dict):
         raise DeclarationError("permanent must be an object, or null where every report is randomised afresh")
-    claims = [exact(str(plain[name]), name=name) for name in ("epsilon", "lifetime_epsilon")]
+    claims = [to_fraction(str(plain[name]), name=name) for name in ("epsilon", "lifetime_epsilon")]
     return Manifest(
         task=plain["task"],
         question=plain["question"],

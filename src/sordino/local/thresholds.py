@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.bernoulli import CertifiedProbability, directed_contexts, exp_bounds
 
 __all__ = [
@@ -35,12 +35,14 @@ _DIGITS = 60
 
 def check_epsilon(value: Number) -> Fraction:
     """Return epsilon as a fraction; raises DeclarationError unless it is above 0 and at most 100."""
-    epsilon = exact(value, name="epsilon")
+    epsilon = to_fraction(value, name="epsilon")
     if epsilon <= 0:
-        raise DeclarationError(f"epsilon must be above 0, not {shown(epsilon)}; 0.5 to 2 is usual for the local model")
+        raise DeclarationError(
+            f"epsilon must be above 0, not {format_number(epsilon)}; 0.5 to 2 is usual for the local model"
+        )
     if epsilon > LARGEST_EPSILON:
         raise DeclarationError(
-            f"epsilon must be at most {LARGEST_EPSILON}, not {shown(epsilon)}: nothing would be hidden"
+            f"epsilon must be at most {LARGEST_EPSILON}, not {format_number(epsilon)}: nothing would be hidden"
         )
     return epsilon
 

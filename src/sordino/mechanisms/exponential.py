@@ -10,7 +10,7 @@ import numpy as np
 
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.estimates.selections import Law, softmax_gap
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.selection import (
     Floats,
     Scores,
@@ -105,4 +105,4 @@ class Exponential:
 
     def describe(self) -> str:
         """Return the mechanism in words."""
-        return f"exponential mechanism, a point of score worth {shown(self.rate)} in the exponent"
+        return f"exponential mechanism, a point of score worth {format_number(self.rate)} in the exponent"

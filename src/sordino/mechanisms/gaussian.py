@@ -9,7 +9,7 @@ from fractions import Fraction
 from sordino.accounting.calibrate import calibrate_gaussian
 from sordino.accounting.events import DiscreteGaussianEvent, GaussianEvent
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.vector import add_noise
 from sordino.noise.laws import DiscreteGaussian
 from sordino.noise.rng import Rng
@@ -71,7 +71,7 @@ def gaussian_for_rho(*, l2_squared: Fraction, rho: Fraction, moved: tuple[int, i
     Fraction(1, 1)
     """
     if rho <= 0:
-        raise DeclarationError(f"rho must be above 0, not {shown(rho)}")
+        raise DeclarationError(f"rho must be above 0, not {format_number(rho)}")
     return Gaussian(l2_squared, l2_squared / (2 * rho), moved=moved)
 
 

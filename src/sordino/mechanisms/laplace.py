@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sordino.accounting.events import DiscreteLaplaceEvent, LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.vector import add_noise
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
@@ -35,7 +35,7 @@ class Laplace:
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0:
-            raise DeclarationError(f"epsilon must be above 0, not {shown(self.epsilon)}")
+            raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
         if self.l1 < 0:
             raise DeclarationError("l1 must not be negative")
 
@@ -59,4 +59,4 @@ class Laplace:
         """Return the mechanism in words."""
         if self.l1 == 0:
             return "no noise: no unit can move it"
-        return f"discrete Laplace, scale {shown(self.law.scale)} step{'' if self.law.scale == 1 else 's'}"
+        return f"discrete Laplace, scale {format_number(self.law.scale)} step{'' if self.law.scale == 1 else 's'}"

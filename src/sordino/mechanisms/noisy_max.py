@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
 from sordino.mechanisms.selection import Floats, Scores, gaps_below_best, positive, pure_event, selection_rate
 from sordino.noise.gumbel import geometric
@@ -82,7 +82,7 @@ class NoisyMax:
 
     def describe(self) -> str:
         """Return the mechanism in words."""
-        return f"report noisy max, one-sided noise of scale {shown(1 / self.rate)} points"
+        return f"report noisy max, one-sided noise of scale {format_number(1 / self.rate)} points"
 
     @property
     def _twin(self) -> PermuteAndFlip:

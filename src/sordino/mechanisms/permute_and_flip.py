@@ -9,7 +9,7 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.estimates.selections import Law, flip_gap
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.selection import (
     Floats,
     Scores,
@@ -101,4 +101,4 @@ class PermuteAndFlip:
 
     def describe(self) -> str:
         """Return the mechanism in words."""
-        return f"permute and flip, a point of score worth {shown(self.rate)} in the exponent"
+        return f"permute and flip, a point of score worth {format_number(self.rate)} in the exponent"

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sordino.accounting.events import ApproxEvent
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
@@ -40,8 +40,8 @@ class ProposeTestRelease:
     def __post_init__(self) -> None:
         if self.epsilon <= 0 or not 0 < self.delta < 1:
             raise DeclarationError(
-                f"propose-test-release needs epsilon above 0 and delta between 0 and 1, not {shown(self.epsilon)} and "
-                f"{shown(self.delta)}; give epsilon= and delta="
+                f"propose-test-release needs epsilon above 0 and delta between 0 and 1, not {format_number(self.epsilon)} and "
+                f"{format_number(self.delta)}; give epsilon= and delta="
             )
         if self.bound < 1:
             raise DeclarationError("bound, in steps, must be at least 1")
@@ -82,4 +82,6 @@ class ProposeTestRelease:
 
     def describe(self) -> str:
         """Return the mechanism in words."""
-        return f"a test at threshold {self.threshold}, then discrete Laplace, scale {shown(self.law.scale)} steps"
+        return (
+            f"a test at threshold {self.threshold}, then discrete Laplace, scale {format_number(self.law.scale)} steps"
+        )

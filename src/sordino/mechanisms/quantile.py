@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 from sordino.errors import DeclarationError
 from sordino.estimates.ranks import RankStage
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.partition import PARTS, Partition, Piece, Problem, pieces
 from sordino.neighbors import Neighbors
 from sordino.noise.bernoulli import CertifiedProbability, bernoulli
@@ -105,7 +105,7 @@ class QuantileSelection:
         if any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
             raise DeclarationError("levels must be sorted and all different")
         if self.epsilon <= 0:
-            raise DeclarationError(f"epsilon must be above 0, not {shown(self.epsilon)}")
+            raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
 
     @property
     def stages(self) -> int:
@@ -167,8 +167,8 @@ class QuantileSelection:
         """Return the mechanism in words."""
         words = "exponential mechanism over ranks"
         if self.stages == 1:
-            return f"{words}, {shown(self.rate(0))} a rank"
-        return f"{words}, {self.stages} stages of halving at epsilon {shown(self.epsilon)} each"
+            return f"{words}, {format_number(self.rate(0))} a rank"
+        return f"{words}, {self.stages} stages of halving at epsilon {format_number(self.epsilon)} each"
 
     # ---- inside
 

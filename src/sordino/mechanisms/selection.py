@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.loss import Event, shown
+from sordino.loss import Event, format_number
 from sordino.noise.bernoulli import as_fraction
 from sordino.noise.rng import Rng
 from sordino.noise.selection import Integers, whole_numbers
@@ -60,7 +60,7 @@ def positive(value: Fraction | int, name: str) -> Fraction:
     """Return `value` as a Fraction, refusing what is not above 0."""
     exact = as_fraction(value, name)
     if exact <= 0:
-        raise DeclarationError(f"{name} must be above 0, not {shown(exact)}")
+        raise DeclarationError(f"{name} must be above 0, not {format_number(exact)}")
     return exact
 
 

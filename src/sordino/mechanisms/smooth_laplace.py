@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sordino.accounting.events import ApproxEvent, LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.statistic import FINE
 from sordino.noise.cauchy import draw_rounded_cauchy
 from sordino.noise.discrete import discrete_laplace
@@ -49,9 +49,9 @@ class SmoothLaplace:
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0:
-            raise DeclarationError(f"epsilon must be above 0, not {shown(self.epsilon)}")
+            raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
         if not 0 <= self.delta <= _MOST_DELTA:
-            rule = f"delta must lie between 0 and {shown(_MOST_DELTA)}, not {shown(self.delta)}"
+            rule = f"delta must lie between 0 and {format_number(_MOST_DELTA)}, not {format_number(self.delta)}"
             raise DeclarationError(f"{rule}: smooth noise has no proof above; 1e-6 is common")
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.selection import check_miss, positive, pure_event
 from sordino.noise.guard import SessionGuard
 from sordino.noise.laws import DiscreteLaplace
@@ -83,7 +83,7 @@ class SparseVector:
 
     def describe(self) -> str:
         """Return the mechanism in words."""
-        scales = f"scales {shown(self.threshold_law.scale)} and {shown(self.question_law.scale)} steps"
+        scales = f"scales {format_number(self.threshold_law.scale)} and {format_number(self.question_law.scale)} steps"
         return f"sparse vector, {self.crossings} crossing(s), discrete Laplace of {scales}"
 
 

@@ -11,7 +11,7 @@ from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.mechanisms.selection import positive
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
@@ -78,7 +78,7 @@ class LaplaceThreshold:
 
     def describe(self) -> str:
         """Return the mechanism in words."""
-        return f"discrete Laplace, scale {shown(self.law.scale)}; keys shown from {self.threshold} on"
+        return f"discrete Laplace, scale {format_number(self.law.scale)}; keys shown from {self.threshold} on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _order(key: Any) -> Any:
 def _small(delta: Fraction) -> Fraction:
     exact = positive(delta, "delta, where keys are private,")
     if exact >= 1:
-        raise DeclarationError(f"delta must be below 1, not {shown(exact)}; try 1e-6")
+        raise DeclarationError(f"delta must be below 1, not {format_number(exact)}; try 1e-6")
     return exact
 
 

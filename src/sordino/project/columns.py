@@ -13,7 +13,7 @@ from typing import Any
 
 from sordino.domain import Boolean, Category, Column, Date, Identifier, Integer, Real
 from sordino.errors import DeclarationError
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, exact
+from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, to_fraction
 from sordino.project.schema import (
     BooleanShape,
     CategoryShape,
@@ -39,7 +39,7 @@ def cap_from(raw: Mapping[str, Any]) -> Loss:
         why = "; delta is where rho is told as an epsilon" if keys == {"rho"} else ""
         rule = "must be {epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}"
         raise DeclarationError(f"{rule}, not {{{', '.join(raw)}}}{why}")
-    amounts: dict[str, Fraction] = {key: exact(value, name=key) for key, value in raw.items()}
+    amounts: dict[str, Fraction] = {key: to_fraction(value, name=key) for key, value in raw.items()}
     for key, amount in amounts.items():
         if amount <= 0:
             raise DeclarationError(f"{key} must be above 0: a budget of nothing answers nothing")

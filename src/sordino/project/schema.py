@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from sordino.errors import DeclarationError, nearest
-from sordino.loss import exact
+from sordino.loss import to_fraction
 
 __all__ = [
     "FILL_IN",
@@ -47,7 +47,7 @@ Path = tuple[str | int, ...]  # where a value stands in the document
 def _numeral(value: object, info: ValidationInfo) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         raise DeclarationError('must be a number such as 0.5, or text such as "1/3"')
-    exact(value, name=str(info.field_name))
+    to_fraction(value, name=str(info.field_name))
     return value
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.expressions.condition import Predicate, predicate
@@ -96,7 +96,7 @@ class Aggregation:
         what = _listed([a.describe() for a in self.aggregates])
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_listed([describe(g.of) for g in self.groups])}"
-        share = "" if self.sample is None else f", of a sample of {shown(self.sample * 100)}%"
+        share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
         joins = "".join(f", {j.describe()}" for j in self.joins)
         after = "" if self.after is None else f"; {self.after.describe()}"
         return f"{what}{per}{where}{joins}{share}{after}"
@@ -111,7 +111,7 @@ class Aggregation:
         if self.after is not None:
             data["after"] = self.after.plain()
         if self.sample is not None:
-            data["sample"] = shown(self.sample)
+            data["sample"] = format_number(self.sample)
         if self.joins:
             data["joins"] = [j.plain() for j in self.joins]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal, cast
 
 from sordino.errors import QuestionRefused
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
@@ -69,9 +69,11 @@ class Selection:
 
         The answer is of the sample: counts and sums are not scaled up.
         """
-        share = exact(rate, name="rate")
+        share = to_fraction(rate, name="rate")
         if not 0 < share <= 1:
-            raise QuestionRefused(f"a sample's rate must lie above 0 and up to 1, such as 0.1, not {shown(share)}")
+            raise QuestionRefused(
+                f"a sample's rate must lie above 0 and up to 1, such as 0.1, not {format_number(share)}"
+            )
         return replace(self, share=share)
 
     def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.domain import Boolean, Category, Domain, Identifier
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.compile import measure
 from sordino.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe
@@ -38,7 +38,7 @@ def _said(of: Node, values: Any, domain: Domain) -> list[str]:
         return []
     unit = measure(of, domain).unit
     return [
-        f"{describe(Compare('=', of, Constant(v)))} is true for no row: {describe(of)} is read in steps of {shown(unit)}"
+        f"{describe(Compare('=', of, Constant(v)))} is true for no row: {describe(of)} is read in steps of {format_number(unit)}"
         for v in constants
         if (v / unit).denominator != 1
     ]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 
 __all__ = ["count_sensitivity", "distinct_sensitivity", "stacked", "sum_sensitivity"]
@@ -63,21 +63,23 @@ def sum_sensitivity(
     c = neighbors.contributions
     largest = max(abs(lower), abs(upper))
     spread = max(upper, Fraction(0)) - min(lower, Fraction(0))
-    span = f"[{shown(lower)}, {shown(upper)}]"
+    span = f"[{format_number(lower)}, {format_number(upper)}]"
     if neighbors.relation == "add_remove":
         move = c * largest
-        because = f"add_remove of {c} row(s) with values in {span} moves the sum by at most {shown(move)}"
+        because = f"add_remove of {c} row(s) with values in {span} moves the sum by at most {format_number(move)}"
         return Sensitivity(min(c, cells), move, move**2, move, because)
     if cells == 1:
         if not droppable and neighbors.unit is None and c == 1:
             move = upper - lower
-            because = f"replace of one row, which cannot drop out, moves a sum of values in {span} by {shown(move)}"
+            because = (
+                f"replace of one row, which cannot drop out, moves a sum of values in {span} by {format_number(move)}"
+            )
         else:
             move = c * spread
-            because = f"replace of {c} row(s) with values in {span}, or dropped, moves the sum by {shown(move)}"
+            because = f"replace of {c} row(s) with values in {span}, or dropped, moves the sum by {format_number(move)}"
         return Sensitivity(1, move, move**2, move, because)
     squared = c * c * max(2 * largest**2, spread**2)
-    because = f"replace of {c} row(s) with values in {span} moves two groups by {shown(c * largest)} each"
+    because = f"replace of {c} row(s) with values in {span} moves two groups by {format_number(c * largest)} each"
     return Sensitivity(min(2 * c, cells), 2 * c * largest, squared, c * spread, because)
 
 

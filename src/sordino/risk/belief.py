@@ -33,7 +33,7 @@ from sordino.accounting.discrete import DiscreteGaussianEvent
 from sordino.accounting.events import parts
 from sordino.accounting.zcdp import basic_epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import Event, Number, exact, round_down, round_up, shown
+from sordino.loss import Event, Number, format_number, round_down, round_up, to_fraction
 
 __all__ = ["Belief", "belief_after"]
 
@@ -82,9 +82,9 @@ def belief_after(events: Sequence[Event], *, delta: Number = 0) -> Belief:
     >>> round(found.epsilon, 6), float(found.chance)
     (1.693147, 2e-06)
     """
-    target = exact(delta, name="delta")
+    target = to_fraction(delta, name="delta")
     if not 0 <= target < 1:
-        raise DeclarationError(f"delta must be at least 0 and below 1, not {shown(target)}")
+        raise DeclarationError(f"delta must be at least 0 and below 1, not {format_number(target)}")
     return _after(tuple(events), target)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from sordino.accounting.zcdp import epsilon_of, rho_for
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Relation
 from sordino.risk.figures import least
 
@@ -270,9 +270,10 @@ def _spent(given: Sequence[Requirement]) -> Fraction:
     total = max(each, default=Fraction(0)) if hardest and hardest[0].currency == "rho" else sum(each, Fraction(0))
     for r in given:
         if r.delta is not None and total > Fraction(repr(float(r.delta))):
+            spent = format_number(total)
             raise DeclarationError(
-                f"the accuracy spends delta {shown(total)}, and {_words(r.kind)} allows {r.delta:g}: it would bound nothing; "
-                f"state test_power(..., delta={shown(total)}) or advantage(..., delta={shown(total)}), which read a "
+                f"the accuracy spends delta {spent}, and {_words(r.kind)} allows {r.delta:g}: it would bound nothing; "
+                f"state test_power(..., delta={spent}) or advantage(..., delta={spent}), which read a "
                 "delta, or ask the accuracy at delta 0"
             )
     return total

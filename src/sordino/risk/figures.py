@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact
+from sordino.loss import Number, to_fraction
 
 __all__ = ["amount", "between", "chance", "largest", "least", "whole"]
 
 
 def chance(value: Number, *, name: str, zero: bool = False, one: bool = False) -> float:
     """Return a probability in (0, 1) as a float; `zero` and `one` say which ends are allowed too."""
-    found = exact(value, name=name)
+    found = to_fraction(value, name=name)
     if not ((0 < found < 1) or (zero and found == 0) or (one and found == 1)):
         start, end = "[" if zero else "(", "]" if one else ")"
         near = "0" if zero and found <= 0 else "1" if one and found >= 1 else "1e-9" if found <= 0 else "0.999"
@@ -24,7 +24,7 @@ def chance(value: Number, *, name: str, zero: bool = False, one: bool = False) -
 
 def amount(value: Number, *, name: str, zero: bool = False) -> float:
     """Return a finite number above 0 (or from 0 on) as a float."""
-    found = exact(value, name=name)
+    found = to_fraction(value, name=name)
     if found < 0 or (found == 0 and not zero):
         raise DeclarationError(f"{name} must be {'at least' if zero else 'above'} 0, not {float(found):g}")
     try:

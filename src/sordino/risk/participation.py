@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact
+from sordino.loss import Number, to_fraction
 from sordino.risk.figures import amount, chance, largest, least, whole
 
 __all__ = [
@@ -129,7 +129,7 @@ def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Nu
     >>> people_for_study(0.01, failure=0.05, budget=10_000, cost=20)
     400
     """
-    share, a = exact(error, name="error"), chance(failure, name="failure")
+    share, a = to_fraction(error, name="error"), chance(failure, name="failure")
     chance(error, name="error")
     most = amount(budget, name="budget") / amount(cost, name="cost")
     if -math.log(a) / share >= most:
@@ -158,7 +158,7 @@ def people_for_accuracy(error: Number, *, failure: Number, epsilon: Number) -> i
     >>> people_for_accuracy(0.01, failure=0.05, epsilon=1)
     300
     """
-    share, a, eps = exact(error, name="error"), chance(failure, name="failure"), amount(epsilon, name="epsilon")
+    share, a, eps = to_fraction(error, name="error"), chance(failure, name="failure"), amount(epsilon, name="epsilon")
     first = max(1, math.ceil(math.log(2 / (a * (1 + math.exp(-eps)))) / eps) - 1)
     while _missed(eps, first) > a:
         first += 1
@@ -168,7 +168,7 @@ def people_for_accuracy(error: Number, *, failure: Number, epsilon: Number) -> i
 def _first_failure(error: Number, people: int) -> int:
     """Return the first whole number above the share `error` of the people."""
     chance(error, name="error")
-    return math.floor(exact(error, name="error") * whole(people, name="people", least=1)) + 1
+    return math.floor(to_fraction(error, name="error") * whole(people, name="people", least=1)) + 1
 
 
 def _missed(epsilon: float, first: int) -> float:

@@ -14,7 +14,7 @@ from typing import Literal
 from sordino.accounting.zcdp import rho_for
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, exact, shown
+from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.mechanisms.cheapest import cheapest
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.aggregates.sums import Mean
@@ -54,7 +54,7 @@ class Precision:
 
     def loss(self, epsilon: Number) -> Loss:
         """Return what a question is asked at for this epsilon."""
-        wanted = exact(epsilon, name="epsilon")
+        wanted = to_fraction(epsilon, name="epsilon")
         if self.currency == "rho":
             return ZCDP(rho_for(wanted, self.delta))
         return ApproxDP(wanted, self.delta) if self.delta else PureDP(wanted)
@@ -62,9 +62,9 @@ class Precision:
     def noise(self) -> str:
         """Return the noise in words."""
         if self.currency == "rho":
-            return f"discrete Gaussian noise at rho, told as epsilon at delta {shown(self.delta)}"
+            return f"discrete Gaussian noise at rho, told as epsilon at delta {format_number(self.delta)}"
         if self.delta:
-            return f"discrete Gaussian or Laplace noise, whichever errs less, at delta {shown(self.delta)}"
+            return f"discrete Gaussian or Laplace noise, whichever errs less, at delta {format_number(self.delta)}"
         return "discrete Laplace noise at pure epsilon"
 
     def error(self, epsilon: Number, *, rows: int | None = None) -> float:
@@ -147,7 +147,7 @@ def precision_of(
         raise DeclarationError('domain must be a Domain, such as Domain({"age": Integer(0, 125)})')
     likely = chance(confidence, name="confidence")
     chance(delta, name="delta", zero=True)
-    slack = exact(delta, name="delta")
+    slack = to_fraction(delta, name="delta")
     if currency not in ("epsilon", "rho"):
         raise DeclarationError(f'currency must be "epsilon" or "rho", not {currency!r}')
     if currency == "rho" and not slack:

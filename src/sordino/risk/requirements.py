@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.loss import ZCDP, ApproxDP, Loss, Number, exact, shown
+from sordino.loss import ZCDP, ApproxDP, Loss, Number, format_number, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation, neighbors_from
 from sordino.risk.choice import Choice, Conflict, Requirement, choose_epsilon
 from sordino.risk.figures import amount, chance, whole
@@ -224,7 +224,7 @@ def accuracy(
             "state domain=, neighbors= and privacy_unit= with the query, or give a plan: query=table.plan(...)"
         )
     else:
-        near, slack = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit), exact(delta, name="delta")
+        near, slack = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit), to_fraction(delta, name="delta")
     found = precision_of(query, domain=domain, neighbors=near, confidence=confidence, delta=slack, currency=currency)
     limit = amount(error, name="error")
     rows = whole(n, name="n", least=1) if n is not None else None
@@ -309,12 +309,14 @@ def _share(value: float) -> str:
 
 def _delta(asked: Loss, stated: Number) -> Fraction:
     """Return the delta of a plan's loss; that of a rho has to be stated, by it or beside it."""
-    slack = exact(stated, name="delta")
+    slack = to_fraction(stated, name="delta")
     if isinstance(asked, ZCDP):
         return slack or asked.delta or slack
     own = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
     if slack not in (0, own):
-        raise DeclarationError(f"the plan is asked at delta {shown(own)}, not {shown(slack)}: leave delta out")
+        raise DeclarationError(
+            f"the plan is asked at delta {format_number(own)}, not {format_number(slack)}: leave delta out"
+        )
     return own
 
 

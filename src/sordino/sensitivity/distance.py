@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.errors import DeclarationError, QuestionRefused, nearest
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.neighbors import neighbors_from
 
 __all__ = ["distance_above", "local_at_distance", "proposal_distance_mean"]
@@ -120,9 +120,9 @@ def distance_above(
 
     Dwork, Lei, "Differential Privacy and Robust Statistics" (2009); Dwork, Roth (2014), section 7.3.
     """
-    ceiling = exact(bound, name="bound")
+    ceiling = to_fraction(bound, name="bound")
     if ceiling < 0:
-        raise DeclarationError(f"bound must not be negative, not {shown(ceiling)}")
+        raise DeclarationError(f"bound must not be negative, not {format_number(ceiling)}")
     limit = float(ceiling)
     found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
     last = len(found.values) - 1 if isinstance(found, Curve) else len(found.padded) - 3
@@ -150,9 +150,11 @@ def proposal_distance_mean(n: int, *, width: Number, bound: Number) -> int:
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise DeclarationError(f"n must be a whole number of records from 0, not {n!r}")
-    span, limit = exact(width, name="width"), exact(bound, name="bound")
+    span, limit = to_fraction(width, name="width"), to_fraction(bound, name="bound")
     if span < 0 or limit <= 0:
-        raise DeclarationError(f"width must be at least 0 and bound above 0, not {shown(span)} and {shown(limit)}")
+        raise DeclarationError(
+            f"width must be at least 0 and bound above 0, not {format_number(span)} and {format_number(limit)}"
+        )
     return max(0, math.floor(n - span / limit))
 
 
@@ -160,7 +162,7 @@ def profile(query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, ne
     """Return A_k of a query at a table, for both relations."""
     relation = neighbors_from(neighbors=neighbors, privacy_unit="row").relation
     kind, at = parse_query(query)
-    low, high = (float(exact(b, name=n)) for b, n in ((lower, "lower"), (upper, "upper")))
+    low, high = (float(to_fraction(b, name=n)) for b, n in ((lower, "lower"), (upper, "upper")))
     if low > high:
         raise DeclarationError(f"lower must not be above upper, not {low} and {high}; swap them")
     x = clip_and_sort(data, low, high)
@@ -180,7 +182,7 @@ def parse_query(query: object) -> tuple[str, Fraction]:
     if query == "median":
         return "quantile", Fraction(1, 2)
     if isinstance(query, str) and query.startswith("quantile:"):
-        at = exact(query.removeprefix("quantile:"), name="quantile")
+        at = to_fraction(query.removeprefix("quantile:"), name="quantile")
         if not 0 <= at <= 1 or at.denominator > _FINEST:
             raise DeclarationError("quantile must lie within 0 and 1, with 9 decimals at most")
         return "quantile", at

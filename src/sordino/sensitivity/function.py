@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.queries.expressions.intervals import Interval
 
 __all__ = ["FunctionSensitivity", "function_sensitivity"]
@@ -59,10 +59,12 @@ def function_sensitivity(text: str, *, lower: Number | None, upper: Number | Non
     Dwork, McSherry, Nissim, Smith (2006), section 2, with the table a single number; Moore, Kearfott, Cloud,
     "Introduction to Interval Analysis" (2009), chapters 5 and 6.
     """
-    low = None if lower is None else exact(lower, name="lower")
-    high = None if upper is None else exact(upper, name="upper")
+    low = None if lower is None else to_fraction(lower, name="lower")
+    high = None if upper is None else to_fraction(upper, name="upper")
     if low is not None and high is not None and low > high:
-        raise DeclarationError(f"lower must not be above upper, not {shown(low)} and {shown(high)}; swap them")
+        raise DeclarationError(
+            f"lower must not be above upper, not {format_number(low)} and {format_number(high)}; swap them"
+        )
     node = _parse(text)
     within = Interval(low, high)
     jet = _jet(node, within)
@@ -72,8 +74,8 @@ def function_sensitivity(text: str, *, lower: Number | None, upper: Number | Non
     powers = _polynomial(node)
     if powers is not None and max(powers, default=0) < 2:
         slope = powers.get(1, _ZERO)
-        short = "" if step == 1 else f", and x moves by at most {shown(step)}"
-        return _result(abs(slope) * step, True, f"{words} has the slope {shown(slope)} everywhere{short}")
+        short = "" if step == 1 else f", and x moves by at most {format_number(step)}"
+        return _result(abs(slope) * step, True, f"{words} has the slope {format_number(slope)} everywhere{short}")
     ends = _from_ends(node, within, jet)
     if ends is not None:
         return _result(ends, True, f"{words} is steepest at an end of {within}, where a step of 1 moves it so far")
@@ -290,7 +292,9 @@ def _limits(node: ast.Call) -> tuple[Fraction | None, Fraction | None]:
     if _function_name(node) == "max":
         return limits[0], None
     if limits and limits[0] > limits[1]:
-        raise QuestionRefused(f"clip takes its lower limit first, not {shown(limits[0])} and {shown(limits[1])}")
+        raise QuestionRefused(
+            f"clip takes its lower limit first, not {format_number(limits[0])} and {format_number(limits[1])}"
+        )
     return (limits[0], limits[1]) if limits else (None, None)
 
 
@@ -305,4 +309,4 @@ def _read_sign(node: ast.expr) -> Fraction:
 def _number(node: ast.Constant) -> Fraction:
     if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
         raise QuestionRefused(f"{ast.unparse(node)[:60]!r} is no number; {_RULE}")
-    return exact(node.value, name="a number")
+    return to_fraction(node.value, name="a number")

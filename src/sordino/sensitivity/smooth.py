@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.sensitivity.distance import Array, Curve, Windows, profile
 
 __all__ = ["SmoothSensitivity", "smooth_sensitivity"]
@@ -77,11 +77,11 @@ def smooth_sensitivity(
 
 def _positive(beta: Number) -> float:
     """Return beta as a float, rounded down."""
-    decay = exact(beta, name="beta")
+    decay = to_fraction(beta, name="beta")
     nearest = float(decay)
     rounded = nearest if Fraction(nearest) <= decay else math.nextafter(nearest, 0.0)
     if rounded <= 0:
-        raise DeclarationError(f"beta must be above 0, such as epsilon / (2 ln(2/delta)), not {shown(decay)}")
+        raise DeclarationError(f"beta must be above 0, such as epsilon / (2 ln(2/delta)), not {format_number(decay)}")
     return rounded
 
 

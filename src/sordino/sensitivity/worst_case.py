@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity, neighbors_from
 from sordino.queries.aggregates.sums import Mean, bounded
 from sordino.queries.aggregation import Aggregation, Resolved, resolve
@@ -90,6 +90,6 @@ def _private_size(asked: Aggregation, found: Resolved, mean: Mean, domain: Domai
 def _mean(mean: Mean, domain: Domain, n: int) -> Sensitivity:
     measured, low, high = bounded(mean.of, domain, "mean")
     move = Fraction(high - low, n) * measured.unit
-    span = f"[{shown(low * measured.unit)}, {shown(high * measured.unit)}]"
-    because = f"replace of one row moves a mean of {n} values in {span} by {shown(move)}"
+    span = f"[{format_number(low * measured.unit)}, {format_number(high * measured.unit)}]"
+    because = f"replace of one row moves a mean of {n} values in {span} by {format_number(move)}"
     return Sensitivity(1, move, move**2, move, because)

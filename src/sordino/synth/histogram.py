@@ -17,7 +17,7 @@ import numpy as np
 from sordino.domain import Boolean, Category, Date
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.estimate import Law
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Table
 from sordino.queries.expressions.compile import EPOCH, measure
@@ -102,7 +102,7 @@ class Histogram:
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
         column = ranged(self.column, source, self.width)
-        pure = rho is None and (delta is None or exact(delta, name="delta") == 0)
+        pure = rho is None and (delta is None or to_fraction(delta, name="delta") == 0)
         size = column.size - column.missing
         if self.ranges is not None and size > _MOST_LEVELS_SIZE:
             raise QuestionRefused(f"a hierarchy of {size} bins is too large: give a larger width")
@@ -206,9 +206,9 @@ def ranged(name: str, source: Adaptive, width: Number | None) -> Keyed:
     if isinstance(found.column, (Category, Boolean)):
         raise QuestionRefused(f"{name!r} is no number: its bins are its values, so leave out width")
     of = measure(Name(name), source.domain)
-    steps = exact(width, name="width") / of.unit
+    steps = to_fraction(width, name="width") / of.unit
     if steps < 1 or steps.denominator != 1:
-        raise DeclarationError(f"width must be a whole number of steps of {shown(of.unit)}, one or more")
+        raise DeclarationError(f"width must be a whole number of steps of {format_number(of.unit)}, one or more")
     low, high = int(of.interval.lower or 0), int(of.interval.upper or 0)
     cuts = (*range(low, high + 1, int(steps)),)
     edges = (*cuts, high)  # the last bin is closed: it holds the upper bound
@@ -244,7 +244,7 @@ def _step(column: Keyed, unit: Fraction, value: Any) -> Fraction:
     if isinstance(column.column, Date):
         day = datetime.date.fromisoformat(value) if isinstance(value, str) else value
         return Fraction((day - EPOCH).days)
-    return exact(value, name="an end of the range") / unit
+    return to_fraction(value, name="an end of the range") / unit
 
 
 def _least(column: Keyed) -> int:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.errors import DeclarationError
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.queries.expressions.nodes import (
     Absolute,
     Arithmetic,
@@ -77,7 +77,7 @@ def _plain(value: Value) -> list[str]:
     if isinstance(value, bool):
         return ["bool", str(value)]
     if isinstance(value, Fraction):
-        return ["number", shown(value)]
+        return ["number", format_number(value)]
     return ["day", value.isoformat()] if isinstance(value, datetime.date) else ["text", value]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.loss import Number, PureDP, exact
+from sordino.loss import Number, PureDP, to_fraction
 from sordino.queries.queryable import Adaptive
 from sordino.synth.histogram import place_of, ranged
 from sordino.synth.levels import best_layout, layout_of, range_variances
@@ -60,7 +60,7 @@ def plan_ranges(
     if not ranges:
         raise DeclarationError("plan_ranges takes one range or more, such as [(20, 30), (30, 65)]")
     keyed = ranged(column, source, width)
-    money = purse(PureDP(exact(epsilon, name="epsilon")), source.neighbors)
+    money = purse(PureDP(to_fraction(epsilon, name="epsilon")), source.neighbors)
     cell = money.variance(1.0, tables=1)
     size = keyed.size - keyed.missing
     places = [place_of(keyed, source, a, b) for a, b in ranges]

@@ -20,7 +20,7 @@ import numpy as np
 
 from sordino.domain import Boolean, Category, Column, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError, SourceError
-from sordino.loss import exact
+from sordino.loss import to_fraction
 from sordino.synth.answers import Parts
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.columns import model_column
@@ -172,7 +172,7 @@ def _column(data: dict[str, Any]) -> Column:
         return Integer(data["lower"], data["upper"], missing=missing)
     if kind == "real":
         low, high, step = (
-            None if data[n] is None else exact(data[n], name=n) for n in ("lower", "upper", "resolution")
+            None if data[n] is None else to_fraction(data[n], name=n) for n in ("lower", "upper", "resolution")
         )
         return Real(low, high, resolution=step, missing=missing)
     if kind == "category":

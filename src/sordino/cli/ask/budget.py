@@ -90,10 +90,10 @@ class _State:
 
     def sums(self) -> list[tuple[str, str, str, str]]:
         """Return each amount's name, cap, spent and left, as text."""
-        from sordino.loss import shown
+        from sordino.loss import format_number
 
         cap, gone, left = self.cap.amounts(), self.spent.amounts(), self.left()
-        return [(name, shown(cap[name]), shown(gone[name]), shown(left[name])) for name in cap]
+        return [(name, format_number(cap[name]), format_number(gone[name]), format_number(left[name])) for name in cap]
 
     def to_dict(self) -> dict[str, Any]:
         from sordino.ledger.records import formers_to_dict
@@ -129,9 +129,14 @@ def _target(*, tight: bool, delta: str | None) -> str | None:
 
 
 def _tight_to_dict(told: Best) -> dict[str, Any]:
-    from sordino.loss import shown
+    from sordino.loss import format_number
 
-    return {"epsilon": told.epsilon, "delta": shown(told.delta), "method": told.method, "table": dict(told.table)}
+    return {
+        "epsilon": told.epsilon,
+        "delta": format_number(told.delta),
+        "method": told.method,
+        "table": dict(told.table),
+    }
 
 
 def _state(declared: Budget, target: str | None) -> _State:

@@ -104,18 +104,18 @@ _TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privac
 def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
     """Return a release as lines: a table where it has keys, else one line an output; at most `most` rows."""
     interval = f"{100 * confidence:g}% interval"
-    shown = {o.name: _told(o.estimate, confidence) for o in release.outputs}
+    cells = {o.name: _told(o.estimate, confidence) for o in release.outputs}
     if not release.keys:
-        rows = [[name, *shown[name][0]] for name in release.columns]
+        rows = [[name, *cells[name][0]] for name in release.columns]
         lines = columns_of(
             ["", "", ""], [[n, v, f" {_ends(ends, interval)}"] for n, v, ends in rows], right=[False, True, False]
         )
         return lines[1:]
     height = len(release.keys[0].labels)
     kept = height if most is None or height <= most else most
-    head = [t for p in release.parts for t in ([p.name] if p.name not in shown else [p.name, interval])]
+    head = [t for p in release.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
     body = [
-        [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else shown[p.name][i])]
+        [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
         for i in range(kept)
     ]
     right = [r for p in release.parts for r in ([False] if isinstance(p, Key) else [True, True])]
@@ -143,10 +143,10 @@ def cost_lines(release: Release) -> list[str]:
 
 def left_of(left: Loss, spent: Loss) -> str:
     """Return what is left of a cap in words: "1.5 of 2", with each name where a cap has two."""
-    from sordino.loss import shown
+    from sordino.loss import format_number
 
     rest, gone = left.amounts(), spent.amounts()
-    told = {name: f"{shown(amount)} of {shown(amount + gone[name])}" for name, amount in rest.items()}
+    told = {name: f"{format_number(amount)} of {format_number(amount + gone[name])}" for name, amount in rest.items()}
     return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())
 
 

@@ -120,14 +120,18 @@ def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
 
 
 def _amounts(cap: Loss, spent: Loss | None) -> tuple[Amount, ...]:
-    from sordino.loss import shown
+    from sordino.loss import format_number
     from sordino.report.page import Amount
 
     gone: dict[str, Fraction] = {name: most * 0 for name, most in cap.amounts().items()}
     gone |= {} if spent is None else spent.amounts()
     return tuple(
         Amount(
-            name, shown(most), shown(gone[name]), shown(most - gone[name]), float(gone[name] / most) if most else 1.0
+            name,
+            format_number(most),
+            format_number(gone[name]),
+            format_number(most - gone[name]),
+            float(gone[name] / most) if most else 1.0,
         )
         for name, most in cap.amounts().items()
     )

@@ -15,7 +15,7 @@ from sordino.cli.shared.options import ProjectPath, Quiet, TextFormat
 from sordino.cli.shared.terminal import note, paint, plain, say
 from sordino.domain import Real
 from sordino.errors import DeclarationError, SordinoError
-from sordino.loss import shown
+from sordino.loss import format_number
 
 if TYPE_CHECKING:
     from sordino.curator.against_data import DataCheck
@@ -178,7 +178,7 @@ def _steps(project: Project) -> Iterator[str]:
                 told = f"tables.{name}.columns.{column}: no resolution is declared"
                 if declared.step is not None:
                     yield plain(
-                        f"{told}: read in steps of {shown(declared.step)}; a coarser one makes quantiles less noisy"
+                        f"{told}: read in steps of {format_number(declared.step)}; a coarser one makes quantiles less noisy"
                     )
                 else:
                     rule = "and no two bounds to take one from: only `sordino bounds` reads it; add such as resolution = 0.01"

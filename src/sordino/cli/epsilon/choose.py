@@ -221,9 +221,9 @@ def _target(made: Choice, asking: _Asking, budget: str | None, project: Path | N
 def _rho(epsilon: float, delta: Decimal) -> Decimal:
     """Return the largest rho that implies (epsilon, delta)."""
     from sordino.accounting.zcdp import rho_for
-    from sordino.loss import shown
+    from sordino.loss import format_number
 
-    return Decimal(shown(rho_for(epsilon, delta))) if math.isfinite(epsilon) else Decimal("inf")
+    return Decimal(format_number(rho_for(epsilon, delta))) if math.isfinite(epsilon) else Decimal("inf")
 
 
 def _end(by: Requirement) -> str:

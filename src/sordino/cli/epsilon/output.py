@@ -78,7 +78,7 @@ class Writing:
 
     def _check_spent(self, amounts: Mapping[str, Decimal]) -> None:
         from sordino.cli.shared.opening import ledger_of
-        from sordino.loss import shown
+        from sordino.loss import format_number
         from sordino.project.load import load_project
 
         try:
@@ -90,8 +90,8 @@ class Writing:
         for key, gone in spent.items():
             if key in amounts and Fraction(amounts[key]) < gone:
                 raise DeclarationError(
-                    f"budget {self.budget!r} has spent {key} {shown(gone)} already, more than a cap of {amounts[key]:f}: what "
-                    "was spent does not return; write it into a new budget"
+                    f"budget {self.budget!r} has spent {key} {format_number(gone)} already, more than a cap of "
+                    f"{amounts[key]:f}: what was spent does not return; write it into a new budget"
                 )
 
 
@@ -242,9 +242,9 @@ def tradeoff_of(made: Choice, precision: Precision, rows: int | None, prior: flo
 
 def number_of(text: str, option: str) -> Any:
     """Return the exact number that an option states, as 0.25 or 1/4."""
-    from sordino.loss import exact
+    from sordino.loss import to_fraction
 
-    return exact(text, name=option)
+    return to_fraction(text, name=option)
 
 
 def numbers_of(text: str, option: str) -> list[float]:

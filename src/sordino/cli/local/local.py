@@ -234,10 +234,10 @@ def _protocol(name: ProtocolName, labels: tuple[Label, ...], epsilon: str, n: in
     if name is ProtocolName.best:
         return local.best(labels, epsilon=epsilon, respondents=n, liars=liars).protocol
     if name is ProtocolName.coins:
-        from sordino.loss import exact
+        from sordino.loss import to_fraction
 
         coins = local.fair_coins(labels) if len(labels) == 2 else None
-        if coins is None or not math.isclose(float(exact(epsilon, name="epsilon")), coins.epsilon, rel_tol=1e-3):
+        if coins is None or not math.isclose(float(to_fraction(epsilon, name="epsilon")), coins.epsilon, rel_tol=1e-3):
             raise DeclarationError("--protocol coins answers yes or no at epsilon ln 3: --value V --epsilon 1.0986")
         return coins
     if name is ProtocolName.sue:

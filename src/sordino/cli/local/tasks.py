@@ -239,10 +239,10 @@ def _moment(text: str) -> datetime.datetime:
 
 def _lines(task: Task) -> list[str]:
     from sordino.local.task import key_fingerprint
-    from sordino.loss import shown
+    from sordino.loss import format_number
 
     manifest = task.manifest
-    once, most = shown(manifest.epsilon), shown(manifest.lifetime_epsilon)
+    once, most = format_number(manifest.epsilon), format_number(manifest.lifetime_epsilon)
     if task.permanent:
         reveals = f"epsilon {once} by one report, {most} by all of an epoch: each answer is fixed by its first value"
     else:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
 from sordino.ledger.high_water_mark import Mark, Seen, held, marks_directory
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["Lifetime", "LifetimeCharge"]
@@ -87,9 +87,9 @@ class Lifetime:
         `mark` names the file of its high-water mark; without it, it lies in the state directory, under devices/. Raises
         LedgerError where it is no such file or an older copy of it, and DeclarationError where it holds another cap.
         """
-        place, most = Path(path).expanduser().absolute(), exact(cap, name="cap")
+        place, most = Path(path).expanduser().absolute(), to_fraction(cap, name="cap")
         if most <= 0:
-            raise DeclarationError(f"cap must be above 0, not {shown(most)}")
+            raise DeclarationError(f"cap must be above 0, not {format_number(most)}")
         try:  # only a new file is opened here: to close one that SQLite has open would drop its locks
             os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
@@ -107,10 +107,10 @@ class Lifetime:
             db.close()
             raise
         if device.cap != most:
-            had = shown(device.cap)
+            had = format_number(device.cap)
             device.close()
             raise DeclarationError(
-                f"the device's ledger holds a cap of {had}, not {shown(most)}; open it with that one"
+                f"the device's ledger holds a cap of {had}, not {format_number(most)}; open it with that one"
             )
         return device
 
@@ -139,11 +139,10 @@ class Lifetime:
                     f"the task {charge.task!r} had a permanent answer in this epoch; it cannot change now"
                 )
             if spent + charge.epsilon > limit:
-                rule = (
-                    f"the task {charge.task!r} may reveal epsilon {shown(limit)} in this epoch, {shown(spent)} is spent"
-                )
+                most, gone = format_number(limit), format_number(spent)
+                rule = f"the task {charge.task!r} may reveal epsilon {most} in this epoch, {gone} is spent"
                 raise BudgetExhausted(
-                    f"{rule}; nothing was sent", asked=shown(charge.epsilon), left=shown(limit - spent)
+                    f"{rule}; nothing was sent", asked=format_number(charge.epsilon), left=format_number(limit - spent)
                 )
             self._add(charge, None, within=spent + charge.epsilon)
 
@@ -194,10 +193,8 @@ class Lifetime:
     def _add(self, charge: LifetimeCharge, permanent: bytes | None, *, within: Fraction) -> None:
         number, spent, before = self._last()
         if spent + charge.epsilon > self.cap:
-            asked, left = shown(charge.epsilon), shown(self.cap - spent)
-            rule = (
-                f"the task {charge.task!r} needs epsilon {asked}, and {left} of your cap of {shown(self.cap)} is left"
-            )
+            asked, left = format_number(charge.epsilon), format_number(self.cap - spent)
+            rule = f"the task {charge.task!r} needs epsilon {asked}, and {left} of your cap of {format_number(self.cap)} is left"
             raise BudgetExhausted(f"{rule}; nothing was sent", asked=asked, left=left)
         sums = (str(spent + charge.epsilon), str(within))
         kept = None if permanent is None else permanent.hex()
@@ -245,7 +242,7 @@ class Lifetime:
             raise LedgerError(f"the device's ledger {self._where} cannot be used: see its disk") from None
 
     def __repr__(self) -> str:
-        return f"Lifetime({self._where}; spent epsilon {shown(self.spent())} of {shown(self.cap)})"
+        return f"Lifetime({self._where}; spent epsilon {format_number(self.spent())} of {format_number(self.cap)})"
 
 
 def _begin(db: sqlite3.Connection, cap: Fraction, rng: Rng) -> None:

@@ -31,7 +31,7 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import FULL, float_up, log_up
-from sordino.loss import Number, shown
+from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
 __all__ = ["Bloom"]
@@ -144,7 +144,7 @@ class Bloom:
             "size": self.bits,
             "hashes": self.hashes,
             "cohorts": self.cohorts,
-            "epsilon": shown(self.claim),
+            "epsilon": format_number(self.claim),
         }
 
     def filters(self) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -30,7 +30,7 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, float_up, floor_share
-from sordino.loss import Number, shown
+from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
 if TYPE_CHECKING:
@@ -199,13 +199,13 @@ class Distribution:
         """Return the public parameters, as canonical JSON data."""
         return {
             "kind": self.kind,
-            "lower": shown(self.lower),
-            "upper": shown(self.upper),
+            "lower": format_number(self.lower),
+            "upper": format_number(self.upper),
             "bins": self.bins,
             "reach": self.reach,
             "bits": BITS,
             "p": self.inside,
-            "epsilon": shown(self.claim),
+            "epsilon": format_number(self.claim),
         }
 
     def perturb(self, answers: Any, rng: Rng) -> Reports:
@@ -276,8 +276,8 @@ class Distribution:
 
     def __repr__(self) -> str:
         return (
-            f"<Distribution between {shown(self.lower)} and {shown(self.upper)} in {self.bins} bins, "
-            f"epsilon {shown(self.claim)}>"
+            f"<Distribution between {format_number(self.lower)} and {format_number(self.upper)} in {self.bins} bins, "
+            f"epsilon {format_number(self.claim)}>"
         )
 
 

@@ -18,7 +18,7 @@ from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, numbers_of, own, rows_of
 from sordino.local.thresholds import FULL, check_epsilon, check_threshold, floor_share, log_up
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["Hadamard", "walsh_hadamard"]
@@ -58,14 +58,14 @@ class Hadamard(FrequencyOracle):
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
         made = object.__new__(cls)
         truth = check_threshold(parameters.get("p"), name="p")
-        made._fill(check_labels(labels), truth, exact(str(parameters.get("epsilon")), name="epsilon"))
+        made._fill(check_labels(labels), truth, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
     def _fill(self, labels: tuple[Label, ...], truth: int, claim: Fraction) -> None:
         if 2 * truth <= FULL:
             raise DeclarationError("p must be above 1/2: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(truth, FULL - truth), digits=40) > claim:
-            raise DeclarationError(f"p gives an epsilon above the stated {shown(claim)}")
+            raise DeclarationError(f"p gives an epsilon above the stated {format_number(claim)}")
         self._set(labels=labels, truth=truth, claim=claim)
 
     name = "Hadamard"
@@ -140,7 +140,7 @@ class Hadamard(FrequencyOracle):
         return [tuple(law)]
 
     def __repr__(self) -> str:
-        return f"<Hadamard of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+        return f"<Hadamard of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"
 
 
 def walsh_hadamard(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -26,7 +26,7 @@ from sordino.local.thresholds import (
     floor_share,
     log_up,
 )
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["OLH"]
@@ -85,14 +85,14 @@ class OLH(FrequencyOracle):
         if not isinstance(g, int) or not 2 <= g <= _LARGEST or g ** (_digits(len(kept), g) + 1) > _ROOM:
             raise DeclarationError("g must be a whole number from 2 on, so small that 63 bits hold a report")
         truth = check_threshold(parameters.get("p"), name="p")
-        made._fill(kept, g, truth, exact(str(parameters.get("epsilon")), name="epsilon"))
+        made._fill(kept, g, truth, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
     def _fill(self, labels: tuple[Label, ...], g: int, truth: int, claim: Fraction) -> None:
         if truth * g <= FULL:
             raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(truth * (g - 1), FULL - truth), digits=40) > claim:
-            raise DeclarationError(f"p and g give an epsilon above the stated {shown(claim)}")
+            raise DeclarationError(f"p and g give an epsilon above the stated {format_number(claim)}")
         self._set(labels=labels, g=g, truth=truth, claim=claim)
 
     name = "OLH"
@@ -194,7 +194,7 @@ class OLH(FrequencyOracle):
         return [tuple(self.p if y == value % self.g else other for y in range(self.g))]
 
     def __repr__(self) -> str:
-        return f"<OLH of {len(self.labels)} labels, g = {self.g}, epsilon {shown(self.claim)}>"
+        return f"<OLH of {len(self.labels)} labels, g = {self.g}, epsilon {format_number(self.claim)}>"
 
 
 def _best_size(grown: float, k: int) -> int:

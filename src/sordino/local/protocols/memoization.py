@@ -20,7 +20,7 @@ from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, own
 from sordino.local.thresholds import BITS, FULL, check_epsilon, log_up
-from sordino.loss import Number, shown
+from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
@@ -55,7 +55,9 @@ class TwoRounds(FrequencyOracle):
         if type(self.permanent) is not type(self.instant) or self.permanent.labels != self.instant.labels:
             raise DeclarationError("both rounds must be of one protocol, grr or unary, and of the same labels")
         if log_up(_ratio(self.permanent, self.instant), digits=40) > self.claim:
-            raise DeclarationError(f"p and q of both rounds give an epsilon above the stated {shown(self.claim)}")
+            raise DeclarationError(
+                f"p and q of both rounds give an epsilon above the stated {format_number(self.claim)}"
+            )
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -90,7 +92,7 @@ class TwoRounds(FrequencyOracle):
     def parameters(self) -> Parameters:
         """Return the second round's parameters, whose form reports have, and the first round's thresholds."""
         first, second = self.permanent.parameters(), self.instant.parameters()
-        return {**second, "epsilon": shown(self.claim), "first_p": first["p"], "first_q": first.get("q")}
+        return {**second, "epsilon": format_number(self.claim), "first_p": first["p"], "first_q": first.get("q")}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer, both rounds at once: for respondents asked once."""
@@ -133,7 +135,7 @@ class TwoRounds(FrequencyOracle):
         return [(1 - one, one) for one in ones]
 
     def __repr__(self) -> str:
-        both = f"epsilon {self.epsilon:g} a report, {shown(self.permanent.claim)} for ever"
+        both = f"epsilon {self.epsilon:g} a report, {format_number(self.permanent.claim)} for ever"
         return f"<two rounds of {self.permanent.name}, {len(self.labels)} labels, {both}>"
 
 
@@ -145,12 +147,14 @@ def two_rounds(permanent: GRR | Unary, *, epsilon: Number) -> TwoRounds:
     """
     most = check_epsilon(epsilon)
     if most >= permanent.claim:
-        rule = f"epsilon must be below the permanent answer's, {shown(permanent.claim)}, not {shown(most)}"
+        rule = (
+            f"epsilon must be below the permanent answer's, {format_number(permanent.claim)}, not {format_number(most)}"
+        )
         raise DeclarationError(f"{rule}: with equal ones, reports could be the permanent answer itself")
     k = len(permanent.labels)
     low, high = FULL // (k if isinstance(permanent, GRR) else 2) + 1, FULL
     if log_up(_ratio(permanent, _second(permanent, low)), digits=40) > most:
-        raise DeclarationError(f"epsilon {shown(most)} is too small for thresholds of {BITS} bits")
+        raise DeclarationError(f"epsilon {format_number(most)} is too small for thresholds of {BITS} bits")
     passes = bisect_whole(lambda t: log_up(_ratio(permanent, _second(permanent, t)), digits=40) > most, low, high)
     return TwoRounds(permanent, _second(permanent, passes - 1), most)
 
@@ -182,9 +186,9 @@ def _second(permanent: GRR | Unary, threshold: int) -> GRR | Unary:
     plain: Parameters = {"p": threshold, "q": FULL - threshold}
     if isinstance(permanent, GRR):
         odds = Fraction(threshold * (len(permanent.labels) - 1), FULL - threshold)
-        return GRR.from_parameters(plain | {"epsilon": shown(log_up(odds))}, permanent.labels)
+        return GRR.from_parameters(plain | {"epsilon": format_number(log_up(odds))}, permanent.labels)
     both = Fraction(threshold, FULL - threshold) ** 2
-    return Unary.from_parameters(plain | {"epsilon": shown(log_up(both))}, permanent.labels)
+    return Unary.from_parameters(plain | {"epsilon": format_number(log_up(both))}, permanent.labels)
 
 
 def _of_numbers(instant: GRR, numbers: np.ndarray[tuple[int], np.dtype[np.unsignedinteger]], rng: Rng) -> Rows:

@@ -30,7 +30,7 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, float_up, floor_share
-from sordino.loss import Number, shown
+from sordino.loss import Number, format_number
 from sordino.noise.bernoulli import CertifiedProbability
 from sordino.noise.rng import Rng
 
@@ -115,15 +115,15 @@ class Mean:
         return {
             "kind": self.kind,
             "method": self.method,
-            "lower": shown(self.lower),
-            "upper": shown(self.upper),
+            "lower": format_number(self.lower),
+            "upper": format_number(self.upper),
             "bits": BITS,
             "steps": STEPS,
             "p": self.top,
             "window": self.window,
             "inside": self.inside,
             "piecewise": self.piecewise,
-            "epsilon": shown(self.claim),
+            "epsilon": format_number(self.claim),
         }
 
     def perturb(self, answers: Any, rng: Rng) -> Reports:
@@ -226,6 +226,5 @@ class Mean:
         return [((1 - grid) - bit, bit, *cells)]
 
     def __repr__(self) -> str:
-        return (
-            f"<Mean between {shown(self.lower)} and {shown(self.upper)} by {self.method}, epsilon {shown(self.claim)}>"
-        )
+        lower, upper, claim = (format_number(n) for n in (self.lower, self.upper, self.claim))
+        return f"<Mean between {lower} and {upper} by {self.method}, epsilon {claim}>"

@@ -15,7 +15,7 @@ from sordino.local.estimates.frequency import Estimate, Supports, estimate_frequ
 from sordino.local.labels import Answers, Label, labels_hash
 from sordino.local.reports import Parameters, Reports, SupportCounts
 from sordino.local.thresholds import BITS, float_up
-from sordino.loss import Event, shown
+from sordino.loss import Event, format_number
 from sordino.noise.rng import Rng
 
 __all__ = ["Channel", "FrequencyOracle", "Randomizer"]
@@ -115,7 +115,7 @@ class FrequencyOracle(ABC):
             "labels_hash": labels_hash(self.labels),
             "bits": BITS,
             **self.thresholds(),
-            "epsilon": shown(self.claim),
+            "epsilon": format_number(self.claim),
         }
 
     def estimate(self, counts: SupportCounts) -> Estimate:

@@ -16,7 +16,7 @@ from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
 from sordino.local.thresholds import FULL, ceiling_of, check_threshold, floor_of, log_up
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["Rappor"]
@@ -53,11 +53,13 @@ class Rappor(FrequencyOracle):
     claim: Fraction
 
     def __init__(self, labels: Labels, *, f: Number, p: Number, q: Number) -> None:
-        flip, low, high = exact(f, name="f"), exact(p, name="p"), exact(q, name="q")
+        flip, low, high = to_fraction(f, name="f"), to_fraction(p, name="p"), to_fraction(q, name="q")
         if not 0 < flip < 1:
-            raise DeclarationError(f"f must lie between 0 and 1, not {shown(flip)}")
+            raise DeclarationError(f"f must lie between 0 and 1, not {format_number(flip)}")
         if not 0 <= low < high <= 1:
-            raise DeclarationError(f"p must be below q, both from 0 to 1, not {shown(low)} and {shown(high)}")
+            raise DeclarationError(
+                f"p must be below q, both from 0 to 1, not {format_number(low)} and {format_number(high)}"
+            )
         permanent = Unary(labels, p=1 - flip / 2, q=flip / 2)
         self._fill(permanent, max(1, ceiling_of(low)), min(FULL - 1, floor_of(high)))
 

@@ -23,7 +23,7 @@ from sordino.local.thresholds import (
     floor_share,
     log_up,
 )
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["GRR", "fair_coins"]
@@ -66,14 +66,14 @@ class GRR(FrequencyOracle):
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
         made = object.__new__(cls)
         keep = check_threshold(parameters.get("p"), name="p")
-        made._fill(check_labels(labels), keep, exact(str(parameters.get("epsilon")), name="epsilon"))
+        made._fill(check_labels(labels), keep, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
     def _fill(self, labels: tuple[Label, ...], keep: int, claim: Fraction) -> None:
         if keep * (len(labels) - 1) <= FULL - keep:
             raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(keep * (len(labels) - 1), FULL - keep), digits=40) > claim:
-            raise DeclarationError(f"p and q give an epsilon above the stated {shown(claim)}")
+            raise DeclarationError(f"p and q give an epsilon above the stated {format_number(claim)}")
         self._set(labels=labels, keep=keep, claim=claim)
 
     name = "GRR"
@@ -145,7 +145,7 @@ class GRR(FrequencyOracle):
         return [tuple(self.p if v == value else self.q for v in range(len(self.labels)))]
 
     def __repr__(self) -> str:
-        return f"<GRR of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+        return f"<GRR of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"
 
 
 def fair_coins(labels: Labels = (False, True)) -> GRR:

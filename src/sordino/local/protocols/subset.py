@@ -27,7 +27,7 @@ from sordino.local.thresholds import (
     floor_share,
     log_up,
 )
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["SubsetSelection", "subset_size"]
@@ -81,14 +81,14 @@ class SubsetSelection(FrequencyOracle):
         if not isinstance(w, int) or not 1 <= w < len(kept):
             raise DeclarationError("w must be a whole number from 1 to k - 1: the size of a report's set")
         inside = check_threshold(parameters.get("p"), name="p")
-        made._fill(kept, w, inside, exact(str(parameters.get("epsilon")), name="epsilon"))
+        made._fill(kept, w, inside, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
         return made
 
     def _fill(self, labels: tuple[Label, ...], w: int, inside: int, claim: Fraction) -> None:
         if inside * len(labels) <= FULL * w:
             raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
         if log_up(Fraction(inside * (len(labels) - w), (FULL - inside) * w), digits=40) > claim:
-            raise DeclarationError(f"p and w give an epsilon above the stated {shown(claim)}")
+            raise DeclarationError(f"p and w give an epsilon above the stated {format_number(claim)}")
         self._set(labels=labels, w=w, inside=inside, claim=claim)
 
     name = "subset selection"
@@ -177,7 +177,7 @@ class SubsetSelection(FrequencyOracle):
         return [(held, own_only, other_only, lost)]
 
     def __repr__(self) -> str:
-        return f"<subset selection of {self.w} of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+        return f"<subset selection of {self.w} of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"
 
 
 def _rare_variance(k: int, w: int, epsilon: Fraction) -> float:

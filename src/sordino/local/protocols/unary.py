@@ -25,7 +25,7 @@ from sordino.local.thresholds import (
     floor_share,
     log_up,
 )
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["OUE", "SUE", "Unary"]
@@ -58,13 +58,13 @@ class Unary(FrequencyOracle):
     claim: Fraction
 
     def __init__(self, labels: Labels, *, p: Number, q: Number) -> None:
-        kept, high, low = check_labels(labels), exact(p, name="p"), exact(q, name="q")
+        kept, high, low = check_labels(labels), to_fraction(p, name="p"), to_fraction(q, name="q")
         for name, value in (("p", high), ("q", low)):
             if not 0 < value < 1:
-                raise DeclarationError(f"{name} must lie between 0 and 1, not {shown(value)}")
+                raise DeclarationError(f"{name} must lie between 0 and 1, not {format_number(value)}")
         if high <= low:
             way = "equal ones tell nothing" if high == low else "swap them"
-            raise DeclarationError(f"p must be above q, not {shown(high)} and {shown(low)}: {way}")
+            raise DeclarationError(f"p must be above q, not {format_number(high)} and {format_number(low)}: {way}")
         top, bottom = max(1, floor_of(high)), min(FULL - 1, ceiling_of(low))
         self._fill(kept, top, bottom, log_up(_ratio(top, bottom)) if top > bottom else Fraction(0))
 
@@ -73,7 +73,7 @@ class Unary(FrequencyOracle):
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
         top = check_threshold(parameters.get("p"), name="p")
         bottom = check_threshold(parameters.get("q"), name="q")
-        return _make(check_labels(labels), top, bottom, exact(str(parameters.get("epsilon")), name="epsilon"))
+        return _make(check_labels(labels), top, bottom, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
 
     def _fill(self, labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> None:
         if top <= bottom:
@@ -81,7 +81,7 @@ class Unary(FrequencyOracle):
                 "p must be above q: epsilon is too small, or p and q too near, for thresholds of 32 bits"
             )
         if log_up(_ratio(top, bottom), digits=40) > claim:
-            raise DeclarationError(f"p and q give an epsilon above the stated {shown(claim)}")
+            raise DeclarationError(f"p and q give an epsilon above the stated {format_number(claim)}")
         self._set(labels=labels, threshold_p=top, threshold_q=bottom, claim=claim)
 
     kind = "unary"
@@ -163,7 +163,7 @@ class Unary(FrequencyOracle):
         return [one if j == value else other for j in range(len(self.labels))]
 
     def __repr__(self) -> str:
-        return f"<{self.name} of {len(self.labels)} labels, epsilon {shown(self.claim)}>"
+        return f"<{self.name} of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"
 
 
 def SUE(labels: Labels, *, epsilon: Number) -> Unary:

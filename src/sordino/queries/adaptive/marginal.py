@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.domain import Date, Domain, keep_missing
 from sordino.errors import QuestionRefused
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Resolved
@@ -178,7 +178,7 @@ class Marginals:
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        shares = None if self.shares is None else [shown(s) for s in self.shares]
+        shares = None if self.shares is None else [format_number(s) for s in self.shares]
         data = {"marginals": [[a.plain() for a in t.axes] for t in self.tables], "shares": shares}
         return json.dumps(data, separators=(",", ":"))
 

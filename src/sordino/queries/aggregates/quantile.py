@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.primitives import NARROW, Primitives
 from sordino.queries.aggregates.count import count_part
 from sordino.queries.aggregates.sums import bounded
@@ -47,7 +47,9 @@ class Quantile:
             raise QuestionRefused(f"a question takes 1 to {_MOST_LEVELS} quantiles, not {len(self.levels)}")
         for level in self.levels:
             if not 0 <= level <= 1:
-                raise QuestionRefused(f"a quantile's level must lie between 0 and 1, such as 0.9, not {shown(level)}")
+                raise QuestionRefused(
+                    f"a quantile's level must lie between 0 and 1, such as 0.9, not {format_number(level)}"
+                )
         if len(set(self.levels)) != len(self.levels):
             raise QuestionRefused("the same quantile is asked twice: name each level once")
 
@@ -55,7 +57,7 @@ class Quantile:
         """Return the names of the answer's columns."""
         if self.spread or len(self.levels) == 1:
             return (self.alias,)
-        return tuple(f"{self.alias}_{shown(level)}" for level in self.levels)
+        return tuple(f"{self.alias}_{format_number(level)}" for level in self.levels)
 
     def measure(self, domain: Domain) -> tuple[Measure, int, int]:
         """Return the number with its bounds in steps; raises QuestionRefused where it has none."""
@@ -68,7 +70,7 @@ class Quantile:
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
-        return ["iqr" if self.spread else "quantile", plain(self.of), [shown(level) for level in self.levels]]
+        return ["iqr" if self.spread else "quantile", plain(self.of), [format_number(level) for level in self.levels]]
 
     def describe(self) -> str:
         """Return the aggregate in words."""
@@ -76,7 +78,7 @@ class Quantile:
             return f"the interquartile range of {describe(self.of)}"
         if self.levels == (Fraction(1, 2),):
             return f"the median of {describe(self.of)}"
-        listed = ", ".join(shown(level) for level in self.levels)
+        listed = ", ".join(format_number(level) for level in self.levels)
         return f"the {'quantile' if len(self.levels) == 1 else 'quantiles'} {listed} of {describe(self.of)}"
 
 
@@ -98,8 +100,8 @@ def quantile(of: Column, level: Number) -> Asked:
     >>> quantile("age", 0.9)
     <the quantile 0.9 of age, as quantile_0.9_age>
     """
-    at = exact(level, name="the quantile's level")
-    return _asked(of, (at,), f"quantile_{shown(at)}")
+    at = to_fraction(level, name="the quantile's level")
+    return _asked(of, (at,), f"quantile_{format_number(at)}")
 
 
 def quantiles(of: Column, levels: Sequence[Number]) -> Asked:
@@ -110,7 +112,7 @@ def quantiles(of: Column, levels: Sequence[Number]) -> Asked:
     """
     if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence):
         raise QuestionRefused("quantiles takes a list of levels, such as [0.25, 0.5, 0.75]")
-    return _asked(of, tuple(exact(level, name="a quantile's level") for level in levels), "quantile")
+    return _asked(of, tuple(to_fraction(level, name="a quantile's level") for level in levels), "quantile")
 
 
 def iqr(of: Column) -> Asked:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import bounded
 from sordino.queries.build import Column, label
@@ -63,7 +63,7 @@ class Robust:
         """Return the question as a sentence."""
         how = {
             "smooth": "by smooth sensitivity",
-            "propose_test_release": f"if no row moves it by more than {shown(self.proposal or Fraction(0))}",
+            "propose_test_release": f"if no row moves it by more than {format_number(self.proposal or Fraction(0))}",
             "sample_and_aggregate": f"as the mean over {self.chunks} chunks",
         }[self.method]
         where = "" if self.where is None else f", where {describe(self.where)}"
@@ -71,7 +71,7 @@ class Robust:
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        numbers = [None if n is None else shown(n) for n in (self.proposal, self.default)]
+        numbers = [None if n is None else format_number(n) for n in (self.proposal, self.default)]
         return json.dumps(
             [self.method, self.statistic, plain(self.of), plain(self.where), self.alias, *numbers, self.chunks]
         )
@@ -97,7 +97,7 @@ def propose_test_release(
     The test may fail: then the value is None, and the charge stands (Dwork & Lei 2009). Needs epsilon and delta; each of
     test and answer gets half of the epsilon.
     """
-    proposal = exact(bound, name="bound")
+    proposal = to_fraction(bound, name="bound")
     if proposal <= 0:
         raise QuestionRefused("bound, the proposed local sensitivity, must be above 0")
     return _made("propose_test_release", statistic, of, where, alias, proposal=proposal)
@@ -119,7 +119,7 @@ def sample_and_aggregate(
     """
     if isinstance(chunks, bool) or not isinstance(chunks, int) or not 1 <= chunks <= _MOST_CHUNKS:
         raise QuestionRefused(f"chunks must be a whole number from 1 to {_MOST_CHUNKS}, declared, never counted")
-    empty = exact(default, name="default")
+    empty = to_fraction(default, name="default")
     return _made("sample_and_aggregate", statistic, of, where, alias, chunks=chunks, default=empty)
 
 
@@ -130,7 +130,7 @@ def level_of(statistic: str) -> Fraction | None:
     if statistic == "median":
         return Fraction(1, 2)
     if statistic.startswith("quantile:"):
-        level = exact(statistic.partition(":")[2], name="the quantile's level")
+        level = to_fraction(statistic.partition(":")[2], name="the quantile's level")
         if 0 <= level <= 1 and level.denominator <= _FINEST:
             return level
         raise QuestionRefused(

@@ -10,7 +10,7 @@ from typing import Any
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Estimate, Law, Noisy, Ratio, ratio_margin
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.queries.aggregates.count import count_part
 from sordino.queries.expressions.compile import WIDEST, Measure, measure
 from sordino.queries.expressions.expr import Name, Node, describe, plain
@@ -123,11 +123,11 @@ def bounded(of: Node, domain: Domain, what: str) -> tuple[Measure, int, int]:
     low, high = int(found.interval.lower), int(found.interval.upper)
     if not Fraction(1, _EXTREME) <= found.unit <= _EXTREME:
         raise QuestionRefused(
-            f"a {what} of {words} is in steps of {shown(found.unit)}, which no float can tell: scale it"
+            f"a {what} of {words} is in steps of {format_number(found.unit)}, which no float can tell: scale it"
         )
     if max(abs(low), abs(high), high - low) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(
-            f"a {what} of {words} could pass 37 digits: bounds {found.values} in steps of {shown(found.unit)} times "
+            f"a {what} of {words} could pass 37 digits: bounds {found.values} in steps of {format_number(found.unit)} times "
             f"{domain.row_ceiling} rows; declare a coarser resolution, tighter bounds or a row_ceiling"
         )
     return found, low, high

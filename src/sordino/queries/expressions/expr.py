@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from sordino.errors import QuestionRefused
-from sordino.loss import Number, exact, shown
+from sordino.loss import Number, format_number, to_fraction
 from sordino.queries.expressions.nodes import (
     MIRROR,
     Absolute,
@@ -84,10 +84,12 @@ class Expr:
 
     def clip(self, lower: Number | None, upper: Number | None) -> Expr:
         """Return the expression clipped to [lower, upper]; None leaves a side open."""
-        low = None if lower is None else exact(lower, name="clip's lower bound")
-        high = None if upper is None else exact(upper, name="clip's upper bound")
+        low = None if lower is None else to_fraction(lower, name="clip's lower bound")
+        high = None if upper is None else to_fraction(upper, name="clip's upper bound")
         if low is not None and high is not None and low > high:
-            raise QuestionRefused(f"clip's bounds cross: {shown(low)} is above {shown(high)}; swap them")
+            raise QuestionRefused(
+                f"clip's bounds cross: {format_number(low)} is above {format_number(high)}; swap them"
+            )
         return Expr(Clip(self.node, low, high))
 
     def abs(self) -> Expr:
@@ -99,13 +101,13 @@ class Expr:
         if (edges is None) == (width is None):
             raise QuestionRefused("bin takes either edges, such as [0, 18, 65, 125], or width=, such as width=10")
         if width is not None:
-            step = exact(width, name="bin's width")
+            step = to_fraction(width, name="bin's width")
             if step <= 0:
-                raise QuestionRefused(f"bin's width must be above 0, not {shown(step)}")
+                raise QuestionRefused(f"bin's width must be above 0, not {format_number(step)}")
             return Expr(Bin(self.node, None, step))
         if not isinstance(edges, (list, tuple, range)):
             raise QuestionRefused("bin's edges are a list, such as [0, 18, 65, 125]; a width is given as width=10")
-        cuts = tuple(exact(e, name="bin's edge") for e in edges)
+        cuts = tuple(to_fraction(e, name="bin's edge") for e in edges)
         if len(cuts) < 2 or any(a >= b for a, b in itertools.pairwise(cuts)):
             raise QuestionRefused("bin's edges must ascend and be two or more, such as [0, 18, 65, 125]")
         return Expr(Bin(self.node, cuts, None))
@@ -285,7 +287,7 @@ def as_value(value: Any) -> Value:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value
     if isinstance(value, (int, float, Decimal, Fraction)) or hasattr(value, "__float__"):
-        return exact(value, name="a constant")
+        return to_fraction(value, name="a constant")
     raise QuestionRefused(f"a constant must be a number, text, true or false, or a day, not a {type(value).__name__}")
 
 

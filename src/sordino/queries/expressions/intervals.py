@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.loss import shown
+from sordino.loss import format_number
 
 __all__ = ["Interval"]
 
@@ -98,8 +98,8 @@ class Interval:
         return (self.lower, -1), (self.upper, 1)
 
     def __str__(self) -> str:
-        low = "-inf" if self.lower is None else shown(self.lower)
-        high = "inf" if self.upper is None else shown(self.upper)
+        low = "-inf" if self.lower is None else format_number(self.lower)
+        high = "inf" if self.upper is None else format_number(self.upper)
         return f"[{low}, {high}]"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Boolean, Category, Date, Domain, Identifier, Integer, Real
 from sordino.errors import QuestionRefused
-from sordino.loss import shown
+from sordino.loss import format_number
 from sordino.primitives import Primitives
 from sordino.queries.expressions.bound_number import binned
 from sordino.queries.expressions.column_codes import category_place, truth_code, whole_values
@@ -106,15 +106,20 @@ def _bins(node: Bin, domain: Domain) -> Keys:
             raise QuestionRefused(f"bins of {describe(node.of)} by width need declared bounds: give edges, or clip it")
         count = max(1, math.ceil((values.upper - values.lower) / width))
         if count > _MOST_KEYS:
-            raise QuestionRefused(f"bins of width {shown(width)} make {count} keys, too many: take a larger width")
+            raise QuestionRefused(
+                f"bins of width {format_number(width)} make {count} keys, too many: take a larger width"
+            )
         edges = tuple(values.lower + width * i for i in range(count + 1))
     steps = [math.ceil(e / of.unit) for e in edges]
     steps[-1] = math.floor(edges[-1] / of.unit)  # the last bin is closed
     if any(a >= b for a, b in itertools.pairwise(steps[:-1])) or steps[-2] > steps[-1]:
-        raise QuestionRefused(f"bins of {describe(node.of)} are finer than its grid of {shown(of.unit)}: widen them")
+        raise QuestionRefused(
+            f"bins of {describe(node.of)} are finer than its grid of {format_number(of.unit)}: widen them"
+        )
     last = len(edges) - 2
     labels = tuple(
-        f"[{shown(a)}, {shown(b)}{']' if i == last else ')'}" for i, (a, b) in enumerate(itertools.pairwise(edges))
+        f"[{format_number(a)}, {format_number(b)}{']' if i == last else ')'}"
+        for i, (a, b) in enumerate(itertools.pairwise(edges))
     )
     missing = "drop" if column is None or not isinstance(column, (Integer, Real)) else column.missing
     return _kept(labels, binned(of, steps), missing if missing == "keep" else "drop")

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.errors import QuestionRefused
-from sordino.loss import shown
+from sordino.loss import format_number
 
 __all__ = [
     "MIRROR",
@@ -170,9 +170,9 @@ def plain(node: Node | None) -> Any:
     for field in node.__dataclass_fields__:
         item = getattr(node, field)
         if isinstance(item, Fraction):
-            parts.append(shown(item))
+            parts.append(format_number(item))
         elif isinstance(item, tuple):
-            parts.append([shown(i) for i in item])
+            parts.append([format_number(i) for i in item])
         elif item is None or isinstance(item, str):
             parts.append(item)
         else:
@@ -220,7 +220,7 @@ def _value(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Fraction):
-        return shown(value)
+        return format_number(value)
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
@@ -236,7 +236,7 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, Absolute):
         return f"abs({_words(node.of, 0)})"
     if isinstance(node, Clip):
-        sides = ["none" if b is None else shown(b) for b in (node.lower, node.upper)]
+        sides = ["none" if b is None else format_number(b) for b in (node.lower, node.upper)]
         return f"clip({_words(node.of, 0)}, {sides[0]}, {sides[1]})"
     if isinstance(node, DatePart):
         return f"{node.part}({_words(node.of, 0)})"
@@ -245,8 +245,8 @@ def _words(node: Node, outer: int) -> str:
         return f"(if {_words(node.of, 0)} then {_words(node.left, 0)}{rest})"
     if isinstance(node, Bin):
         if node.edges is None:
-            return f"bin({_words(node.of, 0)}, width {shown(node.width or Fraction(0))})"
-        return f"bin({_words(node.of, 0)}, [{', '.join(shown(e) for e in node.edges)}])"
+            return f"bin({_words(node.of, 0)}, width {format_number(node.width or Fraction(0))})"
+        return f"bin({_words(node.of, 0)}, [{', '.join(format_number(e) for e in node.edges)}])"
     if isinstance(node, IsIn):
         words, bind = f"{_words(node.of, 5)} in ({', '.join(_quoted(v) for v in node.values)})", 4
     elif isinstance(node, IsNull):

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import exact
+from sordino.loss import to_fraction
 from sordino.queries.expressions.expr import Cases, Constant, DatePart, Expr, IsIn, IsNull, Not, as_value, when
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 
@@ -109,7 +109,7 @@ class Values:
         if item.is_string:
             return Expr(Constant(item.this))
         try:
-            return Expr(Constant(exact(item.this, name="a constant")))
+            return Expr(Constant(to_fraction(item.this, name="a constant")))
         except DeclarationError:
             raise self.refused(self._place.of(item), "a constant is not a number") from None
 
