@@ -119,7 +119,7 @@ def protected(domain: Any, keys: Keys, seed: int) -> Any:
 
 def distances(real: list[Any], drawn: list[Any], sizes: list[int], ways: int, most: int = 400) -> float:
     """Return the mean distance over all sets of `ways` columns, or `most` random ones of more."""
-    from sordino.synth.evaluation import table_distance
+    from sordino.synth.evaluation.distances import table_distance
 
     sets = list(itertools.combinations(range(len(sizes)), ways))
     if len(sets) > most:

@@ -277,7 +277,7 @@ def test_sampling_is_free_and_repeats_with_a_seed(here: Path, run) -> None:
 
 
 def test_texts_are_quoted_only_where_they_must_be() -> None:
-    from sordino.cli.synth.sample import _csv
+    from sordino.cli.synth.sample_rows import _csv
 
     plain = pa.table({"job": ["a b", None], "n": [1, None]})
     assert "".join(_csv(iter([plain, plain]))) == "job,n\na b,1\n,\na b,1\n,\n"

@@ -24,7 +24,7 @@ from sordino.mechanisms.mechanism import Mechanism
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
 from sordino.release import Output, Release
-from sordino.synth.evaluation import table_distance
+from sordino.synth.evaluation.distances import table_distance
 
 
 @dataclass

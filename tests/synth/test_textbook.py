@@ -20,7 +20,7 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
 from sordino.synth.columns import keyed_columns
 from sordino.synth.encoding import keys_of_table
-from sordino.synth.evaluation import table_distance
+from sordino.synth.evaluation.distances import table_distance
 from sordino.synth.projection import project
 from synth.support import Source
 

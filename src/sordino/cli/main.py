@@ -32,11 +32,11 @@ from sordino.cli.local.collect import close, estimate, export_reports, serve, to
 from sordino.cli.local.local import local_plan, local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
 from sordino.cli.shared.terminal import paint, plain
-from sordino.cli.synth.answer import synth_answer
-from sordino.cli.synth.fit import synth_fit
-from sordino.cli.synth.report import synth_report
-from sordino.cli.synth.sample import synth_sample
-from sordino.cli.synth.show import synth_show
+from sordino.cli.synth.answer_question import synth_answer
+from sordino.cli.synth.fit_model import synth_fit
+from sordino.cli.synth.report_quality import synth_report
+from sordino.cli.synth.sample_rows import synth_sample
+from sordino.cli.synth.show_model import synth_show
 from sordino.errors import SordinoError
 
 __all__ = ["app", "main"]

@@ -51,7 +51,8 @@ def sheet_page(sheet: Sheet) -> str:
 
 def _section(one: Section) -> str:
     alarm = ' class="alarm"' if one.cost.startswith("NOT PRIVATE") else ' class="cost"'
-    parts = [f"<h2>{html.escape(one.title)}</h2>", f"<p{alarm}>{html.escape(one.cost)}</p>"]
+    parts = [f"<h2>{html.escape(one.title)}</h2>"]
+    parts += [f"<p{alarm}>{html.escape(one.cost)}</p>"] if one.cost else []
     parts += [f"<p>{html.escape(words)}</p>" for words in one.words]
     if one.head:
         parts.append(_table(one.head, one.rows))

@@ -17,6 +17,7 @@ from sordino.queries.expressions.expr import Connective, Expr, Node
 from sordino.synth.answers import Answered, Parts, answered
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.columns import steps_of, values_of
+from sordino.synth.condition_text import parse_condition
 from sordino.synth.constraints import Constraint, followed, met
 from sordino.synth.expression_eval import Cells, cells_of, names_in, truth_of
 from sordino.synth.inference import conditioned
@@ -57,12 +58,12 @@ class Model:
         """The names of the columns."""
         return tuple(c.name for c in self.parts.columns)
 
-    def sample(self, rows: int | None = None, *, where: Expr | None = None, rng: Rng | None = None) -> pa.Table:
+    def sample(self, rows: int | None = None, *, where: Expr | str | None = None, rng: Rng | None = None) -> pa.Table:
         """Return rows drawn from the model as an Arrow table, columns as declared; the constraints hold in each.
 
-        Without `rows`, as many as the table is estimated to have. `where` draws from the rows that meet a condition, as
-        many as asked. Rows that break a condition or a constraint are drawn again. Raises QuestionRefused where the model
-        has hardly any such rows.
+        Without `rows`, as many as the table is estimated to have. `where`, such as "age > 30" or `col("age") > 30`, draws
+        from the rows that meet a condition, as many as asked. Rows that break a condition or a constraint are drawn again.
+        Raises QuestionRefused where the model has hardly any such rows.
         """
         import pyarrow as pa
 
@@ -70,7 +71,7 @@ class Model:
         count = self.rows if rows is None else rows
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10**9:
             raise DeclarationError("rows must be a whole number from 0 to 10^9")
-        node = None if where is None else _condition(where, self.parts.domain)
+        node = None if where is None else _condition(where, self.parts.domain, self.columns)
         keys, steps = self._drawn(count, node, source)
         arrays = [values_of(c, k, s) for c, k, s in zip(self.parts.columns, keys, steps, strict=True)]
         return pa.table(dict(zip(self.columns, arrays, strict=True)))
@@ -206,7 +207,9 @@ def load(path: str | Path) -> Model:
     return Model(*read(path))
 
 
-def _condition(where: object, domain: Domain) -> Node:
+def _condition(where: object, domain: Domain, columns: Sequence[str]) -> Node:
+    if isinstance(where, str):
+        where = parse_condition(where, columns)
     if not isinstance(where, Expr):
         raise QuestionRefused('where takes a condition, such as col("age") > 30')
     predicate(where.node, domain)

@@ -133,9 +133,9 @@ def _looked_back() -> None:
 
 
 def _published() -> None:
-    from sordino.cli.synth.answer import synth_answer
-    from sordino.cli.synth.fit import synth_fit
-    from sordino.cli.synth.sample import synth_sample
+    from sordino.cli.synth.answer_question import synth_answer
+    from sordino.cli.synth.fit_model import synth_fit
+    from sordino.cli.synth.sample_rows import synth_sample
 
     columns, model = "age,sex,occupation", Path("people.model")
     _title("6. Publish: a synthetic table, paid for once; rows and answers from it are free")

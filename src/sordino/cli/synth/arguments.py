@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,14 +12,12 @@ from sordino.errors import DeclarationError, QuestionRefused
 
 if TYPE_CHECKING:
     from sordino.queries.aggregation import Aggregation
-    from sordino.queries.expressions.expr import Expr
     from sordino.synth.constraints import Constraint
     from sordino.synth.model import Model
 
 __all__ = [
     "ModelFile",
     "TableName",
-    "condition_of",
     "constraints_of",
     "listed_columns",
     "model_at",
@@ -29,8 +25,6 @@ __all__ = [
     "sets_of",
     "taken",
 ]
-
-_PLACE = re.compile(r"^line \d+, column \d+: ")
 
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.", show_default=False)
@@ -71,11 +65,6 @@ def question_of(model: Model, text: str) -> Aggregation:
     return question
 
 
-def condition_of(model: Model, text: str) -> Expr:
-    """Return the condition that the words after WHERE state about the columns of a model."""
-    return _condition(text, model.columns)
-
-
 def sets_of(text: str | None, *, option: str) -> list[tuple[str, ...]]:
     """Return sets of columns: between semicolons the sets, between commas the names.
 
@@ -103,8 +92,9 @@ def constraints_of(
 ) -> list[Constraint]:
     """Return the declared constraints, in the order of the options' names: never, at most, determines."""
     from sordino.synth import constraints as made
+    from sordino.synth import parse_condition, read_determines
 
-    found: list[Constraint] = [made.never(_condition(text, columns)) for text in never]
+    found: list[Constraint] = [made.never(parse_condition(text, columns)) for text in never]
     for text in at_most:
         names = [n.strip() for n in text.split(",")]
         if len(names) != 2 or not all(names):
@@ -112,64 +102,10 @@ def constraints_of(
                 "--at-most takes two columns, LOWER,UPPER: the first is at most the second in each row"
             )
         found.append(made.at_most(names[0], names[1]))
-    found += [_determines(path) for path in determines]
-    return found
+    return [*found, *map(read_determines, determines)]
 
 
 def taken(output: Path, *, force: bool) -> None:
     """Raise DeclarationError where a file is there that may have cost a budget."""
     if output.exists() and not output.is_dir() and not force:
         raise DeclarationError(f"{output} is there already; --force replaces it")
-
-
-def _condition(text: str, columns: Sequence[str]) -> Expr:
-    from sordino.queries.expressions.expr import Expr
-
-    if not text.strip() or ";" in text:
-        raise QuestionRefused("a condition is what follows WHERE, such as \"age > 30 AND sex = 'Female'\"")
-    asked = _parsed(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", columns)
-    if asked.where is None or asked.groups or asked.after is not None or asked.joins or len(asked.aggregates) != 1:
-        raise QuestionRefused("a condition is what follows WHERE alone, without GROUP BY, ORDER BY or LIMIT")
-    return Expr(asked.where)
-
-
-def _parsed(text: str, columns: Sequence[str]) -> Aggregation:
-    """Return the question around a condition; an error names no place in a text that nobody wrote."""
-    from sordino.queries.sql.parse import parse_sql
-
-    try:
-        return parse_sql(text, table="model", columns=columns)
-    except QuestionRefused as error:
-        said, kind = _PLACE.sub("", str(error)), type(error)
-    raise kind(said)
-
-
-def _determines(path: Path) -> Constraint:
-    """Return the constraint in a CSV file of two columns: what the first holds decides the second; empty is missing."""
-    from sordino.synth.constraints import determines
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise DeclarationError(
-            f"{path} cannot be read: --determines takes a CSV file of two columns in UTF-8"
-        ) from None
-    if len(lines) < 2 or any(len(row) != 2 for row in lines):
-        raise DeclarationError(
-            f"{path} must hold two columns with their names in the first line: what the first holds decides the second"
-        )
-    (of, column), *pairs = ([cell.strip() for cell in row] for row in lines)
-    if len({a for a, _ in pairs}) != len(pairs):
-        raise DeclarationError(f"{path}: each value of {of!r} is mapped once")
-    return determines(of, column, {_label(a): _label(b) for a, b in pairs})
-
-
-def _label(text: str) -> Any:
-    """Return a label as the declaration has it: nothing for missing, whole numbers and truth values as such."""
-    if not text:
-        return None
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    plain = text.removeprefix("-")
-    return int(text) if plain.isascii() and plain.isdigit() and (plain == "0" or plain[0] != "0") else text

@@ -83,6 +83,10 @@ class Watched:
         """What is left of the budget."""
         return self._source.remaining  # type: ignore[no-any-return]
 
+    def plan(self, question: Any, **loss: Any) -> Any:
+        """Return what a question would cost; nothing is charged."""
+        return self._source.plan(question, **loss)
+
     def adapt(
         self,
         algorithm: Callable[[Queryable], T],

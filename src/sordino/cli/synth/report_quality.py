@@ -15,10 +15,13 @@ from sordino.errors import ChargedError, DeclarationError
 
 if TYPE_CHECKING:
     from sordino.cli.shared.atomic_file import Draft
-    from sordino.cli.synth.evaluation import Found, Wanted
     from sordino.source import Csv
+    from sordino.synth.evaluation.figures import Evaluation
+    from sordino.synth.model import Model
 
 __all__ = ["synth_report"]
+
+_MOST_ROWS = 1_000_000  # synthetic rows that are drawn unless more are asked for
 
 
 def synth_report(
@@ -84,9 +87,9 @@ def synth_report(
     """
     from sordino.cli.shared.atomic_file import draft
     from sordino.cli.shared.opening import table_at
-    from sordino.cli.synth.arguments import condition_of, model_at, sets_of, taken
-    from sordino.cli.synth.evaluation import compared_openly, compared_privately, wanted_of
-    from sordino.cli.synth.progress import stages
+    from sordino.cli.synth.arguments import model_at, sets_of, taken
+    from sordino.cli.synth.progress import Watched, stages
+    from sordino.synth import evaluate
 
     loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
     _one_way_or_the_other(against, non_private=non_private, loss=loss)
@@ -94,24 +97,25 @@ def synth_report(
         raise DeclarationError("--rows must be a whole number from 1 to 10^7")
     taken(output, force=force)
     held = model_at(model)
-    sets = None if workload is None else sets_of(workload, option="--workload")
-    condition = None if predict is None else condition_of(held, predict)
+    asked: dict[str, Any] = {
+        "rows": min(max(held.rows, 1), _MOST_ROWS) if rows is None else rows,
+        "correlations": True,
+        "workload": "pairs" if workload is None else sets_of(workload, option="--workload"),
+        "predict": predict,
+    }
     with ExitStack() as stack:
         target = stack.enter_context(draft(output))
         with stages(quiet=quiet) as watch:
             watch.enter("drawing synthetic rows")
-            wanted = wanted_of(held, sets=sets, condition=condition, words=predict, rows=rows)
             if against is not None:
                 note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
-                watch.enter("comparing with the file")
-                found = compared_openly(wanted, against, csv=_csv(project, table))
+                made = evaluate(held, against=against, non_private=True, csv=_csv(project, table), **asked)
             else:
-                curator = table_at(project, table)
-                found = compared_privately(wanted, curator, watch, loss=loss)
+                made = evaluate(held, against=Watched(table_at(project, table), watch), **asked | loss)
             watch.enter("writing the page")
-            _written(wanted, found, target, subject=model)
+            _write(held, made, target, subject=model)
     note(f"wrote {output}", quiet=quiet)
-    _told(found, quiet=quiet)
+    _print(made, quiet=quiet)
     if against is not None and "caps" in held.facts:
         note(f"note: the model is of fewer rows than the file, since {held.facts['caps']}", quiet=quiet, aside=False)
 
@@ -143,52 +147,33 @@ def _csv(project: Path | None, table: str | None) -> Csv:
     return Csv(header=True) if named is None or named.source.csv is None else named.source.csv
 
 
-def _written(wanted: Wanted, found: Found, target: Draft, *, subject: Path) -> None:
-    from sordino.cli.synth.sheet import sheet_of
+def _write(model: Model, made: Evaluation, target: Draft, *, subject: Path) -> None:
+    from sordino.report.synth_evaluation import evaluation_sheet
     from sordino.report.synth_page import sheet_page
 
     done = False
     try:
-        target.write(sheet_page(sheet_of(wanted, found, subject=str(subject))).encode("utf-8", "backslashreplace"))
+        sheet = evaluation_sheet(model, made, subject=str(subject))
+        target.write(sheet_page(sheet).encode("utf-8", "backslashreplace"))
         done = True
     except Exception:
-        if found.release is None:
+        if made.release is None:
             raise
-    if not done and found.release is not None:
-        charge = found.release.charge
+    if not done and made.release is not None:
+        charge = made.release.charge
         rule = f"the evaluation was charged ({charge}), but the page cannot be written"
         raise ChargedError(f"{rule}; `sordino show {charge}` has its figures", charge=charge)
 
 
-def _told(found: Found, *, quiet: bool) -> None:
+def _print(made: Evaluation, *, quiet: bool) -> None:
     """Print the figures, and what they cost."""
     from sordino.cli.ask.rendering import cost_lines
 
-    seal = [] if found.private else ["NOT PRIVATE"]
-    for line in seal:
+    if not made.private:
+        say("NOT PRIVATE")
+    head = ["distance over", "mean", "95% error", "floor"]
+    for line in [*columns_of(head, made.table(), right=[False, True, True, True]), *made.figures()]:
         say(line)
-    evaluation: Any = found.evaluation
-    rows = [
-        [
-            f"{w} column{'s' * (w != 1)}",
-            f"{evaluation.mean(w):.4f}",
-            f"{evaluation.error(w, 0.95):.4f}" if found.release is not None else "exact",
-            f"{evaluation.floor(w):.4f}",
-        ]
-        for w in found.ways
-    ]
-    for line in columns_of(["distance over", "mean", "95% error", "floor"], rows, right=[False, True, True, True]):
-        say(line)
-    if found.correlations is not None:
-        c = found.correlations
-        asked = f", error of asking {c.error:.2f}" if found.release is not None else ""
-        say(f"correlations: differ by {c.largest:.2f} at most{asked}")
-    w = found.workload
-    say(f"workload: counts err by {w.error:,.0f} rows (root mean square); 95% intervals held {100 * w.held:.0f}%")
-    if found.hits is not None:
-        score = found.hits
-        error = f", error {score.error(1.96):.3f}" if found.release is not None else ""
-        say(f"prediction: {score.accuracy:.3f} right{error}; {score.base:.3f} by the larger side alone")
-    if found.release is not None:
-        for line in (told for told in cost_lines(found.release) if not told.startswith("note: ")):  # shown above
-            note(line, quiet=quiet and found.release.private, aside=False)
+    if made.release is not None:
+        for line in (words for words in cost_lines(made.release) if not words.startswith("note: ")):  # shown above
+            note(line, quiet=quiet and made.release.private, aside=False)

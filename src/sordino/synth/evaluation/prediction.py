@@ -26,12 +26,13 @@ from sordino.synth.columns import label_of
 from sordino.synth.expression_eval import cells_of, names_in, truth_of
 
 if TYPE_CHECKING:
+    from sordino.release import Release
     from sordino.synth.columns import Keyed
     from sordino.synth.model import Model
     from sordino.synth.projection import Floats
     from sordino.synth.sampler import Codes
 
-__all__ = ["Card", "Hits", "hits_of", "question_of_hits", "trained"]
+__all__ = ["ConfusionMatrix", "Scorecard", "count_hits", "hits_from_release", "hits_question", "train_scorecard"]
 
 _GROUPS = 6  # of keys, of each column
 _PER_POINT = 8.0  # points to one unit of log odds
@@ -41,7 +42,7 @@ _RIDGE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Scorecard:
     """A scorecard for a condition: for each column the group of each key, and the points of each group; and a start."""
 
     condition: Expr
@@ -60,7 +61,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class ConfusionMatrix:
     """Counts of rows by guess and truth: [guessed no, yes][is not, is], and the variance of the noise in each."""
 
     cells: tuple[tuple[float, float], tuple[float, float]]
@@ -86,7 +87,7 @@ class Hits:
         return reach * math.sqrt(2.0 * self.variance * ((1 - a) ** 2 + a**2)) / whole if whole > 0 else math.inf
 
 
-def trained(model: Model, condition: Expr, keys: Sequence[Codes]) -> Card:
+def train_scorecard(model: Model, condition: Expr, keys: Sequence[Codes]) -> Scorecard:
     """Return the scorecard that logistic regression learns from rows given by their keys, all other columns its features."""
     used = set(names_in(condition.node))
     if not used <= set(model.columns):
@@ -95,18 +96,18 @@ def trained(model: Model, condition: Expr, keys: Sequence[Codes]) -> Card:
     if not columns:
         raise QuestionRefused("nothing is left to predict from: the condition names every column of the model")
     keys = [k[:_ROWS] for k in keys]
-    truth = met(model, condition, keys)
+    truth = satisfies(model, condition, keys)
     if not 0 < int(truth.sum()) < len(truth):
         raise QuestionRefused("the rows to learn from are all on one side of the condition: predict something else")
-    groups = tuple(_grouped(model.parts.columns[c], keys[c], truth) for c in columns)
+    groups = tuple(_group_keys(model.parts.columns[c], keys[c], truth) for c in columns)
     weights = _logistic(
         [g[keys[c]] for c, g in zip(columns, groups, strict=True)], [int(g.max()) + 1 for g in groups], truth
     )
     points = tuple(tuple(round(float(w) * _PER_POINT) for w in own) for own in weights[1:])
-    return Card(condition, columns, groups, points, round(float(weights[0][0]) * _PER_POINT))
+    return Scorecard(condition, columns, groups, points, round(float(weights[0][0]) * _PER_POINT))
 
 
-def met(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
+def satisfies(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
     """Return which rows, given by keys, meet a condition; one that a run meets in part counts where most of it does."""
     found = {
         c.name: cells_of(c, np.maximum(k, 0), model.parts.domain)
@@ -116,20 +117,31 @@ def met(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
     return np.broadcast_to(truth_of(condition.node, found)[0], (len(keys[0]),)) >= 0.5
 
 
-def hits_of(card: Card, model: Model, keys: Sequence[Codes]) -> Hits:
+def count_hits(card: Scorecard, model: Model, keys: Sequence[Codes]) -> ConfusionMatrix:
     """Return the exact counts over rows given by keys: free for synthetic rows, NOT PRIVATE for others."""
     kept = np.all([keys[i] >= 0 for i, n in enumerate(model.columns) if n in names_in(card.condition.node)], axis=0)
-    guess, truth = card.guesses(keys), met(model, card.condition, keys) & kept
+    guess, truth = card.guesses(keys), satisfies(model, card.condition, keys) & kept
     cells = [[float(np.sum((guess == g) & (truth == t))) for t in (False, True)] for g in (False, True)]
-    return Hits(((cells[0][0], cells[0][1]), (cells[1][0], cells[1][1])), 0.0)
+    return ConfusionMatrix(((cells[0][0], cells[0][1]), (cells[1][0], cells[1][1])), 0.0)
 
 
-def question_of_hits(card: Card, model: Model) -> Aggregation:
+def hits_question(card: Scorecard, model: Model) -> Aggregation:
     """Return the question that counts rows by guess and truth: a row is in one cell of four."""
     total: Any = _sum([_points(model, c, g, p) for c, g, p in zip(card.columns, card.groups, card.points, strict=True)])
     guess = when(total > -card.start, "yes").otherwise("no")
     truth = when(card.condition, "yes").otherwise("no")
     return Selection().group_by(guess, truth).agg(count())
+
+
+def hits_from_release(made: Release) -> ConfusionMatrix:
+    """Return the noisy counts of a released question of hits, by the labels of its rows."""
+    estimate: Any = made.outputs[0].estimate
+    values = {
+        (guess, truth): float(step) * float(estimate.unit)
+        for guess, truth, step in zip(made.keys[0].labels, made.keys[1].labels, estimate.steps, strict=True)
+    }
+    no, yes = ((values[guess, "no"], values[guess, "yes"]) for guess in ("no", "yes"))
+    return ConfusionMatrix((no, yes), float(estimate.law.variance()) * float(estimate.unit) ** 2)
 
 
 def _points(model: Model, column: int, groups: Codes, points: Sequence[int]) -> Any:
@@ -171,7 +183,7 @@ def _sum(terms: Sequence[Any]) -> Any:
     return _sum(terms[:middle]) + _sum(terms[middle:])
 
 
-def _grouped(keyed: Keyed, keys: Codes, truth: Any) -> Codes:
+def _group_keys(keyed: Keyed, keys: Codes, truth: Any) -> Codes:
     """Return the group of each key: runs of about equal mass of an ordered column, else keys of like odds; missing last."""
     size = keyed.size - keyed.missing
     mass = np.bincount(keys, minlength=keyed.size)[:size] + 1e-9

@@ -9,7 +9,7 @@ import typer
 
 from sordino.cli.shared.options import Confidence, TextFormat
 from sordino.cli.shared.terminal import columns_of, paint, say, wrapped
-from sordino.cli.synth.answer import KIND_WORDS
+from sordino.cli.synth.answer_question import KIND_WORDS
 from sordino.cli.synth.arguments import ModelFile
 
 if TYPE_CHECKING:

@@ -57,15 +57,16 @@ def synth_sample(
     FILE ends in .csv or .parquet; without one, CSV goes to standard output. A missing value is an empty cell.
     """
     from sordino.cli.shared.atomic_file import draft
-    from sordino.cli.synth.arguments import condition_of, model_at
+    from sordino.cli.synth.arguments import model_at
     from sordino.noise.rng import Rng
+    from sordino.synth import parse_condition
 
     if output is not None and output.suffix.lower() not in _ENDINGS:
         raise DeclarationError(f"{output} must end in .csv or .parquet")
     if rows is not None and not 0 <= rows <= 10**9:
         raise DeclarationError("--rows must be a whole number from 0 to 10^9")
     held = model_at(model)
-    condition = None if where is None else condition_of(held, where)
+    condition = None if where is None else parse_condition(where, held.columns)
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     count = held.rows if rows is None else rows
     with ExitStack() as stack:

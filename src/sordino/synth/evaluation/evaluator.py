@@ -1,0 +1,291 @@
+"""Evaluation: how far synthetic rows lie from a table - privately, through a Queryable, or openly, and then it says so.
+
+All that is asked is fixed before anything is charged, and the whole is one charge whose parts add up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sordino.datasets.raw import load_rows
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import Loss, Number
+from sordino.noise.rng import Rng
+from sordino.queries.expressions.expr import Expr
+from sordino.queries.expressions.nodes import describe
+from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.release import Release
+from sordino.source import Csv
+from sordino.synth.condition_text import parse_condition
+from sordino.synth.encoding import keys_of_table
+from sordino.synth.evaluation.correlations import BinnedColumn, Correlations, bin_columns, compare_correlations
+from sordino.synth.evaluation.distances import Distance, choose_sets, exact_distances, release_distances
+from sordino.synth.evaluation.figures import ColumnCounts, Evaluation, Prediction
+from sordino.synth.evaluation.prediction import (
+    ConfusionMatrix,
+    Scorecard,
+    count_hits,
+    hits_from_release,
+    hits_question,
+    train_scorecard,
+)
+from sordino.synth.evaluation.table_counts import Counter, ExactCounter, PrivateCounter
+from sordino.synth.evaluation.workload import BoxQuery, Workload, evaluate_workload, random_box_queries
+from sordino.synth.loss_shares import purse
+from sordino.synth.model import Model
+from sordino.synth.sampler import Codes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["EvaluationPlan", "evaluate", "plan_evaluation"]
+
+_WEIGHTS = {"distances": 5, "correlations": 2, "workload": 2, "prediction": 1}
+_QUERIES = 24
+_PAIRS = 12
+_COLUMNS_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """What is compared, all of it public: the model, rows drawn from it by keys, and what each part asks."""
+
+    model: Model
+    keys: Sequence[Codes]
+    sets: Sequence[tuple[int, ...]]
+    bins: Sequence[BinnedColumn]
+    queries: Sequence[BoxQuery]
+    scorecard: Scorecard | None
+
+    def shares(self) -> dict[str, Fraction]:
+        """Return the share of the loss that each part gets: they sum to 1, and a part that is not asked has none."""
+        asked = {
+            "distances": True,
+            "correlations": bool(self.bins),
+            "workload": bool(self.queries),
+            "prediction": self.scorecard is not None,
+        }
+        whole = sum(_WEIGHTS[name] for name, on in asked.items() if on)
+        return {name: Fraction(_WEIGHTS[name], whole) for name, on in asked.items() if on}
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What the parts of an evaluation found, and the loss of each."""
+
+    distances: tuple[Distance, ...]
+    correlations: Correlations | None
+    workload: Workload | None
+    hits: ConfusionMatrix | None
+    losses: tuple[tuple[str, Loss], ...] = ()
+
+
+def evaluate(
+    model: Model,
+    *,
+    against: Adaptive | pa.Table | Path | str,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    non_private: bool = False,
+    rows: int | None = None,
+    rng: Rng | None = None,
+    correlations: bool = False,
+    workload: Sequence[Sequence[str]] | Literal["pairs"] | None = None,
+    predict: Expr | str | None = None,
+    csv: Csv | None = None,
+) -> Evaluation:
+    """Return how far rows drawn from the model lie from a table, over one, two and three columns at a time.
+
+    Three more parts can be asked: `correlations`; a `workload` of random counts over sets of columns ("pairs": twelve
+    random pairs); and `predict`, a condition such as "income > 50": how often does a scorecard that is trained on synthetic
+    rows predict it right?
+
+    Against a curator's table all is asked privately and charged once; the parts share the loss 5 : 2 : 2 : 1, and their
+    losses add up to what was charged. Against an Arrow table, or the path of a CSV file (names in its first line, or as `csv`
+    says) or a Parquet file, give `non_private=True`: the figures are then exact, and say so. Three-way distances are of 60
+    random sets at most. Raises DeclarationError or QuestionRefused before anything is spent.
+    """
+    open_rows = not hasattr(against, "adapt")
+    if open_rows and (not non_private or any(v is not None for v in (epsilon, delta, rho))):
+        raise DeclarationError(
+            "rows, or a file of them, can be compared with openly only: give non_private=True, without a loss, and publish "
+            "nothing of it; or compare with the curator's table at epsilon="
+        )
+    if non_private and not open_rows:
+        raise DeclarationError("a curator's table is never compared with openly: leave out non_private, state a loss")
+    plan = plan_evaluation(model, rows=rows, rng=rng, correlations=correlations, workload=workload, predict=predict)
+    if open_rows:
+        return _compare_openly(plan, _load(model, against, csv))
+    return _compare_privately(plan, against, epsilon=epsilon, delta=delta, rho=rho)
+
+
+def plan_evaluation(
+    model: Model,
+    *,
+    rows: int | None = None,
+    rng: Rng | None = None,
+    correlations: bool = False,
+    workload: Sequence[Sequence[str]] | Literal["pairs"] | None = None,
+    predict: Expr | str | None = None,
+) -> EvaluationPlan:
+    """Return what to compare, from public things alone; raises QuestionRefused for what the model cannot be asked."""
+    source = Rng.secure() if rng is None else rng
+    count = max(model.rows, 1) if rows is None else rows
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise DeclarationError("rows must be a whole number of 1 or more")
+    sets = choose_sets(model, source)
+    keys = model.drawn_keys(count, source)
+    queries: list[BoxQuery] = []
+    if workload is not None:
+        chosen = _random_pairs(model, source) if workload == "pairs" else [tuple(names) for names in workload]
+        if not chosen:
+            raise DeclarationError('workload names sets of columns, such as [("age", "sex")], or is "pairs"')
+        queries = random_box_queries(model, chosen, each=max(1, _QUERIES // len(chosen)), rng=source)
+    condition = parse_condition(predict, model.columns) if isinstance(predict, str) else predict
+    scorecard = None if condition is None else train_scorecard(model, condition, keys)
+    return EvaluationPlan(model, keys, sets, bin_columns(model) if correlations else [], queries, scorecard)
+
+
+def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
+    """Return the comparison with the rows of a table, NOT PRIVATE."""
+    model, card = plan.model, plan.scorecard
+    real = keys_of_table(table, model.parts.columns, model.parts.domain)
+    distances = exact_distances(model, plan.sets, plan.keys, real)
+    found = _figures(plan, distances, dict.fromkeys(("correlations", "workload"), ExactCounter(model, real)))
+    prediction = None
+    if card is not None:
+        reference = _train_on_half(model, card, real)
+        prediction = _prediction(plan, card, count_hits(card, model, real), reference)
+    return Evaluation(
+        found.distances,
+        "NOT PRIVATE: no loss was charged",
+        False,
+        len(plan.keys[0]),
+        correlations=found.correlations,
+        workload=found.workload,
+        prediction=prediction,
+        column_counts=_column_counts(plan, real),
+    )
+
+
+def _compare_privately(
+    plan: EvaluationPlan, table: Any, *, epsilon: Number | None, delta: Number | None, rho: Number | None
+) -> Evaluation:
+    """Return the comparison with a declared table, charged once."""
+    model, card = plan.model, plan.scorecard
+    for name in model.columns:
+        if table.domain[name] != model.parts.domain[name]:
+            raise DeclarationError(
+                f"column {name!r} is declared otherwise than when the model was fitted: compare with the table it is of"
+            )
+    if card is not None and hasattr(table, "plan"):  # refused now rather than after the charge
+        table.plan(hits_question(card, model), epsilon=epsilon, delta=delta, rho=rho)
+    count = len(model.columns)
+    found, release = table.adapt(
+        lambda data: release_figures(plan, data),
+        describe=f"an evaluation of a synthetic table of {count} column{'s' * (count != 1)}",
+        tell=lambda figures: Told(notes=_evaluation(plan, figures).notes()),
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+    )
+    return _evaluation(plan, found, release)
+
+
+def release_figures(plan: EvaluationPlan, data: Queryable) -> _Figures:
+    """Return all figures through one Queryable, whose loss the parts share in fixed proportions.
+
+    The shares sum to 1 exactly, so that by composition the whole costs what was charged; nothing else is asked.
+    """
+    split = purse(data.loss, data.neighbors)
+    losses = {name: split.loss(share) for name, share in plan.shares().items()}
+    counters: dict[str, Counter] = {name: PrivateCounter(data, loss) for name, loss in losses.items()}
+    distances = release_distances(plan.model, plan.sets, plan.keys, data, losses["distances"])
+    found = _figures(plan, distances, counters)
+    hits = None
+    if plan.scorecard is not None:
+        hits = hits_from_release(data.release(hits_question(plan.scorecard, plan.model), losses["prediction"]))
+    return _Figures(found.distances, found.correlations, found.workload, hits, tuple(losses.items()))
+
+
+def _figures(plan: EvaluationPlan, distances: tuple[Distance, ...], counters: dict[str, Counter]) -> _Figures:
+    correlations = compare_correlations(plan.model, plan.bins, counters["correlations"]) if plan.bins else None
+    workload = evaluate_workload(plan.model, plan.queries, counters["workload"]) if plan.queries else None
+    return _Figures(distances, correlations, workload, None)
+
+
+def _evaluation(plan: EvaluationPlan, found: _Figures, release: Release | None = None) -> Evaluation:
+    seal = "" if release is None or release.private else "NOT PRIVATE (seeded noise), "
+    prediction = None
+    if plan.scorecard is not None and found.hits is not None:
+        prediction = _prediction(plan, plan.scorecard, found.hits, None)
+    return Evaluation(
+        found.distances,
+        "" if release is None else f"{seal}cost {release.cost.describe()}",
+        release is None or release.private,
+        len(plan.keys[0]),
+        correlations=found.correlations,
+        workload=found.workload,
+        prediction=prediction,
+        losses=found.losses,
+        release=release,
+    )
+
+
+def _prediction(
+    plan: EvaluationPlan, card: Scorecard, original: ConfusionMatrix, reference: ConfusionMatrix | None
+) -> Prediction:
+    own = count_hits(card, plan.model, plan.keys)
+    return Prediction(describe(card.condition.node), original, own, reference)
+
+
+def _load(model: Model, against: Any, csv: Csv | None) -> pa.Table:
+    if not isinstance(against, (str, Path)):
+        return against
+    if csv is None:
+        return load_rows(against, model.parts.domain)
+    return load_rows(
+        against,
+        model.parts.domain,
+        names=None if csv.header else csv.names,
+        delimiter=csv.between,
+        null_values=csv.null_values,
+        quote=csv.quote,
+    )
+
+
+def _random_pairs(model: Model, rng: Rng) -> list[tuple[str, ...]]:
+    """Return at most twelve random pairs of columns, or the one column there is."""
+    names = model.columns
+    pool: list[tuple[str, ...]] = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]] or [(names[0],)]
+    chosen: list[tuple[str, ...]] = []
+    while pool and len(chosen) < _PAIRS:
+        chosen.append(pool.pop(rng.below(len(pool))))
+    return sorted(chosen)
+
+
+def _train_on_half(model: Model, card: Scorecard, keys: Sequence[Codes]) -> ConfusionMatrix | None:
+    """Return the hits, on one half of the rows, of a card trained on the other: what the table itself could do."""
+    whole = [k.clip(min=0) for k in keys]
+    try:
+        own = train_scorecard(model, card.condition, [k[0::2] for k in whole])
+    except QuestionRefused:
+        return None
+    return count_hits(own, model, [k[1::2] for k in keys])
+
+
+def _column_counts(plan: EvaluationPlan, real: Sequence[Codes]) -> tuple[ColumnCounts, ...]:
+    """Return, for the first twelve columns, the counts of the original and of the synthetic rows, scaled to as many."""
+    found: list[ColumnCounts] = []
+    for i, column in list(enumerate(plan.model.parts.columns))[:_COLUMNS_SHOWN]:
+        original, drawn = (np.bincount(k[k >= 0], minlength=column.size) for k in (real[i], plan.keys[i]))
+        scaled = drawn * (original.sum() / max(int(drawn.sum()), 1))
+        found.append(ColumnCounts(i, tuple(original.tolist()), tuple(scaled.tolist())))
+    return tuple(found)

@@ -1,0 +1,81 @@
+"""Counting a table for an evaluation: privately through a Queryable, or exactly and NOT PRIVATE, and the model's own counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from sordino.queries.adaptive.marginal import Table
+from sordino.synth.access import Counts, released_counts
+from sordino.synth.inference import joint
+from sordino.synth.projection import Floats
+
+if TYPE_CHECKING:
+    from sordino.loss import Loss
+    from sordino.synth.model import Model
+    from sordino.synth.sampler import Codes
+
+__all__ = ["Counter", "ExactCounter", "PrivateCounter", "count_model", "one_way_counts"]
+
+
+class Counter(Protocol):
+    """A table that can be counted, privately or openly."""
+
+    def counts(self, tables: Sequence[Table]) -> list[Counts]:
+        """Return each table of counts, with the variance of its noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateCounter:
+    """Count a curator's table through its Queryable, all at once for one loss."""
+
+    data: Any
+    loss: Loss
+
+    def counts(self, tables: Sequence[Table]) -> list[Counts]:
+        """Return noisy tables of counts."""
+        return released_counts(self.data, tables, self.loss)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactCounter:
+    """Count a table whose keys are known, NOT PRIVATE: the counts are exact."""
+
+    model: Model
+    keys: Sequence[Codes]
+
+    def counts(self, tables: Sequence[Table]) -> list[Counts]:
+        """Return exact tables of counts, rows with a cell that the declaration drops left out."""
+        place = {n: i for i, n in enumerate(self.model.columns)}
+        return [Counts(self._count(table, [place[a.column] for a in table.axes]), 0.0) for table in tables]
+
+    def _count(self, table: Table, columns: Sequence[int]) -> Floats:
+        shape = table.shape(self.model.parts.domain)
+        kept = np.all([self.keys[c] >= 0 for c in columns], axis=0)
+        at = np.zeros(int(kept.sum()), dtype=np.int64)
+        for axis, column, size in zip(table.axes, columns, shape, strict=True):
+            keys = self.keys[column][kept]
+            at = at * size + (keys if axis.codes is None else np.asarray(axis.codes, dtype=np.int64)[keys])
+        found: Floats = np.bincount(at, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
+        return found
+
+
+def one_way_counts(model: Model, column: int) -> Floats:
+    """Return the model's count of each key of one column."""
+    return count_model(model, [(column, np.arange(model.parts.columns[column].size))])
+
+
+def count_model(model: Model, chosen: Sequence[tuple[int, Codes]]) -> Floats:
+    """Return the model's counts over classes of keys of a few columns."""
+    parts = model.parts
+    classes: list[Floats] = []
+    for column, member in chosen:
+        codes = parts.codes[column]
+        table = np.zeros((codes.size, int(np.max(member)) + 1))
+        np.add.at(table, (codes.codes, np.asarray(member)), parts.within[column])
+        classes.append(table)
+    return joint(parts.beliefs, [c for c, _ in chosen], [c.size for c in parts.codes], classes)

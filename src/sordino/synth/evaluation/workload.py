@@ -1,0 +1,112 @@
+"""A workload of random counts: how far a model's answers lie from the table's. Sees tables of counts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sordino.errors import QuestionRefused
+from sordino.queries.adaptive.marginal import Table
+from sordino.synth.errors import kind_of, multiple
+from sordino.synth.evaluation.table_counts import Counter, count_model
+from sordino.synth.projection import Floats
+
+if TYPE_CHECKING:
+    from sordino.noise.rng import Rng
+    from sordino.synth.columns import Keyed
+    from sordino.synth.model import Model
+    from sordino.synth.sampler import Codes
+
+__all__ = ["BoxQuery", "SetError", "Workload", "evaluate_workload", "random_box_queries"]
+
+BoxQuery = tuple[tuple[int, ...], "list[Codes]"]  # columns, and which keys of each are inside the box
+
+
+@dataclass(frozen=True, slots=True)
+class SetError:
+    """How far the counts of a model over one set of columns lie off: what they err by, what it states, its intervals' coverage."""
+
+    columns: tuple[str, ...]
+    cells: int
+    error: float
+    stated: float
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The errors of random counts over sets of columns; `noise` is the deviation of asking, which errors are freed of."""
+
+    sets: tuple[SetError, ...]
+    noise: float
+
+    @property
+    def error(self) -> float:
+        """The root mean square error over all, in rows."""
+        weights = np.array([m.cells for m in self.sets], dtype=np.float64)
+        return math.sqrt(float((weights * np.square([m.error for m in self.sets])).sum() / weights.sum()))
+
+    @property
+    def coverage(self) -> float:
+        """The share of counts whose 95% interval coverage the count, as far as noise lets it be seen."""
+        cells = sum(m.cells for m in self.sets)
+        return sum(m.coverage * m.cells for m in self.sets) / cells
+
+
+def random_box_queries(
+    model: Model, sets: Sequence[tuple[str, ...]], *, each: int, rng: Rng
+) -> list[tuple[tuple[int, ...], list[Codes]]]:
+    """Return random questions: for each set of columns, `each` times, a part of the keys of each of its columns."""
+    place = {n: i for i, n in enumerate(model.columns)}
+    for name in (n for names in sets for n in names):
+        if name not in place:
+            raise QuestionRefused(f"the model has no column {name!r}; it has {', '.join(place)}")
+    chosen = [tuple(place[n] for n in names) for names in sets for _ in range(each)]
+    return [(one, [_random_part(model.parts.columns[c], rng) for c in one]) for one in chosen]
+
+
+def evaluate_workload(
+    model: Model, questions: Sequence[tuple[tuple[int, ...], list[Codes]]], counter: Counter
+) -> Workload:
+    """Return how far the model's counts lie from the table's, inside and outside the part of each column."""
+    columns = model.parts.columns
+    tables = [
+        Table(tuple(columns[c].coded(part.tolist()) for c, part in zip(chosen, parts, strict=True)))
+        for chosen, parts in questions
+    ]
+    found = counter.counts(tables)
+    noise = found[0].variance
+    by_set: dict[tuple[int, ...], list[tuple[Floats, Floats]]] = {}
+    for (chosen, parts), counts in zip(questions, found, strict=True):
+        own = count_model(model, list(zip(chosen, parts, strict=True))).ravel()
+        kind = kind_of(chosen, model.parts.measured)
+        stated = model.parts.errors.deviation(kind, own / max(float(own.sum()), 1.0))
+        by_set.setdefault(chosen, []).append((counts.cells.ravel() - own, stated))
+    sets = []
+    for chosen, several in by_set.items():
+        off, stated = (np.concatenate([one[i] for one in several]) for i in (0, 1))
+        coverage = float((np.abs(off) <= multiple(0.95) * np.sqrt(np.square(stated) + noise)).mean())
+        error = math.sqrt(max(float(np.square(off).mean()) - noise, 0.0))
+        names = tuple(columns[c].name for c in chosen)
+        sets.append(SetError(names, len(off), error, float(np.sqrt(np.square(stated).mean())), coverage))
+    return Workload(tuple(sets), math.sqrt(noise))
+
+
+def _random_part(column: Keyed, rng: Rng) -> Codes:
+    """Return 1 for the keys in a random run of an ordered column, or in a random half of another; never all or none."""
+    inside = np.zeros(column.size, dtype=np.int64)
+    if column.size == 1:
+        return inside
+    if column.ordered:
+        ends = sorted((rng.below(column.size), rng.below(column.size)))
+        inside[ends[0] : ends[1] + 1] = 1
+    else:
+        inside[rng.uniform_doubles(column.size) < 0.5] = 1
+    if inside.all() or not inside.any():
+        at = rng.below(column.size)
+        inside[at] = 1 - inside[at]
+    return inside
