@@ -28,7 +28,7 @@ BoxQuery = tuple[tuple[int, ...], "list[Codes]"]  # columns, and which keys of e
 
 @dataclass(frozen=True, slots=True)
 class SetError:
-    """How far the counts of a model over one set of columns lie off: what they err by, what it states, its intervals' coverage."""
+    """How far the counts of a model over one set of columns lie off, what error it states, and its intervals' coverage."""
 
     columns: tuple[str, ...]
     cells: int
