@@ -65,7 +65,7 @@ def main() -> None:
 def signed_task(origin: str, rng: Rng) -> local.Task:
     """Sign a task: permanent answers of epsilon 2, of which each report shows epsilon 1 at most."""
     key = local.SigningKey.make(rng)  # kept on another machine than the collector
-    rounds = local.two_rounds(local.SUE(LABELS, epsilon=2), epsilon=1)
+    rounds = local.memoize(local.SUE(LABELS, epsilon=2), epsilon=1)
     until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
     made = local.create_task(
         key,
@@ -89,8 +89,8 @@ def answer_all(directory: Path, task: local.Task, token: str, rng: Rng) -> None:
     bodies = []
     for number, answer in enumerate(people):
         place = directory / f"device-{number}"
-        lifetime = local.Lifetime.open(place, cap=CAP, rng=rng, mark=place.with_suffix(".mark"))
-        device = local.Device(lifetime)
+        lifetime = local.ClientLedger.open(place, cap=CAP, rng=rng, mark=place.with_suffix(".mark"))
+        device = local.Client(lifetime)
         bodies.append(device.report(checked, answer, rng=rng, now=now))
         if number == 0:
             again = device.report(checked, "plum", rng=rng, now=now)  # changes nothing, and costs nothing
@@ -114,8 +114,8 @@ def told(task: local.Task, admin: str) -> None:
     print(f"{found['reports']} reports; true shares of made-up people: NOT PRIVATE")
     for one in found["labels"]:
         print(
-            f"{one['label']:<6} {one['frequency']:6.1%}, 95% {one['lower']:.1%} to {one['upper']:.1%}, with 1% of liars "
-            f"{one['poisoned_lower']:.1%} to {one['poisoned_upper']:.1%}; true {TRUTH[one['label']] / found['reports']:.1%}"
+            f"{one['label']:<6} {one['frequency']:6.1%}, 95% {one['lower']:.1%} to {one['upper']:.1%}, with 1% malicious "
+            f"{one['adversarial_lower']:.1%} to {one['adversarial_upper']:.1%}; true {TRUTH[one['label']] / found['reports']:.1%}"
         )
 
 

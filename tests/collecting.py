@@ -16,7 +16,7 @@ import uvicorn
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
 from sordino.collector.store import Store
-from sordino.local.protocols.memoization import TwoRounds
+from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
@@ -29,7 +29,7 @@ MANY = Limits(per_minute=1e9, burst=10**6)
 
 
 def task_of(
-    protocol: GRR | Unary | TwoRounds | None = None, *, name: str = "drinks", origin: str = "https://a.example"
+    protocol: GRR | Unary | Memoized | None = None, *, name: str = "drinks", origin: str = "https://a.example"
 ) -> Task:
     made = protocol or SUE(LABELS, epsilon=2)
     return create_task(
@@ -37,7 +37,7 @@ def task_of(
         made,
         task=name,
         question="What do you drink?",
-        lifetime_epsilon=None if isinstance(made, TwoRounds) else 20,
+        lifetime_epsilon=None if isinstance(made, Memoized) else 20,
         epoch="2026",
         expires=UNTIL,
         origin=origin,

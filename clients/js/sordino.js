@@ -97,7 +97,7 @@ export async function keyedWords(secret, task, v) {
 const random = n => crypto.getRandomValues(new Bytes(n)), fresh = () => new Uint32Array(random(4).buffer)[0];
 
 // A person's device: secret, permanent answers and charges, in the browser's storage, and gone when that is cleared.
-export class Device {
+export class Client {
   constructor(cap, storage = localStorage) { this.cap = fraction(cap + ''); this.storage = storage; }
   state() { return JSON.parse(this.storage.getItem('sordino')) ?? { secret: [...random(32)], charges: [], unsent: {} }; }
   save(state) { this.storage.setItem('sordino', JSON.stringify(state)); }

@@ -57,10 +57,10 @@ export async function check(client, vectors) {
 // A device charges, refuses above the cap, keeps its permanent answer, and repeats what was not acknowledged.
 async function lives(client, task, agree) {
   const storage = memory(), name = task.task;
-  const poor = new client.Device('0.01', storage);
+  const poor = new client.Client('0.01', storage);
   agree(await refusal(poor.report(task, 0)), 'above your cap; nothing sent', `${name} above the cap`);
   agree(storage.getItem('sordino'), null, `${name} refused and kept nothing`);
-  const device = new client.Device(100, storage);
+  const device = new client.Client(100, storage);
   const body = await device.report(task, 1);
   agree(hex(body.slice(0, 32)), task.id, `${name} begins with the manifest's hash`);
   agree(hex(await device.report(task, 0)), hex(body), `${name} repeats what was not acknowledged`);
@@ -73,7 +73,7 @@ async function lives(client, task, agree) {
   agree(state().charges.length, task.permanent ? 1 : 2, `${name} charges a later report`);
   storage.setItem('sordino', JSON.stringify({ ...state(), unsent: {} }));
   agree(await refusal(device.report({ ...task, id: 'other' }, 0)), 'the task changed', `${name} changed within its epoch`);
-  agree(await refusal(new client.Device(1e-3, memory()).report(task, 0)), 'above your cap; nothing sent', `${name} cap as 0.001`);
+  agree(await refusal(new client.Client(1e-3, memory()).report(task, 0)), 'above your cap; nothing sent', `${name} cap as 0.001`);
   if (!task.permanent) {
     for (let i = state().charges.length; i < 100; i++) {
       if (await refusal(device.report(task, 0))) break;

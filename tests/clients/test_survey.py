@@ -17,7 +17,7 @@ from collecting import KEY, UNTIL, running, task_of, with_tokens
 from sordino.collector.limits import Limits
 from sordino.collector.pages import POLICY
 from sordino.collector.store import Store
-from sordino.local.protocols.memoization import two_rounds
+from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import SUE
 from sordino.local.task import create_task
@@ -78,7 +78,7 @@ def _survey(protocol: Any, tmp_path: Path, **how: Any) -> Any:
 
 
 def test_a_person_answers_and_the_estimate_moves(visit: Visit, tmp_path: Path) -> None:
-    task, service = _survey(two_rounds(SUE(LABELS, epsilon=2), epsilon=1), tmp_path)
+    task, service = _survey(memoize(SUE(LABELS, epsilon=2), epsilon=1), tmp_path)
     page = visit.page
     with service as at:
         page.goto(f"{at.url}/#token=r")
@@ -104,7 +104,7 @@ def test_a_person_answers_and_the_estimate_moves(visit: Visit, tmp_path: Path) -
         assert live.locator("#rows tr").count() == 4
         before = live.locator("#rows").inner_text()
         assert live.locator("#chart rect").count() == 4
-        assert re.search(r"\d% to \d", before)  # what liars could do stands beside each interval
+        assert re.search(r"\d% to \d", before)  # what malicious clients could do stands beside each interval
         at.post(_forty(task))
         live.get_by_text("41 reports").wait_for()
         assert live.locator("#rows").inner_text() != before
@@ -242,7 +242,7 @@ def test_a_question_cannot_write_the_page(tmp_path: Path) -> None:
 
 def test_screens_are_not_empty(visit: Visit, tmp_path: Path) -> None:
     """What a person sees: the question, every answer, both epsilons, and the plain word on the browser's storage."""
-    _, service = _survey(two_rounds(GRR(LABELS, epsilon=2), epsilon=1), tmp_path)
+    _, service = _survey(memoize(GRR(LABELS, epsilon=2), epsilon=1), tmp_path)
     with service as at:
         visit.page.goto(f"{at.url}/tasks/drinks")
         visit.page.locator("#form").wait_for()

@@ -15,7 +15,7 @@ from typing import Any
 
 from sordino.local.device.client import permanent_answer, permanent_key
 from sordino.local.labels import canonical
-from sordino.local.protocols.memoization import again, two_rounds
+from sordino.local.protocols.memoization import again, memoize
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
@@ -70,7 +70,7 @@ def _task(protocol: Any, name: str) -> Task:
 
 def _tasks() -> list[Task]:
     plain: list[Any] = _protocols()
-    twice = [two_rounds(p, epsilon=p.claim / 2) for p in _protocols()]
+    twice = [memoize(p, epsilon=p.claim / 2) for p in _protocols()]
     return [_task(p, f"task-{i}") for i, p in enumerate([*plain, *twice])]
 
 
@@ -116,7 +116,7 @@ def _refused() -> list[dict[str, Any]]:
     """Return envelopes that every client must refuse; all but the first two are signed properly."""
     honest, twice = (
         _task(GRR(["a", "b", "c"], epsilon=1), "a"),
-        _task(two_rounds(SUE(["a", "b"], epsilon=2), epsilon=1), "b"),
+        _task(memoize(SUE(["a", "b"], epsilon=2), epsilon=1), "b"),
     )
     plain = json.loads(honest.manifest.text)["mechanism"]
     altered = json.loads(honest.envelope)

@@ -18,7 +18,7 @@ from sordino.collector.limits import Limits
 from sordino.collector.store import Store
 from sordino.errors import DeclarationError
 from sordino.local.protocols.hashing import OLH
-from sordino.local.protocols.memoization import two_rounds
+from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import SUE
 from sordino.local.reports import Reports
@@ -38,15 +38,15 @@ def test_reports_are_stored_counted_and_estimated(store: str) -> None:
     assert [one["label"] for one in found["labels"]] == list(LABELS)
     for one, share in zip(found["labels"], (0.5, 0.5, 0, 0), strict=True):
         assert abs(one["frequency"] - share) < 5 * one["error"] / 1.96
-        assert one["poisoned_lower"] <= one["lower"] <= one["upper"] <= one["poisoned_upper"]
+        assert one["adversarial_lower"] <= one["lower"] <= one["upper"] <= one["adversarial_upper"]
 
 
 @pytest.mark.parametrize(
     "protocol",
     [
         GRR(LABELS, epsilon=1),
-        two_rounds(GRR(LABELS, epsilon=2), epsilon=1),
-        two_rounds(SUE(LABELS, epsilon=2), epsilon=1),
+        memoize(GRR(LABELS, epsilon=2), epsilon=1),
+        memoize(SUE(LABELS, epsilon=2), epsilon=1),
     ],
     ids=["grr", "grr twice", "sue twice"],
 )
@@ -217,10 +217,10 @@ def test_administrators_and_respondents_are_kept_apart(store: str) -> None:
             "confidence=2",
             "confidence=nan",
             "confidence=0",
-            "liars=1",
-            "liars=nan",
-            "liars=0.9999999",
-            "liars=-1",
+            "malicious=1",
+            "malicious=nan",
+            "malicious=0.9999999",
+            "malicious=-1",
         ):
             assert service.get(f"/v1/tasks/drinks/estimate?{wrong}").status_code == 422
 

@@ -14,6 +14,6 @@ def test_the_survey_example_runs() -> None:
     assert "at most epsilon 2 of its cap of 3" in done.stdout
     assert "posted 60 reports of 49 bytes: 60 stored, 1 again" in done.stdout
     assert "NOT PRIVATE" in done.stdout
-    assert done.stdout.count("with 1% of liars") == 3
+    assert done.stdout.count("with 1% malicious") == 3
     assert "exported: <Reports unary: 60 of 1 bytes>" in done.stdout
     assert done.stderr == ""

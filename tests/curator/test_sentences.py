@@ -128,7 +128,7 @@ def test_d3_the_trusted_curator_of_a_survey_has_the_noise_of_counts(epsilon: str
 
 
 def test_what_a_survey_prints_is_never_below_what_it_knows() -> None:
-    """Errors, amplified epsilons and what liars add: two or three figures, rounded up (to nearest was up to 5% too small)."""
+    """Errors, amplified epsilons, adversarial shifts: two or three figures, rounded up (to nearest was up to 5% too small)."""
     rng = sd.Rng.seeded(4)
     for size, n in ((2, 400), (5, 1_000), (9, 30_000), (14, 7_000)):
         protocol = local.best(range(size), epsilon=1, respondents=n)

@@ -127,9 +127,9 @@ def test_intervals_and_shares() -> None:
             estimate.interval(confidence)
     with pytest.raises(DeclarationError, match="about"):
         estimate.interval(0.95, about="everyone")
-    for liars in (-0.1, 1, True):
-        with pytest.raises(DeclarationError, match="liars"):
-            estimate.interval(0.95, liars=liars)
+    for malicious in (-0.1, 1, True):
+        with pytest.raises(DeclarationError, match="malicious"):
+            estimate.interval(0.95, malicious=malicious)
 
 
 def test_numbers() -> None:

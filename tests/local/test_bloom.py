@@ -105,7 +105,7 @@ def test_a_permanent_answer_stays_and_its_reports_differ() -> None:
     assert len(np.unique(rows, axis=0)) > 300
 
 
-def test_liars_move_a_share_by_the_stated_shift() -> None:
+def test_malicious_move_a_share_by_the_stated_shift() -> None:
     """A tenth of all, spread over the cohorts, set the bits that add the most to label 0: shift within 5 deviations."""
     made, rng, n = small(), Rng.seeded(4), 40_000
     honest = made.perturb(np.full(n - n // 10, 5, dtype=np.int32), rng)
@@ -120,10 +120,10 @@ def test_liars_move_a_share_by_the_stated_shift() -> None:
     found = made.estimate(made.count(honest + Reports.from_rows(lies.tobytes(), made)))
     added = float(found.frequencies[0] - 0.9 * plain.frequencies[0])
     assert added == pytest.approx(0.1 * found.shifts[0][0], abs=5 * float(found.deviations[0]))
-    table = found.interval(0.95, liars=0.1).to_pydict()
-    assert table["poisoned_lower"][0] <= table["lower"][0] - 0.9 * added or table["poisoned_lower"][0] == 0
+    table = found.interval(0.95, malicious=0.1).to_pydict()
+    assert table["adversarial_lower"][0] <= table["lower"][0] - 0.9 * added or table["adversarial_lower"][0] == 0
     assert found.shift(0.1)[0] >= added - 5 * float(found.deviations[0])
-    assert "1% liars can add" in repr(found)
+    assert "1% malicious clients can add" in repr(found)
     assert found.table.column_names == ["label", "count", "frequency", "error", "lower", "upper"]
     assert sum(found.projected().column("frequency").to_pylist()) == pytest.approx(1)
 

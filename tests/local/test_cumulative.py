@@ -78,7 +78,7 @@ def test_intervals_cover_whatever_the_distribution(shape: str) -> None:
     assert np.mean(belows) >= 0.95
 
 
-def test_many_reports_narrow_the_intervals_and_liars_widen_them() -> None:
+def test_many_reports_narrow_the_intervals_and_malicious_widen_them() -> None:
     wave = Distribution(0, 100, 2)
     answers = 40 + 10 * Rng.seeded(1).uniform_doubles(200_000)
     found = wave.estimate(wave.count(wave.perturb(answers, Rng.seeded(2))))
@@ -90,10 +90,10 @@ def test_many_reports_narrow_the_intervals_and_liars_widen_them() -> None:
     assert low == 0.0
     assert high < 0.1
     assert "45" in repr(found)
-    lied = found.quantile_interval(0.5, 0.95, liars=0.05)
+    lied = found.quantile_interval(0.5, 0.95, malicious=0.05)
     assert lied[0] <= found.quantile_interval(0.5, 0.95)[0]
     assert lied[1] >= found.quantile_interval(0.5, 0.95)[1]
-    wide, plain = found.mean_interval(0.95, liars=0.05), found.mean_interval(0.95)
+    wide, plain = found.mean_interval(0.95, malicious=0.05), found.mean_interval(0.95)
     assert wide[1] - wide[0] > 0.05 * 100 + plain[1] - plain[0]
     with pytest.raises(DeclarationError, match="rank"):
         found.quantile_interval(1.5, 0.95)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
-from sordino.local.device.client_ledger import Lifetime, LifetimeCharge
+from sordino.local.device.client_ledger import ClientCharge, ClientLedger
 from sordino.noise.rng import Rng
 
 
-def charge(task: str = "a", *, epoch: str = "1", epsilon: Fraction | int = 1, manifest: bytes = b"m") -> LifetimeCharge:
-    return LifetimeCharge("key", task, epoch, manifest, Fraction(epsilon))
+def charge(task: str = "a", *, epoch: str = "1", epsilon: Fraction | int = 1, manifest: bytes = b"m") -> ClientCharge:
+    return ClientCharge("key", task, epoch, manifest, Fraction(epsilon))
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "device"
 
 
-def opened(path: Path, cap: object = 3) -> Lifetime:
-    return Lifetime.open(path, cap=cap, rng=Rng.seeded(5))  # type: ignore[arg-type]
+def opened(path: Path, cap: object = 3) -> ClientLedger:
+    return ClientLedger.open(path, cap=cap, rng=Rng.seeded(5))  # type: ignore[arg-type]
 
 
 def test_ten_tenths_fill_a_cap_of_one(path: Path) -> None:
@@ -183,17 +183,17 @@ def test_no_older_copy_of_a_device_answers(path: Path, tmp_path: Path, seed: int
 
 def test_a_mark_in_a_place_of_its_own_and_none_on_a_new_machine(path: Path, tmp_path: Path, state: Path) -> None:
     mark = tmp_path / "safe" / "mark"
-    lifetime = Lifetime.open(path, cap=3, rng=Rng.seeded(5), mark=mark)
+    lifetime = ClientLedger.open(path, cap=3, rng=Rng.seeded(5), mark=mark)
     lifetime.charge(charge(), limit=Fraction(1))
     lifetime.close()
     assert mark.exists()
     assert not state.exists()
     assert opened(path).spent() == 1
     (tmp_path / "other").mkdir()
-    other = Lifetime.open(tmp_path / "other" / "device", cap=3, rng=Rng.seeded(6), mark=tmp_path / "other" / "mark")
+    other = ClientLedger.open(tmp_path / "other" / "device", cap=3, rng=Rng.seeded(6), mark=tmp_path / "other" / "mark")
     other.close()
     with pytest.raises(LedgerError, match="another's"):
-        Lifetime.open(tmp_path / "other" / "device", cap=3, rng=Rng.seeded(6), mark=mark)
+        ClientLedger.open(tmp_path / "other" / "device", cap=3, rng=Rng.seeded(6), mark=mark)
 
 
 def test_a_device_file_of_the_former_format_is_refused_in_words(path: Path) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
-from sordino.local.device.client import ID_BYTES, Device, permanent_answer, permanent_key
-from sordino.local.device.client_ledger import Lifetime
+from sordino.local.device.client import ID_BYTES, Client, permanent_answer, permanent_key
+from sordino.local.device.client_ledger import ClientLedger
 from sordino.local.exactness import exact_epsilon
 from sordino.local.labels import Label
-from sordino.local.protocols.memoization import TwoRounds, again, two_rounds
+from sordino.local.protocols.memoization import Memoized, again, memoize
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE, Unary
@@ -31,14 +31,14 @@ UNTIL = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
 NOW = datetime.datetime(2029, 1, 1, tzinfo=datetime.UTC)
 KEY = SigningKey.make(Rng.seeded(1))
 ROUNDS = {
-    "grr": two_rounds(GRR(LABELS, epsilon=2), epsilon=1),
-    "sue": two_rounds(SUE(LABELS, epsilon=2), epsilon=1),
-    "oue": two_rounds(OUE(LABELS, epsilon=2), epsilon=1),
+    "grr": memoize(GRR(LABELS, epsilon=2), epsilon=1),
+    "sue": memoize(SUE(LABELS, epsilon=2), epsilon=1),
+    "oue": memoize(OUE(LABELS, epsilon=2), epsilon=1),
 }
 
 
-def task_of(protocol: GRR | Unary | TwoRounds, *, name: str = "jobs", epoch: str = "2029", limit: int = 3) -> Task:
-    most = None if isinstance(protocol, TwoRounds) else limit
+def task_of(protocol: GRR | Unary | Memoized, *, name: str = "jobs", epoch: str = "2029", limit: int = 3) -> Task:
+    most = None if isinstance(protocol, Memoized) else limit
     return create_task(
         KEY,
         protocol,
@@ -52,11 +52,11 @@ def task_of(protocol: GRR | Unary | TwoRounds, *, name: str = "jobs", epoch: str
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Device:
-    return Device(Lifetime.open(tmp_path / "device", cap=4, rng=Rng.seeded(2)))
+def device(tmp_path: Path) -> Client:
+    return Client(ClientLedger.open(tmp_path / "device", cap=4, rng=Rng.seeded(2)))
 
 
-def channel(rounds: TwoRounds, value: int) -> dict[int, Fraction]:
+def channel(rounds: Memoized, value: int) -> dict[int, Fraction]:
     """Return the law of one report of a label, by summing over the permanent answer, for few labels."""
     k = len(rounds.labels)
     if isinstance(rounds.permanent, GRR):
@@ -79,7 +79,7 @@ def channel(rounds: TwoRounds, value: int) -> dict[int, Fraction]:
 @pytest.mark.parametrize(("ever", "once"), [(2, 1), ("0.7", "0.2"), (5, "4.9"), (3, "1e-3")])
 def test_one_report_reveals_at_most_its_claim(make: type[GRR], ever: object, once: object) -> None:
     """Every output of every pair of inputs, in exact fractions: the largest ratio is below e^claim, and near it."""
-    rounds = two_rounds(make(LABELS[:4], epsilon=ever), epsilon=once)  # type: ignore[arg-type]
+    rounds = memoize(make(LABELS[:4], epsilon=ever), epsilon=once)  # type: ignore[arg-type]
     laws = [channel(rounds, v) for v in range(4)]
     assert all(sum(law.values()) == 1 for law in laws)
     worst = max(laws[a][o] / laws[b][o] for a, b in itertools.permutations(range(4), 2) for o in laws[0])
@@ -98,13 +98,13 @@ def test_p_and_q_are_those_of_the_two_rounds() -> None:
 def test_rounds_that_claim_too_little_or_differ_are_refused() -> None:
     rounds = ROUNDS["grr"]
     with pytest.raises(DeclarationError, match="above the stated"):
-        TwoRounds(rounds.permanent, rounds.instant, Fraction(99, 100))
+        Memoized(rounds.permanent, rounds.instant, Fraction(99, 100))
     with pytest.raises(DeclarationError, match="one protocol"):
-        TwoRounds(rounds.permanent, ROUNDS["sue"].instant, Fraction(1))
+        Memoized(rounds.permanent, ROUNDS["sue"].instant, Fraction(1))
     with pytest.raises(DeclarationError, match="below the permanent"):
-        two_rounds(GRR(LABELS, epsilon=1), epsilon=1)
+        memoize(GRR(LABELS, epsilon=1), epsilon=1)
     with pytest.raises(DeclarationError, match="too small"):
-        two_rounds(GRR(LABELS, epsilon=2), epsilon="1e-12")
+        memoize(GRR(LABELS, epsilon=2), epsilon="1e-12")
 
 
 @pytest.mark.parametrize("name", ROUNDS)
@@ -191,44 +191,44 @@ def _shows(report: bytes, label: int, name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_a_device_file_that_was_put_back_answers_nothing(device: Device, tmp_path: Path, name: str) -> None:
+def test_a_device_file_that_was_put_back_answers_nothing(device: Client, tmp_path: Path, name: str) -> None:
     """The backup holds the secret and was taken before the charge: a changed answer would be a second one."""
     task, path = task_of(ROUNDS[name]), tmp_path / "device"
-    device.lifetime.close()
+    device.ledger.close()
     shutil.copy(path, tmp_path / "backup")
-    first = Device(Lifetime.open(path, cap=4, rng=Rng.seeded(2)))
+    first = Client(ClientLedger.open(path, cap=4, rng=Rng.seeded(2)))
     first.report(task, LABELS[3], rng=Rng.seeded(7), now=NOW)
-    first.lifetime.close()
+    first.ledger.close()
     shutil.copy(tmp_path / "backup", path)
     with pytest.raises(LedgerError, match="older copy"):
-        Lifetime.open(path, cap=4, rng=Rng.seeded(2))
+        ClientLedger.open(path, cap=4, rng=Rng.seeded(2))
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_a_changed_answer_does_not_show(device: Device, name: str) -> None:
+def test_a_changed_answer_does_not_show(device: Client, name: str) -> None:
     task = task_of(ROUNDS[name])
     first = device.report(task, LABELS[3], rng=Rng.seeded(7), now=NOW)
     second = device.report(task, LABELS[9], rng=Rng.seeded(7), now=NOW)
     assert first == second
-    assert device.lifetime.spent() == 2
+    assert device.ledger.spent() == 2
     device.report(task_of(ROUNDS[name], epoch="2030"), LABELS[9], rng=Rng.seeded(7), now=NOW)
-    assert device.lifetime.spent() == 4
+    assert device.ledger.spent() == 4
     with pytest.raises(BudgetExhausted):
         device.report(task_of(ROUNDS[name], epoch="2031"), LABELS[9], rng=Rng.seeded(7), now=NOW)
 
 
-def test_changing_answers_are_charged_one_by_one(device: Device) -> None:
+def test_changing_answers_are_charged_one_by_one(device: Client) -> None:
     task = task_of(GRR(LABELS, epsilon=1), limit=3)
     for answer in LABELS[:3]:
         body = device.report(task, answer, rng=Rng.seeded(3), now=NOW)
         assert len(body) == 32 + ID_BYTES + 1
         assert body[:32] == task.manifest.hash
-    assert device.lifetime.spent() == 3
+    assert device.ledger.spent() == 3
     with pytest.raises(BudgetExhausted, match="may reveal epsilon 3"):
         device.report(task, LABELS[0], rng=Rng.seeded(3), now=NOW)
 
 
-def test_what_cannot_be_answered_is_not_charged(device: Device) -> None:
+def test_what_cannot_be_answered_is_not_charged(device: Client) -> None:
     task = task_of(ROUNDS["grr"])
     wrong: list[tuple[Label, datetime.datetime, str]] = [
         ("label 99", NOW, "none of the 14 labels"),
@@ -239,22 +239,22 @@ def test_what_cannot_be_answered_is_not_charged(device: Device) -> None:
         with pytest.raises(DeclarationError, match=says) as caught:
             device.report(task, answer, rng=Rng.seeded(3), now=now)
         assert "99" not in str(caught.value)
-    assert device.lifetime.spent() == 0
+    assert device.ledger.spent() == 0
 
 
-def test_a_missing_answer_sends_a_report_like_any_other(device: Device) -> None:
+def test_a_missing_answer_sends_a_report_like_any_other(device: Client) -> None:
     body = device.report(task_of(ROUNDS["sue"]), None, rng=Rng.seeded(3), now=NOW)
     assert len(body) == 32 + ID_BYTES + 2
 
 
-def test_no_true_answer_is_kept(device: Device, tmp_path: Path) -> None:
+def test_no_true_answer_is_kept(device: Client, tmp_path: Path) -> None:
     device.report(task_of(ROUNDS["grr"]), LABELS[3], rng=Rng.seeded(3), now=NOW)
-    device.lifetime.close()
+    device.ledger.close()
     kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert LABELS[3].encode() not in kept
 
 
-def _encoded(rounds: TwoRounds, label: int) -> bytes:
+def _encoded(rounds: Memoized, label: int) -> bytes:
     number = label if isinstance(rounds.permanent, GRR) else 1 << label
     return number.to_bytes(rounds.width, "little")
 
@@ -297,4 +297,4 @@ def test_reports_of_one_round_are_not_taken_for_two() -> None:
     with pytest.raises(DeclarationError, match="another task"):
         rounds.estimate(rounds.instant.count(once))
     with pytest.raises(DeclarationError, match="another task"):
-        Reports.from_bytes(once.to_bytes(), two_rounds(SUE(LABELS, epsilon=3), epsilon=1))
+        Reports.from_bytes(once.to_bytes(), memoize(SUE(LABELS, epsilon=3), epsilon=1))

@@ -110,25 +110,25 @@ def test_mean_clips_and_travels() -> None:
     with pytest.raises(DeclarationError, match="another task"):
         Mean(0, 11, 1).count(reports)
     estimate = mean.estimate(mean.count(mean.perturb([4.0] * 2000, Rng.seeded(2))))
-    names = ["mean", "error", "lower", "upper", "poisoned_lower", "poisoned_upper", "n"]
+    names = ["mean", "error", "lower", "upper", "adversarial_lower", "adversarial_upper", "n"]
     assert estimate.table.column_names == names
     assert abs(estimate.value - 4) < 2 * estimate.error(0.95)
 
 
 @EVERY
-def test_liars_move_a_mean_by_the_stated_shift_at_most(method: str) -> None:
+def test_malicious_move_a_mean_by_the_stated_shift_at_most(method: str) -> None:
     """A tenth of the respondents, all at the lower bound, send the highest report: the shift is reached, not passed."""
     mean, n, rng = Mean(0, 10, 1, method=method), 40_000, Rng.seeded(4)
     honest = mean.perturb([0.0] * (n - n // 10), rng)
     most = max((b"\1\0", (1 + 16384 + mean.window).to_bytes(2, "little")), key=lambda row: _value(mean, row))
     found = mean.estimate(mean.count(honest + Reports.from_rows(most * (n // 10), mean)))
     assert found.shift(0.1) == pytest.approx(found.value, abs=5 * found.error(0.95) / 1.96)
-    low, high = found.poisoned(0.95, liars=0.1)
+    low, high = found.adversarial(0.95, malicious=0.1)
     assert low <= found.shift(0.001)  # the truth is 0
     assert high == pytest.approx(min(10.0, found.interval(0.95)[1] + found.shift(0.1)))
-    assert "1% liars can move it by" in repr(found)
-    assert found.table["poisoned_lower"][0].as_py() < found.table["lower"][0].as_py()
-    with pytest.raises(DeclarationError, match="liars"):
+    assert "1% malicious clients can move it by" in repr(found)
+    assert found.table["adversarial_lower"][0].as_py() < found.table["lower"][0].as_py()
+    with pytest.raises(DeclarationError, match="malicious"):
         found.shift(2)
 
 
@@ -224,11 +224,11 @@ def test_shape_tests_pass_honest_reports_and_find_crude_lies(made) -> None:
         assert shape_test(protocol, protocol.perturb(answers, Rng.seeded(seed))).p_value > 1e-7
     honest = protocol.perturb(answers, Rng.seeded(1))
     crude = {"OUE": b"\xff" * 16}.get(protocol.name, bytes(protocol.width))
-    poisoned = honest + Reports.from_rows(crude * 100, protocol)
-    found = shape_test(protocol, poisoned)
+    attacked = honest + Reports.from_rows(crude * 100, protocol)
+    found = shape_test(protocol, attacked)
     assert found.suspicious
     assert not shape_test(protocol, honest).suspicious
-    before, after = (protocol.estimate(protocol.count(batch)) for batch in (honest, poisoned))
+    before, after = (protocol.estimate(protocol.count(batch)) for batch in (honest, attacked))
     share = 100 / 5100
     most = after.shift(share)[0] - share * min(0.0, before.frequencies.min())  # the shift is from an honest share of 0
     assert share < (after.frequencies - before.frequencies).max() <= most + 1e-9
@@ -241,11 +241,11 @@ def test_no_shape_to_test_in_randomized_response() -> None:
     assert "nothing to test" in found.finding
 
 
-def test_poisoned_interval_is_wider_by_the_shift() -> None:
+def test_adversarial_interval_is_wider_by_the_shift() -> None:
     protocol = Hadamard(range(8), epsilon=1)
     estimate = protocol.estimate(protocol.count(protocol.perturb(np.zeros(4000, dtype=np.int32), Rng.seeded(1))))
-    table = estimate.interval(0.95, liars=0.05).to_pydict()
+    table = estimate.interval(0.95, malicious=0.05).to_pydict()
     added, taken = estimate.shift(0.05)
-    assert table["poisoned_lower"][0] == pytest.approx(table["lower"][0] - added)
-    assert table["poisoned_upper"][3] == pytest.approx(table["upper"][3] + taken)
-    assert "1% liars can add" in repr(estimate)
+    assert table["adversarial_lower"][0] == pytest.approx(table["lower"][0] - added)
+    assert table["adversarial_upper"][3] == pytest.approx(table["upper"][3] + taken)
+    assert "1% malicious clients can add" in repr(estimate)

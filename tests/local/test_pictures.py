@@ -40,7 +40,7 @@ def test_things_are_told_by_their_shape() -> None:
     assert "if 1% lie together" in spec
     assert "smoothed and biased" in spec_of(spread)
     assert "NOT PRIVATE (true counts): jobs" in spec_of(compared)
-    assert "respondents, a rare label" in spec_of(best(range(14), epsilon=1, respondents=1000, liars=0.01))
+    assert "respondents, a rare label" in spec_of(best(range(14), epsilon=1, respondents=1000, malicious=0.01))
 
 
 def test_many_labels_and_none() -> None:

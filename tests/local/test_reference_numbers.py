@@ -139,15 +139,15 @@ def test_reference_respondents_needed(epsilon: float, k: int, thousands: float) 
     assert f"{needed.local:,}" in needed.advice
 
 
-def test_cheu_2021_one_percent_of_liars() -> None:
-    """128 labels, epsilon 1: points that 1% of liars can add."""
+def test_cheu_2021_one_percent_of_malicious() -> None:
+    """128 labels, epsilon 1: points that 1% of malicious clients can add."""
     for protocol, points in (
         (GRR(range(128), epsilon=1), 75),
         (OUE(range(128), epsilon=1), 3.2),
         (OLH(range(128), epsilon=1), 3.3),
         (Hadamard(range(128), epsilon=1), 2.2),
     ):
-        assert 100 * attainable_shift(protocol, liars=0.01)[0] == pytest.approx(points, rel=0.02)
+        assert 100 * attainable_shift(protocol, malicious=0.01)[0] == pytest.approx(points, rel=0.02)
 
 
 def test_feldman_2021_amplification_by_shuffling() -> None:
@@ -217,12 +217,12 @@ def test_adult_fourteen_occupations_by_unary() -> None:
     assert min(projected["count"].to_pylist()) >= 0
 
 
-def test_best_says_why_and_weighs_liars() -> None:
+def test_best_says_why_and_weighs_malicious() -> None:
     plain = best(range(14), epsilon=1, respondents=100_000)
     assert plain.protocol.name == "subset selection"
     assert "17% less variance" in plain.why
     assert plain.error == pytest.approx(1.96 * math.sqrt(3.05e-5), rel=0.01)
-    wary = best(range(128), epsilon=1, respondents=100_000, liars=0.01)
+    wary = best(range(128), epsilon=1, respondents=100_000, malicious=0.01)
     assert wary.protocol.name == "Hadamard"
     assert best(range(2), epsilon=1, respondents=1000).protocol.name == "GRR"
     assert plain.table.column_names == ["protocol", "error", "shift", "bytes"]

@@ -13,7 +13,7 @@ import pytest
 from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local.labels import canonical
 from sordino.local.protocols.hashing import OLH
-from sordino.local.protocols.memoization import two_rounds
+from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE
 from sordino.local.task import SigningKey, Task, create_task, key_fingerprint, read_task
@@ -56,7 +56,7 @@ def test_a_task_comes_back_whole(protocol: Any) -> None:
 
 
 def test_permanent_answers_come_back_with_both_epsilons() -> None:
-    rounds = two_rounds(GRR(LABELS, epsilon=2), epsilon=1)
+    rounds = memoize(GRR(LABELS, epsilon=2), epsilon=1)
     task = read_task(made(rounds, lifetime_epsilon=None).envelope, key=KEY.public)
     assert task.permanent
     assert task.protocol == rounds
@@ -124,7 +124,7 @@ def test_thresholds_above_the_claim_are_refused() -> None:
 
 @pytest.mark.parametrize("claims", [{"epsilon": "0.99"}, {"lifetime_epsilon": "1.99"}])
 def test_understated_permanent_epsilons_are_refused(claims: dict[str, str]) -> None:
-    task = made(two_rounds(SUE(LABELS, epsilon=2), epsilon=1), lifetime_epsilon=None)
+    task = made(memoize(SUE(LABELS, epsilon=2), epsilon=1), lifetime_epsilon=None)
     with pytest.raises(DeclarationError, match=r"below what|above the stated"):
         read_task(resigned(task, **claims), key=KEY.public)
 
@@ -159,7 +159,7 @@ def test_lifetime_epsilon_is_stated_where_answers_may_change_and_only_there() ->
     with pytest.raises(DeclarationError, match="must be given"):
         made(lifetime_epsilon=None)
     with pytest.raises(DeclarationError, match="must not be given"):
-        made(two_rounds(GRR(LABELS, epsilon=2), epsilon=1), lifetime_epsilon=2)
+        made(memoize(GRR(LABELS, epsilon=2), epsilon=1), lifetime_epsilon=2)
 
 
 def test_a_key_does_not_show_its_secret() -> None:

@@ -16,10 +16,10 @@ from sordino.loss import format_number
 __all__ = ["exported", "recounted", "results"]
 
 
-def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: float, liars: float) -> dict[str, Any]:
+def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: float, malicious: float) -> dict[str, Any]:
     """Return the estimate of every label with its interval, and what all of it means, as JSON data.
 
-    `poisoned_lower` and `poisoned_upper` hold where a share `liars` of the reports was made up to move that label.
+    `adversarial_lower` and `adversarial_upper` hold where a share `malicious` of the reports was made up to move that label.
     """
     manifest = task.manifest
     plain: dict[str, Any] = {
@@ -32,14 +32,14 @@ def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: floa
         "lifetime_epsilon": format_number(manifest.lifetime_epsilon),
         "permanent": task.permanent,
         "confidence": confidence,
-        "liars": liars,
+        "malicious": malicious,
         "assumes": "one report a respondent: more of one permanent answer make the intervals too narrow",
         "labels": [],
     }
     if counts.n == 0:
         return plain
     estimate = task.protocol.estimate(counts)
-    ends = estimate.interval(confidence, liars=liars).to_pydict()
+    ends = estimate.interval(confidence, malicious=malicious).to_pydict()
     projected = estimate.projected().column("frequency").to_pylist()
     frequencies, errors = estimate.frequencies, estimate.errors(confidence)
     plain["labels"] = [
@@ -50,8 +50,8 @@ def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: floa
             "error": _number(errors[i]),
             "lower": _number(ends["lower"][i]),
             "upper": _number(ends["upper"][i]),
-            "poisoned_lower": _number(ends["poisoned_lower"][i]),
-            "poisoned_upper": _number(ends["poisoned_upper"][i]),
+            "adversarial_lower": _number(ends["adversarial_lower"][i]),
+            "adversarial_upper": _number(ends["adversarial_upper"][i]),
             "projected": _number(projected[i]),
         }
         for i, label in enumerate(manifest.labels)

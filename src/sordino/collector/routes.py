@@ -73,13 +73,13 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
     async def estimate(
         task: str,
         confidence: Annotated[float, Query(gt=0, lt=1)] = 0.95,
-        liars: Annotated[float, Query(ge=0, le=0.999999)] = 0.01,
+        malicious: Annotated[float, Query(ge=0, le=0.999999)] = 0.01,
         authorization: Authorization = None,
     ) -> JSONResponse:
         admit(authorization)
         desk = desk_of(task)
         plain = await run_in_threadpool(
-            results, desk.task, desk.counts, closed=desk.closed, confidence=confidence, liars=liars
+            results, desk.task, desk.counts, closed=desk.closed, confidence=confidence, malicious=malicious
         )
         return JSONResponse(plain, headers={"cache-control": "no-store"})
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sordino.local.choice import Choice as Choice
     from sordino.local.choice import best as best
     from sordino.local.choice import respondents_needed as respondents_needed
-    from sordino.local.device.client import Device as Device
-    from sordino.local.device.client_ledger import Lifetime as Lifetime
+    from sordino.local.device.client import Client as Client
+    from sordino.local.device.client_ledger import ClientLedger as ClientLedger
     from sordino.local.estimates.frequency import Estimate as Estimate
     from sordino.local.estimates.mean import MeanEstimate as MeanEstimate
     from sordino.local.estimates.regression import BloomEstimate as BloomEstimate
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from sordino.local.protocols.distribution import DistributionEstimate as DistributionEstimate
     from sordino.local.protocols.hadamard import Hadamard as Hadamard
     from sordino.local.protocols.hashing import OLH as OLH
-    from sordino.local.protocols.memoization import TwoRounds as TwoRounds
-    from sordino.local.protocols.memoization import two_rounds as two_rounds
+    from sordino.local.protocols.memoization import Memoized as Memoized
+    from sordino.local.protocols.memoization import memoize as memoize
     from sordino.local.protocols.numeric import Mean as Mean
     from sordino.local.protocols.randomizer import Randomizer as Randomizer
     from sordino.local.protocols.rappor import Rappor as Rappor
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "sordino.local.choice": "Choice best respondents_needed",
-    "sordino.local.device.client": "Device",
-    "sordino.local.device.client_ledger": "Lifetime",
+    "sordino.local.device.client": "Client",
+    "sordino.local.device.client_ledger": "ClientLedger",
     "sordino.local.estimates.frequency": "Estimate",
     "sordino.local.estimates.mean": "MeanEstimate",
     "sordino.local.estimates.regression": "BloomEstimate",
@@ -67,7 +67,7 @@ _EXPORTS = {
     "sordino.local.protocols.distribution": "Distribution DistributionEstimate",
     "sordino.local.protocols.hadamard": "Hadamard",
     "sordino.local.protocols.hashing": "OLH",
-    "sordino.local.protocols.memoization": "TwoRounds two_rounds",
+    "sordino.local.protocols.memoization": "Memoized memoize",
     "sordino.local.protocols.numeric": "Mean",
     "sordino.local.protocols.randomizer": "Randomizer",
     "sordino.local.protocols.rappor": "Rappor",

@@ -1,4 +1,4 @@
-"""Choosing a protocol: the one with the narrowest intervals, perhaps against liars, and how many respondents it takes.
+"""Choosing a protocol: the one with the narrowest intervals, malicious clients counted in or not; respondents needed.
 
 It sees public parameters only: labels, epsilon, numbers of respondents.
 """
@@ -38,7 +38,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Hold a protocol with the error of a rare label's share at 95%, what liars can add, and the bytes of a report."""
+    """Hold a protocol with the error of a rare label's share at 95%, what malicious ones add, and the bytes of a report."""
 
     protocol: Protocols
     error: float
@@ -56,7 +56,7 @@ class Choice:
 
     protocol: Protocols
     respondents: int
-    liars: float
+    malicious: float
     candidates: tuple[Candidate, ...]
 
     @property
@@ -70,21 +70,22 @@ class Choice:
         next_ = min((c for c in self.candidates if c.protocol != self.protocol), key=self._score)
         gain = 1 - self._score(self._own) / self._score(next_)
         less = f"{100 * gain:.0f}% less than {next_.name}"
-        if not self.liars:
+        if not self.malicious:
             less = f"{100 * gain:.0f}% narrower ({100 * (2 * gain - gain**2):.0f}% less variance) than {next_.name}"
         beside = f"as narrow as {next_.name}" if gain < _TIE else less
         score = round_up(100 * self._score(self._own), digits=2)
-        weighed = f", {score} with what {100 * self.liars:g}% liars can add" if self.liars else ""
+        weighed = f", {score} with what {100 * self.malicious:g}% malicious clients can add" if self.malicious else ""
         bytes_ = f"{self.protocol.width} byte{'s' if self.protocol.width > 1 else ''}"
         return (
             f"{self.protocol.name}: of {self.respondents:,} respondents, a rare label's share is within "
             f"{round_up(100 * self.error, digits=2)} points at 95%{weighed}, {beside}; {bytes_} a report; "
-            f"1% liars could add {round_up(100 * shift_of(self.protocol.p, self.protocol.q, 0.01)[0], digits=2)} points"
+            f"1% malicious clients could add {round_up(100 * shift_of(self.protocol.p, self.protocol.q, 0.01)[0], digits=2)} "
+            "points"
         )
 
     @property
     def table(self) -> pa.Table:
-        """An Arrow table of the candidates, best first: protocol, error, shift (by the liars weighed), bytes."""
+        """An Arrow table of the candidates, best first: protocol, error, shift (by the malicious clients weighed), bytes."""
         import pyarrow as pa
 
         ranked = sorted(self.candidates, key=self._score)
@@ -193,15 +194,15 @@ def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
     return (*made, SUE(kept, epsilon=epsilon), OUE(kept, epsilon=epsilon), SubsetSelection(kept, epsilon=epsilon))
 
 
-def best(labels: Labels, *, epsilon: Number, respondents: int, liars: float = 0.0) -> Choice:
+def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> Choice:
     """Return the protocol whose intervals for a rare label are narrowest; ties go to the simpler.
 
-    Of GRR, Hadamard response, OLH, SUE, OUE and subset selection, by the exact variance at share 0. Where `liars` is
+    Of GRR, Hadamard response, OLH, SUE, OUE and subset selection, by the exact variance at share 0. Where `malicious` is
     above 0, what that share of respondents can add by lying counts as error too.
 
     Raises DeclarationError for labels or an epsilon that no protocol takes, or respondents below 1.
 
-    Paper: Wang, Blocki, Li, Jha 2017 (choice by variance); Cheu, Smith, Ullman 2021 (liars).
+    Paper: Wang, Blocki, Li, Jha 2017 (choice by variance); Cheu, Smith, Ullman 2021 (malicious clients).
 
     >>> best(["a", "b"], epsilon=1, respondents=1000).protocol.name
     'GRR'
@@ -210,12 +211,12 @@ def best(labels: Labels, *, epsilon: Number, respondents: int, liars: float = 0.
         raise DeclarationError("respondents must be a whole number, 1 or more")
     z = quantile(_CONFIDENCE)
     rated = tuple(
-        Candidate(m, z * math.sqrt(variance(m.p, m.q, share=0.0, n=respondents)), shift_of(m.p, m.q, liars)[0])
+        Candidate(m, z * math.sqrt(variance(m.p, m.q, share=0.0, n=respondents)), shift_of(m.p, m.q, malicious)[0])
         for m in candidates(labels, epsilon=epsilon)
     )
     least = min(c.error + c.shift for c in rated)
     chosen = next(c for c in rated if c.error + c.shift <= least * (1 + _TIE))
-    return Choice(chosen.protocol, respondents, liars, rated)
+    return Choice(chosen.protocol, respondents, malicious, rated)
 
 
 def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confidence: float = _CONFIDENCE) -> Needed:

@@ -1,4 +1,4 @@
-"""Poisoning: how far liars can move an estimate, and whether the shape of reports is that of honest ones.
+"""Poisoning: how far malicious clients can move an estimate, and whether the shape of reports is that of honest ones.
 
 No local protocol can tell a lie from noise; these are bounds and tests, not defenses. It may not know who sent a report.
 """
@@ -43,19 +43,19 @@ class ShapeTest:
         return self.p_value < 1e-4
 
 
-def attainable_shift(protocol: Protocols, *, liars: float) -> tuple[float, float]:
+def attainable_shift(protocol: Protocols, *, malicious: float) -> tuple[float, float]:
     """Return how much a share of lying respondents can add to a label's share, and take from one, on average.
 
-    A liar adds (1 - q) / (p - q) where an honest report adds 0 on average: at epsilon 1 and 128 labels, 1% of liars
-    add 75 points by GRR and 2.2 by Hadamard response. No test finds liars who keep the shape of honest reports.
+    A malicious client adds (1 - q) / (p - q) where an honest report adds 0 on average: at epsilon 1 and 128 labels, 1%
+    of them add 75 points by GRR and 2.2 by Hadamard response. No test finds those that keep the shape of honest reports.
 
     Paper: Cheu, Smith, Ullman 2021; Cao, Jia, Gong 2021 (maximal gain attack).
 
     >>> from sordino.local.protocols.hadamard import Hadamard
-    >>> round(attainable_shift(Hadamard(range(128), epsilon=1), liars=0.01)[0], 3)
+    >>> round(attainable_shift(Hadamard(range(128), epsilon=1), malicious=0.01)[0], 3)
     0.022
     """
-    return shift_of(protocol.p, protocol.q, liars)
+    return shift_of(protocol.p, protocol.q, malicious)
 
 
 def shape_test(protocol: Protocols, reports: Reports) -> ShapeTest:

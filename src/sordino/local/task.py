@@ -24,7 +24,7 @@ from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local.estimates.frequency import Estimate
 from sordino.local.labels import Label, canonical, check_labels
 from sordino.local.protocols.catalog import from_parameters
-from sordino.local.protocols.memoization import TwoRounds
+from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
@@ -172,7 +172,7 @@ class Task:
 
 def create_task(
     key: SigningKey,
-    protocol: GRR | Unary | TwoRounds,
+    protocol: GRR | Unary | Memoized,
     *,
     task: str,
     question: str,
@@ -181,7 +181,7 @@ def create_task(
     expires: datetime.datetime,
     origin: str,
 ) -> Task:
-    """Sign a task: a `TwoRounds` protocol for permanent answers, a plain one where every report is randomised afresh.
+    """Sign a task: a `Memoized` protocol for permanent answers, a plain one where every report is randomised afresh.
 
     `lifetime_epsilon` limits the sum of fresh reports' epsilons; for permanent answers it is the permanent epsilon, and
     must be None. Raises DeclarationError for a name, epoch, expiry or origin that breaks a rule.
@@ -193,7 +193,7 @@ def create_task(
     >>> read_task(task.envelope, key=task.key).manifest.epsilon
     Fraction(1, 1)
     """
-    if isinstance(protocol, TwoRounds):
+    if isinstance(protocol, Memoized):
         if lifetime_epsilon is not None:
             raise DeclarationError(
                 "lifetime_epsilon must not be given for permanent answers: theirs is the permanent one"
@@ -318,7 +318,7 @@ def _protocol(manifest: Manifest) -> Counting:
         raise DeclarationError("permanent answers are made by the protocols grr and unary")
     if permanent.claim > manifest.lifetime_epsilon:
         raise DeclarationError("the manifest's lifetime_epsilon is below what its thresholds reveal; do not answer it")
-    return TwoRounds(permanent, once, manifest.epsilon)
+    return Memoized(permanent, once, manifest.epsilon)
 
 
 def _expiry(text: object) -> datetime.datetime:

@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 MOST_LABELS = 200  # as many rows as a release shows
-_LIARS = 0.01
-_PARTS = {"error": "the noise", "shift": "what the liars weighed can add"}  # column: what the bar is due to
+_MALICIOUS = 0.01
+_PARTS = {"error": "the noise", "shift": "what the malicious clients weighed can add"}  # column: what the bar is due to
 _TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
 
 
@@ -50,10 +50,10 @@ class Shares(Protocol):
         """The raw estimates, one a label."""
 
     def interval(self, confidence: float) -> pa.Table:
-        """Return the columns lower, upper, poisoned_lower, poisoned_upper."""
+        """Return the columns lower, upper, adversarial_lower, adversarial_upper."""
 
-    def shift(self, liars: float) -> tuple[float, float]:
-        """Return what a share of liars can add and take."""
+    def shift(self, malicious: float) -> tuple[float, float]:
+        """Return what a share of malicious clients can add and take."""
 
 
 @runtime_checkable
@@ -117,7 +117,7 @@ def drawer_of(thing: Any) -> Callable[[Any, float, str | None], tuple[AnyChart, 
 
 
 def draw(shares: Shares, confidence: float, title: str | None) -> tuple[AnyChart, str]:
-    """Return the chart of estimated shares, and its title: intervals, and how far 1% of liars could stretch them."""
+    """Return the chart of estimated shares, and its title: intervals, and how far 1% of malicious clients could stretch them."""
     import altair as alt
 
     table = shares.interval(confidence).to_pydict()
@@ -126,15 +126,15 @@ def draw(shares: Shares, confidence: float, title: str | None) -> tuple[AnyChart
         {
             "label": names[i],
             "share": float(shares.frequencies[i]),
-            **{side: table[side][i] for side in ("lower", "upper", "poisoned_lower", "poisoned_upper")},
+            **{side: table[side][i] for side in ("lower", "upper", "adversarial_lower", "adversarial_upper")},
         }
         for i in range(len(names))
     ]
     base = alt.Chart(data_of(rows)).encode(y=_rows_axis())
-    fields = ("label", "share", "lower", "upper", "poisoned_lower", "poisoned_upper")
+    fields = ("label", "share", "lower", "upper", "adversarial_lower", "adversarial_upper")
     layers = [
         base.mark_rule(strokeWidth=7, color=COLORS[5], opacity=0.35).encode(
-            x=_axis("poisoned_lower", "share of respondents"), x2=alt.X2(field="poisoned_upper")
+            x=_axis("adversarial_lower", "share of respondents"), x2=alt.X2(field="adversarial_upper")
         ),
         base.mark_rule(strokeWidth=1.6, color="#222222").encode(
             x=_axis("lower", "share of respondents"), x2=alt.X2(field="upper")
@@ -144,7 +144,7 @@ def draw(shares: Shares, confidence: float, title: str | None) -> tuple[AnyChart
         ),
     ]
     said = title or "Estimated shares, local model"
-    added, taken = shares.shift(_LIARS)
+    added, taken = shares.shift(_MALICIOUS)
     up, down = round_up(100 * added, digits=2), round_up(100 * taken, digits=2)
     notes = [
         f"lines: {100 * confidence:g}% intervals, each by itself; a raw share may be below 0",
@@ -186,7 +186,7 @@ def draw_spread(spread: Spread, confidence: float, title: str | None) -> tuple[A
 
 
 def draw_weighed(choice: Weighed, confidence: float, title: str | None) -> tuple[AnyChart, str]:
-    """Return the chart of a choice: the error of each protocol, and what liars add where they were weighed."""
+    """Return the chart of a choice: the error of each protocol, and what malicious clients add where they were weighed."""
     import altair as alt
 
     del confidence

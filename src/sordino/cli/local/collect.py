@@ -99,8 +99,9 @@ def estimate(
     store: StoreUrl,
     task: TaskName = None,
     confidence: Confidence = 0.95,
-    liars: Annotated[
-        float, typer.Option("--liars", metavar="SHARE", help="The share of made-up reports in poisoned intervals.")
+    malicious: Annotated[
+        float,
+        typer.Option("--malicious", metavar="SHARE", help="The share of made-up reports in adversarial intervals."),
     ] = 0.01,
     form: Annotated[ListFormat, typer.Option("--format", help="How it is written.")] = ListFormat.table,
     recount: Annotated[bool, typer.Option("--recount", help="Count every stored report anew first.")] = False,
@@ -116,7 +117,7 @@ def estimate(
     stored, read = _stored(opened, task)
     counts = recounted(read, opened.chunks(stored.number)) if recount else counts_from(stored.counts, read)
     opened.close()
-    plain = results(read, counts, closed=stored.closed, confidence=confidence, liars=liars)
+    plain = results(read, counts, closed=stored.closed, confidence=confidence, malicious=malicious)
     if form is ListFormat.json:
         say(json.dumps(plain, ensure_ascii=False, indent=2))
         return
@@ -178,13 +179,13 @@ def _stored(store: Store, name: str | None) -> tuple[StoredTask, Task]:
 
 
 def _print(plain: dict[str, Any], form: ListFormat, *, quiet: bool) -> None:
-    names = ("label", "count", "frequency", "lower", "upper", "poisoned_lower", "poisoned_upper")
+    names = ("label", "count", "frequency", "lower", "upper", "adversarial_lower", "adversarial_upper")
     if form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
         writer.writerows([one[name] for name in names] for one in plain["labels"])
         return
-    head = ["label", "people", "share", "lower", "upper", "with liars"]
+    head = ["label", "people", "share", "lower", "upper", "with malicious clients"]
     rows = [
         [
             "no answer" if one["label"] is None else str(one["label"]),
@@ -192,7 +193,7 @@ def _print(plain: dict[str, Any], form: ListFormat, *, quiet: bool) -> None:
             f"{one['frequency']:.2%}",
             f"{one['lower']:.2%}",
             f"{one['upper']:.2%}",
-            f"{one['poisoned_lower']:.1%} to {one['poisoned_upper']:.1%}",
+            f"{one['adversarial_lower']:.1%} to {one['adversarial_upper']:.1%}",
         ]
         for one in plain["labels"]
     ]
@@ -201,7 +202,7 @@ def _print(plain: dict[str, Any], form: ListFormat, *, quiet: bool) -> None:
     kind = "closed" if plain["closed"] else "open"
     said = f"{plain['reports']:,} reports ({kind}); each interval by itself at {plain['confidence']:g}; "
     note(
-        f"{said}with liars: if {plain['liars']:.1%} of the reports were made up to move a label",
+        f"{said}with malicious clients: if {plain['malicious']:.1%} of the reports were made up to move a label",
         quiet=quiet,
         aside=False,
     )

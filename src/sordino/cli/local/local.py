@@ -46,8 +46,8 @@ class ProtocolName(StrEnum):
 LocalEpsilon = Annotated[
     str, typer.Option("--epsilon", metavar="E", help='What one report may reveal: 0.5, 1 or "1/3".', show_default=False)
 ]
-Liars = Annotated[
-    float, typer.Option("--liars", metavar="S", help="Weigh what this share of lying respondents can add.")
+Malicious = Annotated[
+    float, typer.Option("--malicious", metavar="S", help="Weigh what this share of lying respondents can add.")
 ]
 
 
@@ -66,7 +66,7 @@ def local_plan(
     margin: Annotated[
         float, typer.Option("--margin", metavar="M", help="The error of a share to reach, at 95%.")
     ] = 0.01,
-    liars: Liars = 0.0,
+    malicious: Malicious = 0.0,
     shuffled: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +84,7 @@ def local_plan(
     from sordino.loss import round_up
 
     names = _labels(labels, size)
-    choice = local.best(names, epsilon=epsilon, respondents=respondents, liars=liars)
+    choice = local.best(names, epsilon=epsilon, respondents=respondents, malicious=malicious)
     needed = local.respondents_needed(names, epsilon=epsilon, margin=margin)
     mixed = None if shuffled is None else local.shuffled(epsilon, respondents, shuffled)
     if plot is not None:
@@ -98,8 +98,8 @@ def local_plan(
         [r["protocol"], round_up(100 * r["error"], digits=3), round_up(100 * r["shift"], digits=3), f"{r['bytes']:,}"]
         for r in choice.table.to_pylist()
     ]
-    liars_head = f"{100 * liars:g}% liars add"
-    lines = columns_of(["protocol", "error", liars_head, "bytes"], rows, right=[False, True, True, True])
+    malicious_head = f"{100 * malicious:g}% malicious clients add"
+    lines = columns_of(["protocol", "error", malicious_head, "bytes"], rows, right=[False, True, True, True])
     say(paint(lines[0], "bold"))
     for line in lines[1:]:
         say(line)
@@ -142,7 +142,7 @@ def local_simulate(
             "--value", metavar="V", help="Ask yes or no: is it this value? For --protocol coins.", show_default=False
         ),
     ] = None,
-    liars: Liars = 0.0,
+    malicious: Malicious = 0.0,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Draw the same noise again.", show_default=False)
     ] = None,
@@ -158,7 +158,7 @@ def local_simulate(
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     answers, names = _column(data, column, value, labels)
-    made = _protocol(protocol, names, epsilon, len(answers), liars)
+    made = _protocol(protocol, names, epsilon, len(answers), malicious)
     estimate = made.estimate(made.count(made.perturb(answers, rng)))
     compared = _compared(column, answers, names, estimate, made, rng)
     if plot is not None:
@@ -228,11 +228,11 @@ def _extract(data: Path, column: str) -> tuple[tuple[Label, ...], list[Any]]:
     return declared.values, load_adult(data)[column].to_pylist()
 
 
-def _protocol(name: ProtocolName, labels: tuple[Label, ...], epsilon: str, n: int, liars: float) -> Protocols:
+def _protocol(name: ProtocolName, labels: tuple[Label, ...], epsilon: str, n: int, malicious: float) -> Protocols:
     from sordino import local
 
     if name is ProtocolName.best:
-        return local.best(labels, epsilon=epsilon, respondents=n, liars=liars).protocol
+        return local.best(labels, epsilon=epsilon, respondents=n, malicious=malicious).protocol
     if name is ProtocolName.coins:
         from sordino.loss import to_fraction
 
@@ -281,7 +281,7 @@ def _compared(
         (
             f"{made.name} at epsilon {made.epsilon:.4g}, {made.width} bytes a report: each count within {error:,.0f} at "
             f"95%; a trusted curator's within {curator.law.error(0.95):,.0f} at the same epsilon",
-            f"1% of liars could add {n * estimate.shift(0.01)[0]:,.0f} to one count",
+            f"1% of malicious clients could add {n * estimate.shift(0.01)[0]:,.0f} to one count",
         ),
     )
 
@@ -324,7 +324,7 @@ def _simulated_data(compared: Comparison, made: Protocols, estimate: Estimate) -
         "parameters": made.parameters(),
         "n": estimate.n,
         "rows": [dict(zip(names, row, strict=True)) for row in compared.rows],
-        "liars": {"share": 0.01, "add": estimate.n * added, "take": estimate.n * taken},
+        "malicious": {"share": 0.01, "add": estimate.n * added, "take": estimate.n * taken},
         "remarks": list(compared.remarks),
     }
 

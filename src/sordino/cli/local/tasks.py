@@ -16,7 +16,7 @@ from sordino.cli.shared.terminal import note, say, wrapped
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.local.protocols.memoization import TwoRounds
+    from sordino.local.protocols.memoization import Memoized
     from sordino.local.task import SigningKey, Task
 
 __all__ = ["TaskFile", "create", "keygen", "show_task", "task_in"]
@@ -196,10 +196,10 @@ def _protocol(method: Randomising, labels: list[str], epsilon: str, permanent: s
     return _twice(makers[method](labels, epsilon=permanent), epsilon)
 
 
-def _twice(permanent: Any, epsilon: str) -> TwoRounds:
-    from sordino.local.protocols.memoization import two_rounds
+def _twice(permanent: Any, epsilon: str) -> Memoized:
+    from sordino.local.protocols.memoization import memoize
 
-    return two_rounds(permanent, epsilon=epsilon)
+    return memoize(permanent, epsilon=epsilon)
 
 
 def _labels(given: list[str] | None, file: Path | None) -> list[str]:

@@ -14,7 +14,7 @@ function shape(kind, attributes, words) {
 }
 
 function draw(labels) {
-  const chart = at('chart'), most = Math.max(0.05, ...labels.map(one => one.poisoned_upper));
+  const chart = at('chart'), most = Math.max(0.05, ...labels.map(one => one.adversarial_upper));
   const x = share => LEFT + Math.min(1, Math.max(0, share / most)) * (WIDE - LEFT - ROOM);
   chart.setAttribute('viewBox', `0 0 ${WIDE} ${ROW * labels.length + 4}`);
   chart.replaceChildren(...labels.flatMap((one, i) => {
@@ -23,9 +23,9 @@ function draw(labels) {
     return [
       shape('text', { x: LEFT - 8, y: y + 4, 'text-anchor': 'end' }, name.length > 20 ? `${name.slice(0, 19)}…` : name),
       shape('rect', { class: 'bar', x: LEFT, y: y - 9, height: 18, width: x(one.frequency) - LEFT }),
-      shape('line', { class: 'liars', x1: x(one.poisoned_lower), x2: x(one.poisoned_upper), ...across }),
+      shape('line', { class: 'malicious', x1: x(one.adversarial_lower), x2: x(one.adversarial_upper), ...across }),
       shape('line', { class: 'interval', x1: x(one.lower), x2: x(one.upper), ...across }),
-      shape('text', { x: x(one.poisoned_upper) + 6, y: y + 4 }, percent(one.frequency)),
+      shape('text', { x: x(one.adversarial_upper) + 6, y: y + 4 }, percent(one.frequency)),
     ];
   }));
 }
@@ -34,7 +34,7 @@ function list(labels) {
   at('rows').replaceChildren(...labels.map(one => {
     const row = document.createElement('tr');
     const cells = [one.label === null ? 'no answer' : one.label, percent(one.frequency), percent(one.lower), percent(one.upper),
-      `${percent(one.poisoned_lower)} to ${percent(one.poisoned_upper)}`, Math.round(one.count).toLocaleString('en')];
+      `${percent(one.adversarial_lower)} to ${percent(one.adversarial_upper)}`, Math.round(one.count).toLocaleString('en')];
     row.append(...cells.map(words => Object.assign(document.createElement('td'), { textContent: words })));
     return row;
   }));

@@ -1,5 +1,5 @@
 // The survey page: shows what a report says before it is sent. The true answer never leaves this page.
-import { Device, readTask } from '/page/sordino.js';
+import { Client, readTask } from '/page/sordino.js';
 
 const at = id => document.getElementById(id);
 const root = at('survey');
@@ -57,7 +57,7 @@ function plainly(message) {
 
 // Whether this browser holds a charge for the task and nothing that waits to be sent.
 function answered() {
-  const { charges, unsent } = new Device(0).state();
+  const { charges, unsent } = new Client(0).state();
   return charges.some(charge => charge[3] === task.id) && !unsent[task.id];
 }
 
@@ -66,7 +66,7 @@ at('form').addEventListener('submit', async event => {
   const chosen = document.querySelector('input[name=answer]:checked');
   if (!chosen) return tell('Choose an answer first.', true);
   try {
-    device = new Device(at('cap').value);
+    device = new Client(at('cap').value);
     body = await device.report(task, Number(chosen.value));
     spent();
     shown();
@@ -101,7 +101,7 @@ try {
     at('labels').append(line);
   });
   at('form').hidden = false;
-  device = new Device(0);
+  device = new Client(0);
   spent();
   if (answered()) tell('You have answered this survey on this device. Another answer is another report.');
 } catch (error) {

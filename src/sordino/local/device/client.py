@@ -12,29 +12,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sordino.errors import DeclarationError
-from sordino.local.device.client_ledger import Lifetime, LifetimeCharge
+from sordino.local.device.client_ledger import ClientCharge, ClientLedger
 from sordino.local.labels import Label, canonical
-from sordino.local.protocols.memoization import TwoRounds
+from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.task import Task
 from sordino.noise.rng import Rng
 
-__all__ = ["ID_BYTES", "Device", "permanent_answer", "permanent_key"]
+__all__ = ["ID_BYTES", "Client", "permanent_answer", "permanent_key"]
 
 ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """Answer tasks for one person: check, charge, then randomise. `lifetime` holds the secret and refuses past its cap.
+class Client:
+    """Answer tasks for one person: check, charge, then randomise. `ledger` holds the secret and refuses past its cap.
 
     A task with permanent answers is charged its lifetime epsilon once an epoch, at its first report; what the owner
     answers later in the epoch changes nothing, since a second permanent answer would show the change. A task whose
     answers may change is charged its epsilon for every report.
     """
 
-    lifetime: Lifetime
+    ledger: ClientLedger
 
     def report(self, task: Task, answer: Label, *, rng: Rng, now: datetime.datetime) -> bytes:
         """Return the body to post: the manifest's hash, a random report id, and one randomised report.
@@ -47,14 +47,14 @@ class Device:
             raise DeclarationError(f"the task {task.manifest.task!r} has expired; it takes no more reports")
         protocol, number = task.protocol, _number(task, answer)
         charge = _charge(task)
-        if isinstance(protocol, TwoRounds):
-            kept = self.lifetime.kept(charge)
+        if isinstance(protocol, Memoized):
+            kept = self.ledger.kept(charge)
             if kept is None:
-                made = permanent_answer(self.lifetime.secret, task, number)
-                kept = self.lifetime.permanent(charge, made)
+                made = permanent_answer(self.ledger.secret, task, number)
+                kept = self.ledger.permanent(charge, made)
             report = protocol.report(kept, _words(rng))
         elif isinstance(protocol, GRR | Unary):
-            self.lifetime.charge(charge, limit=task.manifest.lifetime_epsilon)
+            self.ledger.charge(charge, limit=task.manifest.lifetime_epsilon)
             report = _perturbed(protocol, number, _words(rng))
         else:
             raise DeclarationError("a device answers tasks of the protocols grr and unary")
@@ -71,7 +71,7 @@ def permanent_answer(secret: bytes, task: Task, number: int | None) -> bytes:
     more: were the words those of the task alone, two answers randomised by the same coins would show both.
     """
     protocol = task.protocol
-    if not isinstance(protocol, TwoRounds):
+    if not isinstance(protocol, Memoized):
         raise DeclarationError("this task randomises every report afresh: it has no permanent answer")
     return _perturbed(protocol.permanent, number, _words(Rng(key=permanent_key(secret, task, number))))
 
@@ -83,10 +83,10 @@ def permanent_key(secret: bytes, task: Task, number: int | None) -> bytes:
     return hmac.new(secret, b"sordino permanent 2" + named, hashlib.sha256).digest()
 
 
-def _charge(task: Task) -> LifetimeCharge:
+def _charge(task: Task) -> ClientCharge:
     manifest = task.manifest
     epsilon = manifest.lifetime_epsilon if task.permanent else manifest.epsilon
-    return LifetimeCharge(task.key, manifest.task, manifest.epoch, manifest.hash, epsilon)
+    return ClientCharge(task.key, manifest.task, manifest.epoch, manifest.hash, epsilon)
 
 
 def _number(task: Task, answer: Label) -> int | None:

@@ -22,7 +22,7 @@ from sordino.ledger.high_water_mark import Mark, Seen, held, marks_directory
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["Lifetime", "LifetimeCharge"]
+__all__ = ["ClientCharge", "ClientLedger"]
 
 _APPLICATION = 0x536F724C  # "SorL"
 _VERSION = 2  # 0 held no sums, and drew two permanent answers by the same words
@@ -41,7 +41,7 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True, slots=True)
-class LifetimeCharge:
+class ClientCharge:
     """One charge: who signed the task, its name, epoch and manifest hash, and the epsilon; None where free of charge."""
 
     signer: str
@@ -51,7 +51,7 @@ class LifetimeCharge:
     epsilon: Fraction
 
 
-class Lifetime:
+class ClientLedger:
     """Hold a device's secret, its cap and its charges in a file. Made by `open`; charges are durable and never undone.
 
     Theorem: epsilons of independently randomised reports add up (basic composition; Dwork & Roth 2014, theorem 3.16),
@@ -60,7 +60,7 @@ class Lifetime:
 
     >>> import tempfile
     >>> place = tempfile.TemporaryDirectory()
-    >>> lifetime = Lifetime.open(Path(place.name) / "device", cap=3, rng=Rng.seeded(1), mark=Path(place.name) / "mark")
+    >>> lifetime = ClientLedger.open(Path(place.name) / "device", cap=3, rng=Rng.seeded(1), mark=Path(place.name) / "mark")
     >>> lifetime.spent(), lifetime.cap
     (Fraction(0, 1), Fraction(3, 1))
     >>> lifetime.close(); place.cleanup()
@@ -81,7 +81,7 @@ class Lifetime:
             self._compare(found)
 
     @classmethod
-    def open(cls, path: Path | str, *, cap: Number, rng: Rng, mark: Path | None = None) -> Lifetime:
+    def open(cls, path: Path | str, *, cap: Number, rng: Rng, mark: Path | None = None) -> ClientLedger:
         """Open a device's file, made with a new secret and this cap if it is missing.
 
         `mark` names the file of its high-water mark; without it, it lies in the state directory, under devices/. Raises
@@ -119,13 +119,13 @@ class Lifetime:
         with self._guarded():
             return self._last()[1]
 
-    def charges(self) -> list[LifetimeCharge]:
+    def charges(self) -> list[ClientCharge]:
         """Return all charges, oldest first."""
         with self._guarded():
             rows = self._db.execute("SELECT signer, task, epoch, manifest, epsilon FROM charges ORDER BY number")
-            return [LifetimeCharge(s, t, e, m, Fraction(x)) for s, t, e, m, x in rows]
+            return [ClientCharge(s, t, e, m, Fraction(x)) for s, t, e, m, x in rows]
 
-    def charge(self, charge: LifetimeCharge, *, limit: Fraction) -> None:
+    def charge(self, charge: ClientCharge, *, limit: Fraction) -> None:
         """Charge one freshly randomised report, before it is made; its task and epoch may sum up to `limit`.
 
         Raises BudgetExhausted where the limit or the cap would be passed, DeclarationError where the manifest changed
@@ -146,7 +146,7 @@ class Lifetime:
                 )
             self._add(charge, None, within=spent + charge.epsilon)
 
-    def permanent(self, charge: LifetimeCharge, answer: bytes) -> bytes:
+    def permanent(self, charge: ClientCharge, answer: bytes) -> bytes:
         """Return the permanent answer of a task and epoch: the first ever given, which alone is charged.
 
         `answer` is the randomised form to keep if there is none yet. Raises BudgetExhausted where the cap would be
@@ -163,7 +163,7 @@ class Lifetime:
             self._add(charge, answer, within=charge.epsilon)
             return answer
 
-    def kept(self, charge: LifetimeCharge) -> bytes | None:
+    def kept(self, charge: ClientCharge) -> bytes | None:
         """Return the permanent answer kept for a task and epoch, None where there is none yet."""
         with self._guarded():
             earlier = self._earlier(charge)
@@ -173,7 +173,7 @@ class Lifetime:
         """Close the file."""
         self._db.close()
 
-    def _earlier(self, charge: LifetimeCharge) -> tuple[Fraction, bytes | None] | None:
+    def _earlier(self, charge: ClientCharge) -> tuple[Fraction, bytes | None] | None:
         """Return the sum of a task and epoch and its permanent answer; a changed manifest would be a second look."""
         select = "SELECT manifest, within, permanent FROM charges WHERE signer = ? AND task = ? AND epoch = ?"
         named = (charge.signer, charge.task, charge.epoch)
@@ -190,7 +190,7 @@ class Lifetime:
         row = self._db.execute("SELECT number, total, hash FROM charges ORDER BY number DESC LIMIT 1").fetchone()
         return (0, Fraction(0), _GENESIS) if row is None else (row[0], Fraction(row[1]), row[2])
 
-    def _add(self, charge: LifetimeCharge, permanent: bytes | None, *, within: Fraction) -> None:
+    def _add(self, charge: ClientCharge, permanent: bytes | None, *, within: Fraction) -> None:
         number, spent, before = self._last()
         if spent + charge.epsilon > self.cap:
             asked, left = format_number(charge.epsilon), format_number(self.cap - spent)
@@ -242,7 +242,7 @@ class Lifetime:
             raise LedgerError(f"the device's ledger {self._where} cannot be used: see its disk") from None
 
     def __repr__(self) -> str:
-        return f"Lifetime({self._where}; spent epsilon {format_number(self.spent())} of {format_number(self.cap)})"
+        return f"ClientLedger({self._where}; spent epsilon {format_number(self.spent())} of {format_number(self.cap)})"
 
 
 def _begin(db: sqlite3.Connection, cap: Fraction, rng: Rng) -> None:

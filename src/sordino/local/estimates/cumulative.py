@@ -61,9 +61,9 @@ class Cells:
         )
         return MeanEstimate(lower, upper, moments)
 
-    def below(self, confidence: float, *, liars: float = 0.0) -> tuple[Floats, Floats]:
-        """Return the ends of intervals for the share below each edge, by itself; wider by what a share of liars can do."""
-        lie, z = check_share(liars, name="liars"), quantile(confidence)
+    def below(self, confidence: float, *, malicious: float = 0.0) -> tuple[Floats, Floats]:
+        """Return the ends of intervals for the share below each edge, by itself, malicious clients counted in."""
+        lie, z = check_share(malicious, name="malicious"), quantile(confidence)
         rows, constants = _sums(self.bins, self.window, self.inner, self.outer)
         h = _breadth(self.bins, self.window, self.inner, self.outer, self.n, z)
         ends = []
@@ -76,9 +76,9 @@ class Cells:
             end[0], end[-1] = 0.0, 1.0
         return ends[0], ends[1]
 
-    def between(self, rank: float, confidence: float, *, liars: float = 0.0) -> tuple[int, int]:
+    def between(self, rank: float, confidence: float, *, malicious: float = 0.0) -> tuple[int, int]:
         """Return the last edge that surely lies below the quantile and the first surely above, at this confidence."""
-        low, high = self.below(confidence, liars=liars)
+        low, high = self.below(confidence, malicious=malicious)
         may = np.flatnonzero((low <= rank) & (rank <= high))
         least, most = (int(may[0]), int(may[-1])) if may.size else (0, self.bins)
         return max(0, least - 1), min(self.bins, most + 1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "USUAL_LIARS",
+    "USUAL_MALICIOUS",
     "Estimate",
     "Supports",
     "arrow_labels",
@@ -34,7 +34,7 @@ __all__ = [
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-USUAL_LIARS = 0.01
+USUAL_MALICIOUS = 0.01
 
 
 class Supports(Protocol):
@@ -73,12 +73,14 @@ def variance(p: Fraction | float, q: Fraction | float, *, share: float, n: int, 
     return low * (1 - low) / (n * difference**2) + share * (1 - high - low) / (n * difference)
 
 
-def shift_of(p: Fraction | float, q: Fraction | float, liars: float) -> tuple[float, float]:
-    """Return what a share of liars can add to an estimated share and take from it: liars (1-q)/(p-q), liars p/(p-q).
+def shift_of(p: Fraction | float, q: Fraction | float, malicious: float) -> tuple[float, float]:
+    """Return what malicious clients can add to an estimated share and take from it, on average.
 
-    Raises DeclarationError unless 0 <= liars < 1.
+    A share m of them adds m (1-q)/(p-q), or takes m p/(p-q).
+
+    Raises DeclarationError unless 0 <= malicious < 1.
     """
-    share, high, low = check_share(liars, name="liars"), float(p), float(q)
+    share, high, low = check_share(malicious, name="malicious"), float(p), float(q)
     return share * (1 - low) / (high - low), share * high / (high - low)
 
 
@@ -124,15 +126,15 @@ class Estimate:
     def table(self) -> pa.Table:
         """An Arrow table: label, count, frequency, error (of the frequency, at 95%), lower, upper.
 
-        Its schema's metadata say how far 1% of liars could move a frequency; `interval` has that as columns.
+        Its schema's metadata say how far 1% of malicious clients could move a frequency; `interval` has that as columns.
         """
         import pyarrow as pa
 
         lower, upper = self._ends(0.95, "respondents")
         columns = [self.counts, self.frequencies, self.errors(0.95), lower, upper]
         named = dict(zip(("count", "frequency", "error", "lower", "upper"), map(pa.array, columns), strict=True))
-        added, taken = self.shift(USUAL_LIARS)
-        told = {"liars": f"{USUAL_LIARS:g}", "liars_add": f"{added:.6g}", "liars_take": f"{taken:.6g}"}
+        added, taken = self.shift(USUAL_MALICIOUS)
+        told = {"malicious": f"{USUAL_MALICIOUS:g}", "malicious_add": f"{added:.6g}", "malicious_take": f"{taken:.6g}"}
         return pa.table({"label": arrow_labels(self.labels), **named}).replace_schema_metadata(told)
 
     def errors(self, confidence: float, *, about: str = "respondents") -> Floats:
@@ -145,30 +147,32 @@ class Estimate:
         errors: Floats = z * np.sqrt(np.array(spread))
         return errors
 
-    def interval(self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS) -> pa.Table:
+    def interval(
+        self, confidence: float, *, about: str = "respondents", malicious: float = USUAL_MALICIOUS
+    ) -> pa.Table:
         """Return an Arrow table: label, lower, upper, and what they become if a share of the respondents lie.
 
         `about` "respondents": the share among those who answered; "population": among those they are random draws of.
-        `poisoned_lower` and `poisoned_upper` hold the interval if a share `liars` of the respondents sends whatever
+        `adversarial_lower` and `adversarial_upper` hold the interval if a share `malicious` of the respondents sends whatever
         moves this label the most, together (Cheu, Smith, Ullman 2021; Cao, Jia, Gong 2021).
-        Raises DeclarationError unless 0 < confidence < 1 and 0 <= liars < 1.
+        Raises DeclarationError unless 0 < confidence < 1 and 0 <= malicious < 1.
         """
         import pyarrow as pa
 
         lower, upper = self._ends(confidence, about)
-        added, taken = self.shift(liars)
+        added, taken = self.shift(malicious)
         ends = [lower, upper, np.clip(lower - added, 0.0, 1.0), np.clip(upper + taken, 0.0, 1.0)]
-        names = ("lower", "upper", "poisoned_lower", "poisoned_upper")
+        names = ("lower", "upper", "adversarial_lower", "adversarial_upper")
         columns = dict(zip(names, map(pa.array, ends), strict=True))
         return pa.table({"label": arrow_labels(self.labels), **columns})
 
-    def shift(self, liars: float) -> tuple[float, float]:
-        """Return how much a share of liars can add to a frequency, and how much it can take from one, on average.
+    def shift(self, malicious: float) -> tuple[float, float]:
+        """Return how much a share of malicious clients can add to a frequency, and how much it can take from one, on average.
 
-        A liar always supports a label (or never) where an honest report would with probability q (or p): the shifts
-        are liars (1 - q) / (p - q) and liars p / (p - q).
+        A malicious client always supports a label (or never) where an honest report would with probability q (or p):
+        the shifts are malicious (1 - q) / (p - q) and malicious p / (p - q).
         """
-        return shift_of(self.p, self.q, liars)
+        return shift_of(self.p, self.q, malicious)
 
     def projected(self, *, answered: float = 1.0) -> pa.Table:
         """Return an Arrow table label, count, frequency for a histogram: no negative number, summing to `answered`.
@@ -190,7 +194,7 @@ class Estimate:
         points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
         return (
             f"<Estimate of {len(self.labels)} labels from {self.n:,} reports by {self.protocol}: "
-            f"within {points} points at 95%, each by itself; 1% liars can add {added}>"
+            f"within {points} points at 95%, each by itself; 1% malicious clients can add {added}>"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import population_interval, quantile
-from sordino.local.estimates.frequency import USUAL_LIARS, check_share
+from sordino.local.estimates.frequency import USUAL_MALICIOUS, check_share
 from sordino.loss import round_up
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeanEstimate:
-    """Hold an unbiased mean: `.value`, `.error(0.95)`, `.interval(0.95)`, `.poisoned(0.95)`, `.table`, in the bounds' units."""
+    """Hold an unbiased mean in the bounds' units: `.value`, `.error(0.95)`, `.interval(0.95)`, `.adversarial(0.95)`."""
 
     lower: float
     upper: float
@@ -84,19 +84,19 @@ class MeanEstimate:
             max(min(self.value + margin, self.upper), self.lower),
         )
 
-    def shift(self, liars: float) -> float:
-        """Return how far a share of liars can move the mean, up or down, on average: liars (m + 1), times half the range.
+    def shift(self, malicious: float) -> float:
+        """Return how far malicious clients can move the mean, up or down, on average: their share (m + 1) half the range.
 
-        A liar sends the report of the largest unbiased value, m on the scale of [-1, 1], whatever the answer was, at worst
-        the other end of the scale (Cheu, Smith, Ullman 2021). Raises DeclarationError unless 0 <= liars < 1.
+        A malicious client sends the report of the largest unbiased value, m on the scale of [-1, 1]; its answer was at
+        worst the other end of the scale (Cheu, Smith, Ullman 2021). Raises DeclarationError unless 0 <= malicious < 1.
         """
-        return check_share(liars, name="liars") * (self.moments.most + 1) * self._half
+        return check_share(malicious, name="malicious") * (self.moments.most + 1) * self._half
 
-    def poisoned(
-        self, confidence: float, *, about: str = "respondents", liars: float = USUAL_LIARS
+    def adversarial(
+        self, confidence: float, *, about: str = "respondents", malicious: float = USUAL_MALICIOUS
     ) -> tuple[float, float]:
-        """Return the interval if a share `liars` of the respondents lies together, cut to the bounds."""
-        (low, high), moved = self.interval(confidence, about=about), self.shift(liars)
+        """Return the interval if a share `malicious` of the respondents lies together, cut to the bounds."""
+        (low, high), moved = self.interval(confidence, about=about), self.shift(malicious)
         return max(low - moved, self.lower), min(high + moved, self.upper)
 
     @property
@@ -104,9 +104,9 @@ class MeanEstimate:
         """An Arrow table of one row: mean, error, lower, upper (at 95%), both if 1% of the respondents lie, n."""
         import pyarrow as pa
 
-        (low, high), (least, most) = self.interval(0.95), self.poisoned(0.95)
+        (low, high), (least, most) = self.interval(0.95), self.adversarial(0.95)
         found = {"mean": self.value, "error": self.error(0.95), "lower": low, "upper": high}
-        found |= {"poisoned_lower": least, "poisoned_upper": most}
+        found |= {"adversarial_lower": least, "adversarial_upper": most}
         return pa.table({name: [value] for name, value in found.items()} | {"n": [self.n]})
 
     def _variance(self, z: float, about: str) -> float:
@@ -133,7 +133,7 @@ class MeanEstimate:
     def __repr__(self) -> str:
         return (
             f"<Mean {self.value:.6g} within {round_up(self.error(0.95), digits=3)} at 95%, from {self.n:,} reports; "
-            f"1% liars can move it by {round_up(self.shift(0.01), digits=3)}>"
+            f"1% malicious clients can move it by {round_up(self.shift(0.01), digits=3)}>"
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import USUAL_LIARS, arrow_labels, check_share, norm_sub
+from sordino.local.estimates.frequency import USUAL_MALICIOUS, arrow_labels, check_share, norm_sub
 from sordino.local.labels import Label
 from sordino.loss import round_up
 
@@ -88,24 +88,24 @@ class BloomEstimate:
         """Return the error of each frequency that is not exceeded with probability `confidence`, about."""
         return quantile(confidence) * self.deviations
 
-    def interval(self, confidence: float, *, liars: float = USUAL_LIARS) -> pa.Table:
+    def interval(self, confidence: float, *, malicious: float = USUAL_MALICIOUS) -> pa.Table:
         """Return an Arrow table: label, lower, upper, and what they become if a share of the respondents lie.
 
-        The liars spread over the cohorts as honest respondents do; a pile in one cohort shows in the cohorts' sizes.
-        Raises DeclarationError unless 0 < confidence < 1 and 0 <= liars < 1.
+        The malicious clients spread over the cohorts as honest respondents do; a pile in one cohort shows in the cohorts' sizes.
+        Raises DeclarationError unless 0 < confidence < 1 and 0 <= malicious < 1.
         """
         import pyarrow as pa
 
         lower, upper = self._ends(confidence)
-        share = check_share(liars, name="liars")
+        share = check_share(malicious, name="malicious")
         added, taken = (share * shift for shift in self.shifts)
         ends = {"lower": lower, "upper": upper}
-        ends |= {"poisoned_lower": np.clip(lower - added, 0, 1), "poisoned_upper": np.clip(upper + taken, 0, 1)}
+        ends |= {"adversarial_lower": np.clip(lower - added, 0, 1), "adversarial_upper": np.clip(upper + taken, 0, 1)}
         return pa.table({"label": arrow_labels(self.labels), **ends})
 
-    def shift(self, liars: float) -> tuple[float, float]:
-        """Return how much a share of liars can add to a frequency, and take from one: of the label moved the most."""
-        share = check_share(liars, name="liars")
+    def shift(self, malicious: float) -> tuple[float, float]:
+        """Return how much a share of malicious clients can add to a frequency, and take from one: of the label moved the most."""
+        share = check_share(malicious, name="malicious")
         return share * float(self.shifts[0].max()), share * float(self.shifts[1].max())
 
     def projected(self, *, answered: float = 1.0) -> pa.Table:
@@ -124,7 +124,7 @@ class BloomEstimate:
         points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
         return (
             f"<Estimate of {len(self.labels)} labels from {self.n:,} reports of Bloom filters: within "
-            f"{points} points at 95%, each by itself; 1% liars can add {added}>"
+            f"{points} points at 95%, each by itself; 1% malicious clients can add {added}>"
         )
 
 
@@ -142,6 +142,6 @@ def _variances(gain: Floats, filters: Any, sizes: Floats, held: Floats, *, s: fl
 
 
 def _shifts(gain: Floats, *, s: float, r: float) -> tuple[Floats, Floats]:
-    """Return how much liars, all of them, could add to each share and take from it."""
+    """Return how much malicious clients, all of them, could add to each share and take from it."""
     high, low = gain * (1 - r) / (s - r), -gain * r / (s - r)
     return np.maximum(high, low).sum(axis=1), 1 - np.minimum(high, low).sum(axis=1)

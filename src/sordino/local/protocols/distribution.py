@@ -93,32 +93,32 @@ class DistributionEstimate:
         return float(np.interp(rank, np.append(0.0, np.cumsum(self.frequencies)), self.edges))
 
     def mean_interval(
-        self, confidence: float, *, about: str = "respondents", liars: float = 0.0
+        self, confidence: float, *, about: str = "respondents", malicious: float = 0.0
     ) -> tuple[float, float]:
         """Return an interval for the mean of the answers, half a bin wider than that of their bins' middles.
 
-        `about` as for `Mean`; `liars` widens it by what this share of the respondents could do together.
+        `about` as for `Mean`; `malicious` widens it by what this share of the respondents could do together.
         """
         half = (self.upper - self.lower) / len(self.shares) / 2
-        low, high = self.cells.mean(self.lower, self.upper).poisoned(confidence, about=about, liars=liars)
+        low, high = self.cells.mean(self.lower, self.upper).adversarial(confidence, about=about, malicious=malicious)
         return max(self.lower, low - half), min(self.upper, high + half)
 
-    def quantile_interval(self, rank: float, confidence: float, *, liars: float = 0.0) -> tuple[float, float]:
+    def quantile_interval(self, rank: float, confidence: float, *, malicious: float = 0.0) -> tuple[float, float]:
         """Return an interval for the number below which a share `rank` of the answers (or of their population) lies.
 
-        Raises DeclarationError for a rank outside [0, 1], a confidence outside (0, 1), or liars outside [0, 1).
+        Raises DeclarationError for a rank outside [0, 1], a confidence outside (0, 1), or malicious outside [0, 1).
         """
         if not 0 <= rank <= 1:
             raise DeclarationError("the rank of a quantile lies between 0 and 1, such as 0.5")
-        first, last = self.cells.between(rank, confidence, liars=liars)
+        first, last = self.cells.between(rank, confidence, malicious=malicious)
         return float(self.edges[first]), float(self.edges[last])
 
-    def below_interval(self, number: float, confidence: float, *, liars: float = 0.0) -> tuple[float, float]:
+    def below_interval(self, number: float, confidence: float, *, malicious: float = 0.0) -> tuple[float, float]:
         """Return an interval for the share of answers below a number between the bounds."""
         place = (number - self.lower) / (self.upper - self.lower) * len(self.shares)
         if not 0 <= place <= len(self.shares):
             raise DeclarationError(f"the number must lie between the bounds, {self.lower:g} and {self.upper:g}")
-        low, high = self.cells.below(confidence, liars=liars)
+        low, high = self.cells.below(confidence, malicious=malicious)
         return float(low[math.floor(place)]), float(high[math.ceil(place)])
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Two rounds: a permanent randomised answer, randomised once more for every report; its p, q and both epsilons.
+"""Memoization: a permanent randomised answer, randomised once more for every report; its p, q and both epsilons.
 
 It may not know devices or tasks. The permanent answer bounds what all reports together reveal, the second round lowers
 what one report reveals and keeps two reports of one device from being linked by equality.
@@ -24,11 +24,11 @@ from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
-__all__ = ["TwoRounds", "again", "two_rounds"]
+__all__ = ["Memoized", "again", "memoize"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TwoRounds(FrequencyOracle):
+class Memoized(FrequencyOracle):
     """Hold the rounds (p1, q1), made once, and (p2, q2), made for every report, both GRR or both unary.
 
     Theorem: a report supports the true label with probability p = p1 p2 + (1 - p1) q2, another one with q = q1 p2 +
@@ -42,7 +42,7 @@ class TwoRounds(FrequencyOracle):
     differentially private protocols for longitudinal and multidimensional frequency estimates, section 4.
 
     >>> from sordino.local.protocols.response import GRR
-    >>> rounds = two_rounds(GRR(range(14), epsilon=2), epsilon=1)
+    >>> rounds = memoize(GRR(range(14), epsilon=2), epsilon=1)
     >>> rounds.epsilon, rounds.permanent_epsilon, round(float(rounds.permanent.p), 3), round(float(rounds.p), 3)
     (1.0, 2.0, 0.362, 0.173)
     """
@@ -66,8 +66,8 @@ class TwoRounds(FrequencyOracle):
 
     @property
     def name(self) -> str:
-        """The protocol of both rounds."""
-        return f"{self.permanent.name}, two rounds"
+        """L- and the protocol of both rounds; L-OSUE where an optimised round is followed by a symmetric one."""
+        return "L-OSUE" if self.permanent.name == "OUE" else f"L-{self.permanent.name}"
 
     @property
     def permanent_epsilon(self) -> float:
@@ -136,10 +136,10 @@ class TwoRounds(FrequencyOracle):
 
     def __repr__(self) -> str:
         both = f"epsilon {self.epsilon:g} a report, {format_number(self.permanent.claim)} for ever"
-        return f"<two rounds of {self.permanent.name}, {len(self.labels)} labels, {both}>"
+        return f"<{self.name}, {len(self.labels)} labels, {both}>"
 
 
-def two_rounds(permanent: GRR | Unary, *, epsilon: Number) -> TwoRounds:
+def memoize(permanent: GRR | Unary, *, epsilon: Number) -> Memoized:
     """Return the second round that reveals at most `epsilon` a report, with the least noise that does.
 
     The second round is GRR for GRR and symmetric for unary; its threshold is found by bisection on exact epsilons.
@@ -156,7 +156,7 @@ def two_rounds(permanent: GRR | Unary, *, epsilon: Number) -> TwoRounds:
     if log_up(_ratio(permanent, _second(permanent, low)), digits=40) > most:
         raise DeclarationError(f"epsilon {format_number(most)} is too small for thresholds of {BITS} bits")
     passes = bisect_whole(lambda t: log_up(_ratio(permanent, _second(permanent, t)), digits=40) > most, low, high)
-    return TwoRounds(permanent, _second(permanent, passes - 1), most)
+    return Memoized(permanent, _second(permanent, passes - 1), most)
 
 
 def again(instant: GRR | Unary, permanent: bytes, words: Iterable[int]) -> bytes:
