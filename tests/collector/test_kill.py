@@ -62,6 +62,12 @@ class _Senders:
         for thread in self._threads:
             thread.start()
 
+    def wait_for_an_acknowledgement(self) -> None:
+        """Wait until one post was stored: a busy machine takes a while to send the first."""
+        until = time.monotonic() + 30
+        while not self.acknowledged and time.monotonic() < until:
+            time.sleep(0.005)
+
     def join(self) -> None:
         for thread in self._threads:
             thread.join(30)
@@ -99,6 +105,7 @@ def _crash(directory: Path, kills: int) -> None:
         service = _serve(store, envelope, port)
         senders = _Senders(task, f"http://127.0.0.1:{port}/v1/tasks/drinks/reports", kill)
         senders.start()
+        senders.wait_for_an_acknowledgement()
         moment = int.from_bytes(hashlib.sha256(str(kill).encode()).digest()[:4], "big") / 2**32
         time.sleep(0.1 + 0.6 * moment)
         service.send_signal(signal.SIGKILL)
