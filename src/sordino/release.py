@@ -109,7 +109,7 @@ class Release:
     def found(self) -> bool:
         """Whether a search found what it looked for; raises AttributeError for a release of no search."""
         if not self.chosen:
-            raise AttributeError("this release is of no search, such as find_bounds or find_caps")
+            raise AttributeError("this release is of no search, such as find_bounds or find_contribution_bounds")
         return all(v is not None for _, v in self.chosen)
 
     @property
@@ -188,10 +188,10 @@ class Release:
             "error_units": {o.name: u for o in self.outputs if (u := getattr(o.estimate, "error_unit", ""))},
             "intervals": self._rows(pairs),
             "mechanism": {o.name: o.mechanism for o in self.outputs},
-            "cost": loss_to_dict(self.cost),
+            "cost": loss_to_numbers(self.cost),
             "currencies": currencies_to_dict(self.event),
-            "spent": loss_to_dict(self.spent),
-            "remaining": loss_to_dict(self.remaining),
+            "spent": loss_to_numbers(self.spent),
+            "remaining": loss_to_numbers(self.remaining),
             "neighbors": self.neighbors,
             "privacy_unit": self.privacy_unit,
             "declaration": self.declaration,
@@ -220,9 +220,9 @@ class Release:
             keys=tuple(Key(k["name"], tuple(k["labels"])) for k in data["keys"]),
             layout=() if data["columns"] == usual else tuple(data["columns"]),
             outputs=tuple(Output(e["name"], estimate_from_dict(e), mechanisms[e["name"]]) for e in data["estimates"]),
-            cost=loss_from_dict(data["cost"]),
-            spent=loss_from_dict(data["spent"]),
-            remaining=loss_from_dict(data["remaining"]),
+            cost=loss_from_numbers(data["cost"]),
+            spent=loss_from_numbers(data["spent"]),
+            remaining=loss_from_numbers(data["remaining"]),
             event=event_from_dict(data["event"]),
             neighbors=data["neighbors"],
             privacy_unit=data["privacy_unit"],
@@ -325,7 +325,7 @@ class Release:
         return {o.name: c[0] for o, c in zip(self.outputs, columns, strict=True)}
 
 
-def loss_to_dict(loss: Loss) -> dict[str, float | str]:
+def loss_to_numbers(loss: Loss) -> dict[str, float | str]:
     """Return a loss as JSON numbers, such as {"epsilon": 0.5}; as text where no short decimal says it, as in "1/3"."""
     amounts = {n: _number(a) for n, a in loss.amounts().items()}
     if isinstance(loss, ZCDP) and loss.delta is not None:
@@ -353,8 +353,8 @@ def other_currencies(event: Event, cost: Loss) -> list[str]:
     return [f"({', '.join(words)} in another currency)"] if words else []
 
 
-def loss_from_dict(data: dict[str, float | str]) -> Loss:
-    """Return the loss that `loss_to_dict` wrote."""
+def loss_from_numbers(data: dict[str, float | str]) -> Loss:
+    """Return the loss that `loss_to_numbers` wrote."""
     amounts = {n: to_fraction(t, name=n) for n, t in data.items() if n != "at_delta"}
     return loss_from(amounts, delta=to_fraction(data["at_delta"], name="delta") if "at_delta" in data else None)
 

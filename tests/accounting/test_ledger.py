@@ -18,7 +18,7 @@ from sordino.errors import (
     QuestionRefused,
     UnknownName,
 )
-from sordino.ledger.ledger import Charge, Ledger, Recalled
+from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}
@@ -132,7 +132,7 @@ def test_failure_stays_charged(ledger: Ledger) -> None:
 
 
 def test_request_id_is_charged_once(ledger: Ledger) -> None:
-    def again(question: str = "count") -> Charge | Recalled:
+    def again(question: str = "count") -> Charge | StoredAnswer:
         return ledger.charge(LaplaceEvent(0.6), note="", question=question, request="r-1")
 
     assert ledger.recall("r-1", "count") is None
@@ -143,7 +143,7 @@ def test_request_id_is_charged_once(ledger: Ledger) -> None:
             doubt()
     ledger.commit(charge, "5")
     for recalled in (again(), ledger.recall("r-1", "count")):
-        assert isinstance(recalled, Recalled)
+        assert isinstance(recalled, StoredAnswer)
         assert (recalled.answer, recalled.charge.id) == ("5", charge.id)
     for other in (lambda: again("sum"), lambda: ledger.recall("r-1", "sum")):
         with pytest.raises(QuestionRefused, match="another question"):

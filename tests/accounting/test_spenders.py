@@ -14,7 +14,7 @@ import pytest
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, InDoubt, LedgerError
-from sordino.ledger.ledger import Charge, Ledger, Recalled
+from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
 from sordino.loss import PureDP
 
 FORK = multiprocessing.get_context("fork")
@@ -75,7 +75,7 @@ def _requester(ledger: Ledger, start: "multiprocessing.Barrier", results: "multi
             ledger.commit(charge, "7")
             results.put("charged")
         else:
-            assert isinstance(charge, Recalled)
+            assert isinstance(charge, StoredAnswer)
             results.put(charge.answer)
     except InDoubt:
         results.put("in doubt")

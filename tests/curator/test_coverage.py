@@ -17,7 +17,7 @@ import pytest
 import sordino as sd
 from curator.support import curator
 from sordino import col
-from sordino.curator.data_access import Rows
+from sordino.curator.data_access import DataAccess
 
 ROWS = 40  # of each group, all alike
 X = [(7 * i) % 41 for i in range(ROWS)]
@@ -85,7 +85,7 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
     """An interval is for the rows that were drawn; a seeded source draws the same again, so that they can be counted."""
     table = people(groups, {"epsilon": 1})
     plan = table.plan(table.sample("1/2").group_by("k").agg(sd.count(), sd.sum("x")), epsilon=2)
-    _, outputs = plan.procedure.release(None, Rows(table._engine), sd.Rng.seeded(5))
+    _, outputs = plan.procedure.release(None, DataAccess(table._engine), sd.Rng.seeded(5))
     drawn = table._engine.sampled(threshold=2**63, key=sd.Rng.seeded(5).bytes(32))
     exact = drawn.run(plan.procedure.compiled.select(drawn.primitives)).sort_by("k0")
     drawn.close()

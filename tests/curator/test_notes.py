@@ -87,4 +87,6 @@ def test_notes_depend_on_no_row(name: str) -> None:
 
 def test_a_search_for_bounds_says_which_rows_it_saw() -> None:
     assert CAPPED in people(UNIT).find_bounds("x", epsilon=5).notes
-    assert CAPPED not in people(UNIT).find_caps(epsilon=5).notes  # it counts units by their rows before any cap
+    assert (
+        CAPPED not in people(UNIT).find_contribution_bounds(epsilon=5).notes
+    )  # it counts units by their rows before any cap

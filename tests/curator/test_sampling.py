@@ -14,7 +14,7 @@ import sordino as sd
 from sordino import col
 from sordino.accounting.amplify import Sampled
 from sordino.accounting.events import LaplaceEvent
-from sordino.curator.data_access import Rows
+from sordino.curator.data_access import DataAccess
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import ChargedError, QuestionRefused
 from sordino.queries.aggregates.quantile import quantile
@@ -119,11 +119,11 @@ def test_all_scans_of_one_question_read_one_sample(monkeypatch: pytest.MonkeyPat
 def test_every_draw_of_the_curator_is_at_its_rate() -> None:
     """40 samples of 5,000 units at 1/5: the sum is binomial of deviation 179; beyond 4.5 deviations has chance 7e-6."""
     curator = held(unit=sd.PrivacyUnit("id", max_rows=1))
-    rows, rng, total = Rows(curator._engine), sd.Rng.seeded(11), 0
+    rows, rng, total = DataAccess(curator._engine), sd.Rng.seeded(11), 0
     question = curator.plan(sd.count(), epsilon=1).procedure.compiled
     for _ in range(40):
-        with rows.sampled(Fraction(1, 5), rng) as drawn:
-            total += drawn.run(question.select(drawn.words()))["t0"][0].as_py()
+        with rows.sample(Fraction(1, 5), rng) as drawn:
+            total += drawn.run(question.select(drawn.primitives()))["t0"][0].as_py()
     assert abs(total - 40_000) < 4.5 * 179
 
 

@@ -14,7 +14,7 @@ from sordino.errors import BudgetExhausted, QuestionRefused
 
 def test_a_session_is_charged_once_and_halts_after_its_crossings() -> None:
     held = curator(budget=sd.PureDP(3))
-    with held.crossings(crossings=2, epsilon=2) as session:
+    with held.above_threshold(count=2, epsilon=2) as session:
         assert held.spent == sd.PureDP(2)
         assert not any(session.above(S.where(col("age") > a).agg(sd.count()), threshold=900) for a in range(20, 60))
         assert session.above(sd.count(), threshold=100)
@@ -28,14 +28,14 @@ def test_a_session_is_charged_once_and_halts_after_its_crossings() -> None:
     with pytest.raises(QuestionRefused, match="closed"):
         session.above(sd.count(), threshold=0)
     with pytest.raises(BudgetExhausted):
-        held.crossings(crossings=1, epsilon=2)
+        held.above_threshold(count=1, epsilon=2)
 
 
 def test_sums_and_counts_are_told_apart_in_their_own_scales() -> None:
     """At epsilon 40 the noise is below 1 unit's contribution: 600 rows, and a sum of ages of at most 100 each."""
     held = curator(budget=sd.PureDP(1000))
     total = sum(20 + i % 60 for i in range(600))
-    with held.crossings(crossings=4, epsilon=160) as session:
+    with held.above_threshold(count=4, epsilon=160) as session:
         assert not session.above(sd.count(), threshold=602)
         assert session.above(sd.count(), threshold=598)
         assert not session.above(sd.sum("age"), threshold=total + 200)
@@ -48,7 +48,7 @@ def test_sums_and_counts_are_told_apart_in_their_own_scales() -> None:
     ids=["mean", "groups", "two", "median"],
 )
 def test_what_is_not_one_number_is_refused_and_the_session_goes_on(question: Any) -> None:
-    with curator(budget=sd.PureDP(1)).crossings(crossings=1, epsilon=1) as session:
+    with curator(budget=sd.PureDP(1)).above_threshold(count=1, epsilon=1) as session:
         with pytest.raises(QuestionRefused, match="one count or sum"):
             session.above(question, threshold=1)
         assert session.open
@@ -56,7 +56,7 @@ def test_what_is_not_one_number_is_refused_and_the_session_goes_on(question: Any
 
 def test_under_rho_the_session_is_worth_the_root() -> None:
     held = curator(budget=sd.ZCDP(1))
-    with held.crossings(crossings=1, rho=0.5):
+    with held.above_threshold(count=1, rho=0.5):
         pass
     assert 0 < held.spent.rho <= 0.5
     assert held.spent.rho > 0.4999

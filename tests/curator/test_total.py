@@ -158,7 +158,7 @@ def test_sessions_and_searches_answer_too(seed: int, tmp_path: Path) -> None:
             answered += 1
         except QuestionRefused:
             assert curator.domain[name].to_dict()["type"] == "real"  # declared too wide to be read without a resolution
-    with curator.crossings(crossings=50, epsilon=1) as session:
+    with curator.above_threshold(count=50, epsilon=1) as session:
         for _ in range(40):
             try:
                 asked = S.where(made.condition(1)).agg(rng.choice([sd.count(), sd.sum(made.number(2))]))

@@ -18,7 +18,7 @@ import sordino as sd
 from battery import audited_epsilon
 from privacy.units import S
 from sordino.clipping.search import _algorithm, held_measure
-from sordino.curator.data_access import Rows
+from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.quantile import _ExactCounts
 from sordino.curator.session import Session
@@ -79,7 +79,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
     def drawn(values: list[int], seed: int) -> Any:
         one = held(values, relation=relation)
         plan = one.plan(sd.quantiles("x", [0.5, 0.9]), epsilon=2).procedure.allocation.selections[0]
-        counts, rng = _ExactCounts(plan, Rows(one._engine)), Rng.seeded(seed)
+        counts, rng = _ExactCounts(plan, DataAccess(one._engine)), Rng.seeded(seed)
         found = [plan.selection.release(counts, low=plan.low, high=plan.high, rng=rng)[0] for _ in range(runs)]
         return np.array(found, dtype=float).sum(axis=1)
 
@@ -132,7 +132,7 @@ def ran(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
     rng, scanned, found = Rng.seeded(seed), {}, []
     for _ in range(runs):
         session = Quick(
-            rows=Rows(one._engine),
+            rows=DataAccess(one._engine),
             table=one._table,
             loss=PureDP(epsilon),
             rng=rng,

@@ -62,7 +62,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("kin", [in_a_child, in_a_grandchild])
 def test_crossings_answer_only_where_they_were_paid_for(tmp_path: Path, kin: Callable[..., str]) -> None:
     held = curator(budget=PureDP(2), ledger=tmp_path / "a.ledger")
-    session = held.crossings(crossings=1, epsilon=1)
+    session = held.above_threshold(count=1, epsilon=1)
     assert kin(lambda: session.above(sd.count(), threshold=-1000)) == "QuestionRefused"
     assert kin(session.close) == "QuestionRefused"
     assert kin(lambda: session.open) == "False"
@@ -124,7 +124,7 @@ def test_crossings_are_counted_over_threads() -> None:
             except QuestionRefused as refusal:
                 refused.append(str(refusal))
 
-    with held.crossings(crossings=5, epsilon=50) as session:
+    with held.above_threshold(count=5, epsilon=50) as session:
         threads = [threading.Thread(target=one, args=(session,)) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -137,14 +137,14 @@ def test_crossings_are_counted_over_threads() -> None:
 
 def test_ended_sessions_answer_nothing() -> None:
     held = curator(budget=PureDP(10))
-    with held.crossings(crossings=1, epsilon=1) as session:
+    with held.above_threshold(count=1, epsilon=1) as session:
         pass
     assert not session.open
     for ask in (lambda: session.above(sd.count(), threshold=0), session.__enter__().above):
         with pytest.raises((QuestionRefused, TypeError)):
             ask()
     assert session.close() is session.release
-    with pytest.raises(ValueError, match="broken"), held.crossings(crossings=1, epsilon=1) as broken:
+    with pytest.raises(ValueError, match="broken"), held.above_threshold(count=1, epsilon=1) as broken:
         raise ValueError("broken")
     with pytest.raises(QuestionRefused, match="has ended"):
         broken.above(sd.count(), threshold=0)
@@ -281,7 +281,7 @@ def test_a_session_and_a_curator_answer_questions_of_our_classes_alone(name: str
         for ask in (lambda: held.ask(question, epsilon=1), lambda: held.plan(question, epsilon=1)):
             with pytest.raises(QuestionRefused, match="own classes"):
                 ask()
-        with held.crossings(crossings=1, epsilon=1) as session, pytest.raises(QuestionRefused, match="own classes"):
+        with held.above_threshold(count=1, epsilon=1) as session, pytest.raises(QuestionRefused, match="own classes"):
             session.above(question, threshold=0)
 
 

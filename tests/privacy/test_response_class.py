@@ -66,8 +66,8 @@ CALLS: dict[str, Any] = {
     "bounds ladder": searched("free", "ladder", ladder=[1, 100, 2**40]),
     "bounds sparse": searched("r", "sparse_vector"),
     "bounds quantile": searched("i", "quantile"),
-    "caps": lambda held: held.find_caps(epsilon=2),
-    "caps by": lambda held: held.find_caps(by="town", assume_keys=5, epsilon=2),
+    "caps": lambda held: held.find_contribution_bounds(epsilon=2),
+    "caps by": lambda held: held.find_contribution_bounds(by="town", assume_keys=5, epsilon=2),
     "batch": in_batch,
 }
 PLAIN: dict[str, Any] = {

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 import sordino as sd
 from sordino import col
-from sordino.curator.count_cache import Tallies
-from sordino.curator.data_access import Rows
+from sordino.curator.count_cache import CountCache
+from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.queries.adaptive.contributions import Contributions
 from sordino.queries.adaptive.distance_to import Distances
@@ -227,15 +227,15 @@ class Asker:
     def __init__(self) -> None:
         self._trees: dict[Any, Any] = {}
 
-    def run(self, key: Any, rows: Rows, build: Any) -> pa.Table:
+    def run(self, key: Any, rows: DataAccess, build: Any) -> pa.Table:
         """Return the exact answer of a tree, straight from the engine."""
         if key not in self._trees:
-            self._trees[key] = build(rows.words())
+            self._trees[key] = build(rows.primitives())
         return rows.run(self._trees[key])
 
     def plan(self, plan: Any, held: Any) -> list[Exact]:
         """Return each part's exact value by key, in steps, and at the end the units of each private key."""
-        rows = Rows(held._engine).joined(plan.question.joins, plan.procedure.domain)
+        rows = DataAccess(held._engine).join(plan.question.joins, plan.procedure.domain)
         resolved: Resolved = plan.procedure.compiled
         table = self.run(plan.identity(), rows, resolved.select)
         if plan.procedure.allocation.threshold is None:
@@ -253,9 +253,9 @@ class Asker:
 
     def vector(self, query: Any, held: Any) -> list[Exact]:
         """Return the exact vectors of a vector query, in steps, as a session would compute them."""
-        rows = Rows(held._engine)
+        rows = DataAccess(held._engine)
         if isinstance(query, Tabulated):
-            vectors: Any = query.from_counts(Tallies(rows, held.domain).counted(query.tables), held.domain)
+            vectors: Any = query.from_counts(CountCache(rows, held.domain).count(query.tables), held.domain)
         else:
             tables = [self.run(s.key, rows, s.select) for s in query.scans(held.domain)]
             vectors = query.exact_vectors(tables, held.domain)

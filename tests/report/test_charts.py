@@ -15,7 +15,7 @@ import pytest
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.estimates.estimate import Bare, Noisy, Ratio
+from sordino.estimates.estimate import Noisy, PointEstimate, Ratio
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.release import Key, Output, Release
@@ -112,7 +112,7 @@ def test_means_are_points_beside_counts() -> None:
 
 
 def test_what_has_no_interval_or_no_value_says_so() -> None:
-    made = release([Output("m", Bare((7, None, 9), ONE), "smooth sensitivity")])
+    made = release([Output("m", PointEstimate((7, None, 9), ONE), "smooth sensitivity")])
     text = svg(made)
     assert marks(text, "mark-rule") == 0
     assert "no interval is stated" in text

@@ -23,7 +23,7 @@ _LOSS: dict[str, Any] = {"epsilon": "0.5", "delta": "1e-9"}
 
 
 def _crossed(table: Any) -> Any:
-    with table.crossings(crossings=1, epsilon=1) as session:
+    with table.above_threshold(count=1, epsilon=1) as session:
         session.above(sd.count(), threshold=10)
     return table.releases()[-1]
 
@@ -97,8 +97,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     people, homes = (sd.connect(file).table(name) for name in ("people", "homes"))
     made = {name: kind(people) for name, kind in KINDS.items()}
     people.close()
-    made["caps"] = homes.find_caps(epsilon="0.5")
-    made["caps by key"] = homes.find_caps(by="sex", epsilon="0.5")
+    made["caps"] = homes.find_contribution_bounds(epsilon="0.5")
+    made["caps by key"] = homes.find_contribution_bounds(by="sex", epsilon="0.5")
     homes.close()
     assert main(["report", "--project", str(file), "-o", str(place / "board.html")]) == 0
     yield made, (place / "board.html").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from sordino.queries.expressions.keys import keys
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.release import Key, Output, Release
 
-__all__ = ["Tradeoff", "find_caps", "lost_beyond", "tails", "weighed"]
+__all__ = ["Tradeoff", "find_contribution_bounds", "lost_beyond", "tails", "weighed"]
 
 _SURE = 1e-4
 
@@ -40,7 +40,7 @@ class Tradeoff:
     how: str
 
 
-def find_caps(
+def find_contribution_bounds(
     source: Adaptive,
     *,
     by: Column | None = None,

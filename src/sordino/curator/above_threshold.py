@@ -1,4 +1,4 @@
-"""Crossings: a sparse-vector session over a curator's table - is this answer above that threshold? - paid for beforehand.
+"""AboveThreshold: a sparse-vector session over a curator's table - is this answer above that threshold? - paid for beforehand.
 
 Only the curator makes one, after the charge; what leaves it is yes or no.
 """
@@ -10,11 +10,11 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Bare
+from sordino.estimates.estimate import PointEstimate
 from sordino.loss import Number, format_number, to_fraction
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
@@ -27,13 +27,13 @@ from sordino.release import Key, Output, Release
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Crossings"]
+__all__ = ["AboveThreshold"]
 
 PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is told
 
 
-class Crossings:
-    """Answer a stream of questions with yes or no until `crossings` of them were yes (Dwork & Roth 2014, section 3.6).
+class AboveThreshold:
+    """Answer a stream of questions with yes or no until `count` of them were yes (Dwork & Roth 2014, section 3.6).
 
     Each question's distance from its threshold is measured in its own sensitivity, rounded down to 1/1024 of it, so all
     move by 1025 parts at most and one noise serves counts and sums alike. Use it in a `with` block: at its end the
@@ -45,7 +45,7 @@ class Crossings:
         self,
         mechanism: SparseVector,
         *,
-        rows: Rows,
+        rows: DataAccess,
         domain: Domain,
         neighbors: Neighbors,
         rng: Rng,
@@ -85,7 +85,7 @@ class Crossings:
                 count = self._mechanism.crossings
                 raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
             resolved = resolve(asked, self._domain)
-            select = resolved.select(self._rows.words())  # what cannot be said is refused, and the session goes on
+            select = resolved.select(self._rows.primitives())  # what cannot be said is refused, and the session goes on
             found = self._crossed(resolved, select, unit, scale, level)
             if found is None:
                 self._guard.end_held()
@@ -99,11 +99,11 @@ class Crossings:
             with self._guard.hold():
                 self._guard.end_held()
                 keys = (Key("question", tuple(words for words, _ in self._told)),)
-                answers = Bare(tuple(int(found) for _, found in self._told), Fraction(1))
+                answers = PointEstimate(tuple(int(found) for _, found in self._told), Fraction(1))
                 self._release = self._commit((keys, (Output("above", answers, self._mechanism.describe()),)))
         return self._release
 
-    def __enter__(self) -> Crossings:
+    def __enter__(self) -> AboveThreshold:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -113,10 +113,12 @@ class Crossings:
         self._guard.end()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Crossings session cannot be copied or pickled: both copies would use one noisy threshold")
+        raise TypeError(
+            "an AboveThreshold session cannot be copied or pickled: both copies would use one noisy threshold"
+        )
 
     def __repr__(self) -> str:
-        return f"<Crossings: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
+        return f"<AboveThreshold: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
 
     def _crossed(
         self, resolved: Resolved, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.zcdp import rho_for
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.notes import contribution_notes
 from sordino.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows, price
 from sordino.curator.table_context import TableContext
@@ -55,7 +55,7 @@ class AdaptiveProcedure:
         """Build nothing: each question is checked as it comes."""
         del primitives
 
-    def release(self, trees: None, rows: Rows, rng: Rng) -> Answer:
+    def release(self, trees: None, rows: DataAccess, rng: Rng) -> Answer:
         """Raise QuestionRefused: an adaptive run is started by its own call."""
         del trees, rows, rng
         raise QuestionRefused("an adaptive run is started by its own call, such as find_bounds")

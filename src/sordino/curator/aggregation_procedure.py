@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.amplify import poisson_sampled
-from sordino.curator.allocation import Parts, PlannedPart, Threshold, plan_parts
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.allocation import Allocation, NoisyVector, Threshold, allocate
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import after_release, noisy_columns
 from sordino.curator.notes import contribution_notes, key_note, selection_note, units_to_show
 from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, cost_of, price
@@ -46,7 +46,7 @@ class AggregationProcedure:
 
     question: Aggregation
     domain: Domain
-    allocation: Parts
+    allocation: Allocation
     event: Event
     rows: PlannedRows
     notes: tuple[str, ...] = ()
@@ -91,16 +91,16 @@ class AggregationProcedure:
 
     # ---- after the charge
 
-    def release(self, trees: Trees, rows: Rows, rng: Rng) -> Answer:
+    def release(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
         """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
         rate = self.question.sample
         if rate is None or rate == 1:
             return self._release(trees, rows, rng)
-        with rows.sampled(rate, rng) as drawn:
-            return self._release(self.build(drawn.words), drawn, rng)
+        with rows.sample(rate, rng) as drawn:
+            return self._release(self.build(drawn.primitives), drawn, rng)
 
-    def _release(self, trees: Trees, rows: Rows, rng: Rng) -> Answer:
-        rows = rows.joined(self.question.joins, self.domain)
+    def _release(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
+        rows = rows.join(self.question.joins, self.domain)
         table = None if trees[0] is None else rows.run(trees[0])
         keys, outputs = noisy_columns(self.question, self.allocation, self.domain, table=table, rng=rng)
         summed = iter(outputs)
@@ -179,7 +179,7 @@ def plan_aggregation(
     wider = joined_neighbors(table.neighbors, question.joins)
     compiled = resolve(question, domain)
     _check_groups(compiled, table, wider)
-    allocation = plan_parts(question, compiled, domain, wider, asked)
+    allocation = allocate(question, compiled, domain, wider, asked)
     event = _sample_event(question.sample, allocation.event, table.neighbors)
     sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
@@ -224,7 +224,7 @@ def _sample_event(rate: Fraction | None, event: Event, neighbors: Neighbors) -> 
     return poisson_sampled(event, rate=rate, relation=neighbors.relation)
 
 
-def _plan_rows(allocation: Parts, sample: str | None) -> PlannedRows:
+def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
     if allocation.threshold is not None:
         words = _say_private_keys(allocation.threshold)
         return PlannedRows(None, words, private_keys=words, sample=sample)
@@ -240,7 +240,7 @@ def _say_sample(rate: Fraction, asked: Loss, cost: Loss) -> str:
 
 
 def _say_notes(
-    question: Aggregation, allocation: Parts, domain: Domain, neighbors: Neighbors, sample: str | None
+    question: Aggregation, allocation: Allocation, domain: Domain, neighbors: Neighbors, sample: str | None
 ) -> tuple[str, ...]:
     """Return what a release must say: which rows it is about, and how they were chosen."""
     threshold, compiled = allocation.threshold, allocation.resolved
@@ -272,7 +272,7 @@ def _say_private_keys(threshold: Threshold) -> str:
     )
 
 
-def _vector_data(part: PlannedPart) -> dict[str, Any]:
+def _vector_data(part: NoisyVector) -> dict[str, Any]:
     return {
         "role": part.part.role,
         "mechanism": part.mechanism.describe(),

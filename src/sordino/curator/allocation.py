@@ -21,7 +21,7 @@ from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.expr import Name
 from sordino.queries.query import Part, Term
 
-__all__ = ["Parts", "PlannedPart", "Threshold", "plan_parts"]
+__all__ = ["Allocation", "NoisyVector", "Threshold", "allocate"]
 
 _LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
 
@@ -29,7 +29,7 @@ Threshold = LaplaceThreshold | GaussianThreshold
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedPart:
+class NoisyVector:
     """One vector that gets noise of its own: what it is, how far one unit moves it and why, and its mechanism."""
 
     column: str
@@ -44,20 +44,20 @@ class PlannedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Allocation:
     """How a question is answered: the vectors of each aggregate, its selection if it is one, and the keys' threshold.
 
     `resolved` is what is run: with private keys it also counts the units of each group, as its last term.
     """
 
     resolved: Resolved
-    vectors: tuple[tuple[PlannedPart, ...], ...]
+    vectors: tuple[tuple[NoisyVector, ...], ...]
     selections: tuple[PlannedQuantile | None, ...]
     threshold: Threshold | None
     event: Event
 
 
-def plan_parts(question: Aggregation, resolved: Resolved, domain: Domain, neighbors: Neighbors, loss: Loss) -> Parts:
+def allocate(question: Aggregation, resolved: Resolved, domain: Domain, neighbors: Neighbors, loss: Loss) -> Allocation:
     """Return the parts of a question. Private keys, each selection and each aggregate that needs noise share equally.
 
     An aggregate's share is shared equally by its vectors. Raises QuestionRefused where keys are private and no delta
@@ -81,12 +81,12 @@ def plan_parts(question: Aggregation, resolved: Resolved, domain: Domain, neighb
     if threshold is not None:
         events.insert(0, threshold.event)
     whole = events[0] if len(events) == 1 else Composed(events)
-    return Parts(resolved, vectors, tuple(selections.get(i) for i in range(len(vectors))), threshold, whole)
+    return Allocation(resolved, vectors, tuple(selections.get(i) for i in range(len(vectors))), threshold, whole)
 
 
 def _vectors(
     question: Aggregation, resolved: Resolved, moved: Sequence[Sequence[Sensitivity]], loss: Loss
-) -> tuple[tuple[tuple[PlannedPart, ...], ...], Event]:
+) -> tuple[tuple[tuple[NoisyVector, ...], ...], Event]:
     active = [sum(1 for s in several if s.l1) for several in moved]
     aggregates = sum(1 for a in active if a)
     sized: list[tuple[Sensitivity, Fraction]] = []
@@ -96,7 +96,7 @@ def _vectors(
     mechanisms, event = cheapest(sized, loss)
     rest = iter(mechanisms)
     planned = tuple(
-        tuple(PlannedPart(a.alias, p, s, next(rest)) for p, s in zip(parts, several, strict=True))
+        tuple(NoisyVector(a.alias, p, s, next(rest)) for p, s in zip(parts, several, strict=True))
         for a, parts, several in zip(question.aggregates, resolved.parts, moved, strict=True)
     )
     return planned, event

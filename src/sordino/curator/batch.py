@@ -18,9 +18,9 @@ from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.sql.parse import SqlText
-from sordino.release import loss_to_dict, show_number, show_rows
+from sordino.release import loss_to_numbers, show_number, show_rows
 
-__all__ = ["Batch", "batched", "several"]
+__all__ = ["Batch", "is_batch", "plan_batch"]
 
 _DIGITS = 4  # significant ones of a loss that was searched
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
@@ -62,7 +62,7 @@ class Batch:
         """Return the batch as JSON data."""
         return {
             "schema": 1,
-            "cost": loss_to_dict(self.cost),
+            "cost": loss_to_numbers(self.cost),
             "confidence": self.confidence,
             "errors": self.errors(),
             "plans": [p.to_dict(confidence=self.confidence) for p in self.plans],
@@ -75,13 +75,13 @@ class Batch:
         return self.describe()
 
 
-def several(question: object) -> bool:
+def is_batch(question: object) -> bool:
     """Return whether this is a list of whole questions; a list of aggregates is one question."""
     many = isinstance(question, (list, tuple))
     return many and any(isinstance(q, (Aggregation, SqlText, MostCommon)) for q in question)  # type: ignore[attr-defined]
 
 
-def batched(
+def plan_batch(
     question: Any,
     plan: Callable[..., Plan],
     *,

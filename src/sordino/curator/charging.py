@@ -1,4 +1,4 @@
-"""Till: where a plan is charged, its answer dressed as a Release, and its outcome put on record. It sees no data.
+"""Charging: where a plan is charged, its answer made a Release, and its outcome put on record. It sees no data.
 
 A failure after the charge stays charged, and no cause of it goes on, since it may quote a cell.
 """
@@ -14,14 +14,14 @@ from sordino.curator.data_access import Answer
 from sordino.curator.plan import Plan
 from sordino.errors import ChargedError, LedgerError, QuestionRefused
 from sordino.ledger.ledger import Ledger
-from sordino.ledger.records import Charge, Recalled
+from sordino.ledger.records import Charge, StoredAnswer
 from sordino.neighbors import Neighbors
 from sordino.release import Release
 
-__all__ = ["Till"]
+__all__ = ["Charging"]
 
 
-class Till:
+class Charging:
     """Charge plans about one table to its ledger. `private` is False where the noise is seeded."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Till:
             self.ledger.declare(self.name, self._declared)
             self._on_record = True
 
-    def charge(self, plan: Plan, *, request: str | None = None) -> Charge | Recalled:
+    def charge(self, plan: Plan, *, request: str | None = None) -> Charge | StoredAnswer:
         """Charge a plan durably; another process may have answered the same request in the meantime."""
         self.declare()
         return self.ledger.charge(plan.event, note=self._note(plan), question=plan.identity(), request=request)
@@ -54,7 +54,7 @@ class Till:
         assert isinstance(charged, Charge)  # without a request id a charge is always new
         return charged
 
-    def recalled(self, stored: Recalled, plan: Plan) -> Release:
+    def stored_release(self, stored: StoredAnswer, plan: Plan) -> Release:
         """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
         release = Release.from_dict(json.loads(stored.answer))
         if release.cost != plan.cost:
@@ -68,7 +68,7 @@ class Till:
         """Return the charges that answered the same question before."""
         return tuple(c.id for c in self.ledger.earlier(plan.identity()))
 
-    def dressed(self, plan: Plan, charge: Charge, answer: Answer) -> Release:
+    def make_release(self, plan: Plan, charge: Charge, answer: Answer) -> Release:
         """Return an answer as the release of its charge."""
         return Release(
             question=plan.sentence(),
@@ -92,18 +92,18 @@ class Till:
 
     def commit(self, charge: Charge, text: str) -> None:
         """Put an answer on record; ChargedError where the ledger cannot."""
-        self._closed(charge, lambda: self.ledger.commit(charge, text))
+        self._record(charge, lambda: self.ledger.commit(charge, text))
 
     def fail(self, charge: Charge) -> NoReturn:
         """Record that a charge has no answer, and say so without the cause."""
-        self._closed(charge, lambda: self.ledger.fail(charge, "the engine could not compute the answer"))
+        self._record(charge, lambda: self.ledger.fail(charge, "the engine could not compute the answer"))
         raise ChargedError(
             f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
             "The cause is not shown, as it may hold data: check that the source is whole and readable",
             charge=charge.id,
         )
 
-    def _closed(self, charge: Charge, close: Callable[[], None]) -> None:
+    def _record(self, charge: Charge, close: Callable[[], None]) -> None:
         """Record an outcome; where the ledger cannot, say that the charge stands, so that scripts do not ask again."""
         failed = False
         try:

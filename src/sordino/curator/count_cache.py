@@ -1,4 +1,4 @@
-"""Tallies: exact sparse counts by declared keys, kept for one session so that each grouping is scanned once.
+"""CountCache: exact sparse counts by declared keys, kept for one session so that each grouping is scanned once.
 
 They never leave the curator without noise.
 """
@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from sordino.curator.data_access import Rows
+from sordino.curator.data_access import DataAccess
 from sordino.domain import Domain
 from sordino.queries.adaptive.marginal import Axis, Counted, Table, grouped
 
-__all__ = ["Tallies"]
+__all__ = ["CountCache"]
 
 _MOST_SETS = 19  # grouping sets in one scan: each needs a hash table of its own
 
 
-class Tallies:
+class CountCache:
     """Count rows by the groupings of tables, each once."""
 
-    def __init__(self, rows: Rows, domain: Domain) -> None:
+    def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
         self._domain = domain
         self._kept: dict[tuple[Axis, ...], Counted] = {}
 
-    def counted(self, tables: Sequence[Table]) -> list[Counted]:
+    def count(self, tables: Sequence[Table]) -> list[Counted]:
         """Return the sparse exact counts of each table, by raw keys (before codes)."""
         orders = [_ordered(t) for t in tables]  # one order for (a, b) and (b, a): as two sets they would count twice
         wanted = list(dict.fromkeys(o for o in orders if o not in self._kept))
@@ -45,7 +45,7 @@ class Tallies:
 
     def _scan(self, tables: Sequence[Table]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
-        found = self._rows.run(grouped(tables, self._rows.words(), self._domain))
+        found = self._rows.run(grouped(tables, self._rows.primitives(), self._domain))
         axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
         codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
         left_out = _codes(found.column("left_out"))

@@ -11,13 +11,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, NoReturn, TypeVar, cast, overload
 
-from sordino.clipping.caps import find_caps
+from sordino.clipping.caps import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
-from sordino.curator.above_threshold import PARTS, Crossings
+from sordino.curator.above_threshold import PARTS, AboveThreshold
 from sordino.curator.adaptive_procedure import AdaptiveProcedure, plan_adaptive
-from sordino.curator.batch import Batch, batched, several
-from sordino.curator.charging import Till
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.batch import Batch, is_batch, plan_batch
+from sordino.curator.charging import Charging
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan
 from sordino.curator.pricing import plan_question, refuse_altered
@@ -73,10 +73,10 @@ class Curator:
             )
         self._engine = engine
         self._ledger = ledger
-        self._till = Till(name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private)
+        self._charging = Charging(name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private)
         self._rng = rng
         self._table = TableContext(
-            name, domain, neighbors, ledger.cap, self._till.declaration, dict(public or {}), tuple(others)
+            name, domain, neighbors, ledger.cap, self._charging.declaration, dict(public or {}), tuple(others)
         )
 
     # ---- questions in Python
@@ -179,14 +179,14 @@ class Curator:
         at `confidence` is at most that. A list of whole questions with a loss is a Batch too: each gets an equal share;
         with `weights`, what an error of 1 in each question's own unit matters, the split of the least weighted sum.
         """
-        if error is not None or several(question):
+        if error is not None or is_batch(question):
 
             def priced(one: Any, **loss: Number | None) -> Any:
                 return self.plan(one, assume_rows=assume_rows, assume_mean=assume_mean, **loss)
 
             counted = "rho" if "rho" in self._ledger.cap.amounts() else "epsilon"
             losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
-            return batched(
+            return plan_batch(
                 question, priced, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
             )
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
@@ -197,7 +197,7 @@ class Curator:
             if isinstance(question, SqlText):
                 raise refused.in_sql() from None
             raise
-        return made.seen_before(self._till.earlier(made))
+        return made.seen_before(self._charging.earlier(made))
 
     @overload
     def ask(self, question: Batch) -> list[Release]: ...
@@ -236,22 +236,22 @@ class Curator:
             return self._asked_together(question)
         plan = self._planned(question, epsilon=epsilon, delta=delta, rho=rho)
         identity = plan.identity()
-        self._till.declare()
+        self._charging.declare()
         if request_id is not None:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
-                return self._till.recalled(stored, plan)
+                return self._charging.stored_release(stored, plan)
         trees = plan.procedure.build(
             lambda: self._engine.primitives
         )  # what cannot be said is refused before the charge
-        charged = self._till.charge(plan, request=request_id)
+        charged = self._charging.charge(plan, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
-            return self._till.recalled(charged, plan)
+            return self._charging.stored_release(charged, plan)
         answered = self._answered(plan, trees, charged)
         if answered is None:
-            self._till.fail(charged)
+            self._charging.fail(charged)
         release, text = answered
-        self._till.commit(charged, text)
+        self._charging.commit(charged, text)
         return release
 
     def adapt(
@@ -273,16 +273,16 @@ class Curator:
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         plan = plan_adaptive(describe, self._table, asked=asked)
-        charged = self._till.charge_new(plan)
+        charged = self._charging.charge_new(plan)
         ran: tuple[T, Release, str] | None = None
         try:
             ran = self._ran(plan, algorithm, tell, charged)
         except Exception:  # the words of any failure may quote data
             ran = None
         if ran is None:
-            self._till.fail(charged)
+            self._charging.fail(charged)
         result, release, text = ran
-        self._till.commit(charged, text)
+        self._charging.commit(charged, text)
         return result, release
 
     def find_bounds(
@@ -298,7 +298,7 @@ class Curator:
         """Return a release with `.lower` and `.upper`, clipping bounds found privately; see `clipping.search`."""
         return find_bounds(self, of, method=method, ladder=ladder, epsilon=epsilon, delta=delta, rho=rho)
 
-    def find_caps(
+    def find_contribution_bounds(
         self,
         *,
         by: Column | None = None,
@@ -309,7 +309,7 @@ class Curator:
         rho: Number | None = None,
     ) -> Release:
         """Return a release whose `.value` holds max_rows, and with `by` max_groups, chosen privately; see `clipping.caps`."""
-        return find_caps(
+        return find_contribution_bounds(
             self,
             by=by,
             assume_keys=assume_keys,
@@ -319,38 +319,36 @@ class Curator:
             rho=rho,
         )
 
-    def crossings(
-        self, *, crossings: int, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None
-    ) -> Crossings:
+    def above_threshold(
+        self, *, count: int, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None
+    ) -> AboveThreshold:
         """Return a sparse-vector session, charged now as a whole: `.above(question, threshold=)` until so many were yes.
 
         Questions that are below cost nothing more, however many are asked (Dwork & Roth 2014, section 3.6).
 
-            with people.crossings(crossings=1, epsilon=1) as session:
+            with people.above_threshold(count=1, epsilon=1) as session:
                 session.above(sd.count(), threshold=1000)
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         worth = root_below(2 * asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
-        mechanism = SparseVector(Fraction(PARTS + 1), worth, crossings)
-        words = (
-            f"which answers are above their thresholds, until {crossings} of them {'is' if crossings == 1 else 'are'}"
-        )
+        mechanism = SparseVector(Fraction(PARTS + 1), worth, count)
+        words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
         plan = plan_adaptive(words, self._table, asked=PureDP(worth))
-        charged = self._till.charge_new(plan)
+        charged = self._charging.charge_new(plan)
 
         def commit(answer: Answer) -> Release:
-            release = self._till.dressed(plan, charged, answer)
-            self._till.commit(charged, release.to_json())
+            release = self._charging.make_release(plan, charged, answer)
+            self._charging.commit(charged, release.to_json())
             return release
 
-        return Crossings(
+        return AboveThreshold(
             mechanism,
-            rows=Rows(self._engine),
+            rows=DataAccess(self._engine),
             domain=self._table.domain,
             neighbors=self._table.neighbors,
             rng=self._rng,
             commit=commit,
-            fail=lambda: self._till.fail(charged),
+            fail=lambda: self._charging.fail(charged),
         )
 
     # ---- the budget and what was released
@@ -427,7 +425,7 @@ class Curator:
             return made
         if any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
-        if question.declaration != self._till.declaration or question.table_name != self._table.name:
+        if question.declaration != self._charging.declaration or question.table_name != self._table.name:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
         asked: Any = question.question
         if isinstance(asked, Aggregation):
@@ -445,13 +443,13 @@ class Curator:
         """Return an algorithm's result, the release on record and its text."""
 
         def made(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
-            dressed = self._till.dressed(plan, charge, answer)
+            dressed = self._charging.make_release(plan, charge, answer)
             return replace(dressed, question=words, event=event, cost=cost, spent=spent, remaining=left)
 
         assert isinstance(plan.procedure, AdaptiveProcedure)
         inner = plan.procedure.inner
         session = Session(
-            rows=Rows(self._engine),
+            rows=DataAccess(self._engine),
             table=self._table,
             loss=inner,
             rng=self._rng,
@@ -463,14 +461,16 @@ class Curator:
             session.close()
         told = Told() if tell is None else tell(result)
         release = replace(
-            self._till.dressed(plan, charge, (told.keys, told.outputs)), notes=told.notes, chosen=told.chosen
+            self._charging.make_release(plan, charge, (told.keys, told.outputs)), notes=told.notes, chosen=told.chosen
         )
         return result, release, release.to_json()
 
     def _answered(self, plan: Plan, trees: Any, charge: Charge) -> tuple[Release, str] | None:
         """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
         try:
-            release = self._till.dressed(plan, charge, plan.procedure.release(trees, Rows(self._engine), self._rng))
+            release = self._charging.make_release(
+                plan, charge, plan.procedure.release(trees, DataAccess(self._engine), self._rng)
+            )
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None

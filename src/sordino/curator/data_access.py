@@ -1,4 +1,4 @@
-"""Rows: what a plan may do with the data once it is charged - build trees in the engine's words, and run them.
+"""DataAccess: what a plan may do with the data once it is charged - build trees in the engine's words, and run them.
 
 It is the only way from a plan to the exact answers; what comes out of it never leaves the curator without noise.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Engine
 
-__all__ = ["Answer", "Rows"]
+__all__ = ["Answer", "DataAccess"]
 
 Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 
 
-class Rows:
+class DataAccess:
     """Run trees over the curator's table; made by the curator after the charge, and given to one plan."""
 
     def __init__(self, engine: Engine, *, joins: Sequence[Join] = (), domain: Domain | None = None) -> None:
@@ -36,20 +36,20 @@ class Rows:
         self._joins = joins
         self._domain = domain
 
-    def joined(self, joins: Sequence[Join], domain: Domain) -> Rows:
+    def join(self, joins: Sequence[Join], domain: Domain) -> DataAccess:
         """Return the rows joined with public tables; `domain` declares the columns of both."""
-        return Rows(self._engine, joins=joins, domain=domain) if joins else self
+        return DataAccess(self._engine, joins=joins, domain=domain) if joins else self
 
     @contextmanager
-    def sampled(self, rate: Fraction, rng: Rng) -> Iterator[Rows]:
+    def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
         """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
         drawn = self._engine.sampled(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
         try:
-            yield Rows(drawn, joins=self._joins, domain=self._domain)
+            yield DataAccess(drawn, joins=self._joins, domain=self._domain)
         finally:
             drawn.close()
 
-    def words(self) -> Primitives:
+    def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
         words = self._engine.primitives
         return words if self._domain is None else joined(words, self._joins, self._domain)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.notes import contribution_notes
 from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
@@ -68,7 +68,7 @@ class MostCommonProcedure:
         """Build the tree of the exact counts."""
         return self.compiled.select(primitives())
 
-    def release(self, trees: exp.Select, rows: Rows, rng: Rng) -> Answer:
+    def release(self, trees: exp.Select, rows: DataAccess, rng: Rng) -> Answer:
         """Return the label chosen by the exact counts."""
         exact_counts = exact_vectors(rows.run(trees), self.compiled)[0]
         chosen = self.compiled.keys[0].labels[self.mechanism.release(exact_counts, rng)]

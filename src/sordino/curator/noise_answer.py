@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.curator.allocation import Parts, PlannedPart
+from sordino.curator.allocation import Allocation, NoisyVector
 from sordino.curator.data_access import Answer
 from sordino.domain import Domain
-from sordino.estimates.estimate import Noisy, taken
+from sordino.estimates.estimate import Noisy, take_rows
 from sordino.estimates.selected import Selected
 from sordino.loss import format_number
 from sordino.noise.rng import Rng
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["after_release", "exact_vectors", "noisy_columns"]
 
 
-def noisy_columns(question: Aggregation, parts: Parts, domain: Domain, *, table: pa.Table | None, rng: Rng) -> Answer:
+def noisy_columns(
+    question: Aggregation, parts: Allocation, domain: Domain, *, table: pa.Table | None, rng: Rng
+) -> Answer:
     """Return the keys and the noisy outputs of a release, but for selections; every exact value gets its noise here.
 
     `table` is the engine's answer, None where no aggregate needs one. With private keys only those at the threshold
@@ -65,7 +67,7 @@ def after_release(after: After | None, keys: tuple[Key, ...], outputs: tuple[Out
     places = kept_rows(after, columns)
     shown_keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
     rows = len(keys[0].labels) if keys else 1
-    left = [Output(o.name, taken(o.estimate, places), o.mechanism) for o in outputs]
+    left = [Output(o.name, take_rows(o.estimate, places), o.mechanism) for o in outputs]
     if after.selects([k.name for k in keys], rows):
         left = [Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in left]
     return shown_keys, tuple(left)
@@ -89,7 +91,7 @@ def exact_vectors(table: pa.Table, resolved: Resolved) -> list[list[int]]:
     return _weighted(resolved, found, math.prod(sizes))
 
 
-def _shown(table: pa.Table, parts: Parts, rng: Rng) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
+def _shown(table: pa.Table, parts: Allocation, rng: Rng) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
     """Return the keys that reach the threshold, in their own order, and the exact value of each part for them."""
     resolved, threshold = parts.resolved, parts.threshold
     assert threshold is not None
@@ -134,7 +136,7 @@ def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:
     return place
 
 
-def _mechanisms(several: Sequence[PlannedPart]) -> str:
+def _mechanisms(several: Sequence[NoisyVector]) -> str:
     words = [
         p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {format_number(p.part.unit)}") for p in several
     ]

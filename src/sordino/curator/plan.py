@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sordino.accounting.composition import charge_amounts
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.loss import ZCDP, Event, Loss, loss_from
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.release import currencies_to_dict, loss_to_dict, other_currencies
+from sordino.release import currencies_to_dict, loss_to_numbers, other_currencies
 
 __all__ = [
     "ONE_ROW",
@@ -105,7 +105,7 @@ class Procedure(Protocol):
     def build(self, primitives: Callable[[], Primitives]) -> Any:
         """Build the SQL trees of the exact answer, before the charge; what is built is what `release` runs."""
 
-    def release(self, trees: Any, rows: Rows, rng: Rng) -> Answer:
+    def release(self, trees: Any, rows: DataAccess, rng: Rng) -> Answer:
         """Return the keys and noisy outputs of the release; every exact value is given its noise here."""
 
 
@@ -218,7 +218,7 @@ class Plan:
             "schema": 1,
             "question": self.sentence(),
             "table": self.table.name,
-            "cost": loss_to_dict(self.cost),
+            "cost": loss_to_numbers(self.cost),
             "currencies": currencies_to_dict(self.event),
             "neighbors": self.neighbors.relation,
             "privacy_unit": self.neighbors.to_dict()["privacy_unit"],

@@ -43,7 +43,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 class Scans(Protocol):
     """What is asked of a table: words for one tree, and its exact answer."""
 
-    def words(self) -> Primitives:
+    def primitives(self) -> Primitives:
         """Return new words for one tree."""
 
     def run(self, select: exp.Select) -> pa.Table:
@@ -179,7 +179,13 @@ class _ExactCounts:
             parent = self._widths[self._widths.index(width) - 1]
         within = None if segments is None else _merged(segments)
         select = bin_select(
-            self._rows.words(), plan.resolved, plan.measure, low=plan.low, width=width, within=within, parent=parent
+            self._rows.primitives(),
+            plan.resolved,
+            plan.measure,
+            low=plan.low,
+            width=width,
+            within=within,
+            parent=parent,
         )
         table = self._rows.run(select)
         last = len(plan.resolved.keys)

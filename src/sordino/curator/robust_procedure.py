@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.notes import contribution_notes
 from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Bare, Estimate, Noisy
+from sordino.estimates.estimate import Estimate, Noisy, PointEstimate
 from sordino.loss import ZCDP, ApproxDP, Event, Loss
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
@@ -71,7 +71,7 @@ class RobustProcedure:
         """Build the tree of the exact values."""
         return self.question.select(primitives(), self.domain)
 
-    def release(self, trees: exp.Select, rows: Rows, rng: Rng) -> Answer:
+    def release(self, trees: exp.Select, rows: DataAccess, rng: Rng) -> Answer:
         """Return the noisy output of the exact values that an engine finds."""
         table = rows.run(trees)
         counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
@@ -98,13 +98,13 @@ class RobustProcedure:
         if isinstance(self.mechanism, SmoothLaplace):
             found = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)
             width = self.mechanism.width(found.value)
-            return Bare((self._within(self.mechanism.release(exact_value, width, rng)),), self._unit())
+            return PointEstimate((self._within(self.mechanism.release(exact_value, width, rng)),), self._unit())
         assert isinstance(self.mechanism, ProposeTestRelease)
         bound = float(Fraction(self.mechanism.bound - 1, FINE))
         distance = distance_above(self.question.statistic, data, bound=bound, **about)
         told = self.mechanism.release(exact_value, distance, rng)
         if told is None:
-            return Bare((None,), self._unit())
+            return PointEstimate((None,), self._unit())
         return Noisy((self._within(told),), self._unit(), self.mechanism.law)
 
     def _within(self, told: int) -> int:

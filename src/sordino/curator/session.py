@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.aggregation_procedure import plan_aggregation
-from sordino.curator.count_cache import Tallies
-from sordino.curator.data_access import Answer, Rows
+from sordino.curator.count_cache import CountCache
+from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Bare, Noisy
+from sordino.estimates.estimate import Noisy, PointEstimate
 from sordino.loss import ZCDP, Event, Loss, Number, format_number, loss_from, to_fraction
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.selection_choice import best_selection, root_below
@@ -48,7 +48,7 @@ class Session:
     Sordino's own classes (`queries.own`): what an algorithm makes of their answers is post-processing.
     """
 
-    def __init__(self, *, rows: Rows, table: TableContext, loss: Loss, rng: Rng, made: Made) -> None:
+    def __init__(self, *, rows: DataAccess, table: TableContext, loss: Loss, rng: Rng, made: Made) -> None:
         self._rows = rows
         self._table = replace(table, cap=loss)
         self._domain = table.domain
@@ -59,7 +59,7 @@ class Session:
         self._spent = {name: Fraction(0) for name in loss.amounts()}
         self._trees: dict[str, exp.Select] = {}
         self._tables: dict[str, pa.Table] = {}
-        self._tallies = Tallies(rows, table.domain)
+        self._count_cache = CountCache(rows, table.domain)
         self._guard = SessionGuard("this session")
 
     @property
@@ -82,7 +82,7 @@ class Session:
         refuse_foreign(query)
         if isinstance(query, Aggregation):
             plan = plan_aggregation(query, self._table, asked=loss)
-            trees = plan.procedure.build(self._rows.words)
+            trees = plan.procedure.build(self._rows.primitives)
             cost = self._charge(plan.event)
             with self._guard.hold():
                 answer = plan.procedure.release(trees, self._rows, self._rng)
@@ -105,7 +105,7 @@ class Session:
         cost = self._charge(mechanism.event)
         exact_scores = [self._exact_score(c) for c in candidates]
         words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
-        chosen = Bare((mechanism.release(exact_scores, self._rng),), Fraction(1))
+        chosen = PointEstimate((mechanism.release(exact_scores, self._rng),), Fraction(1))
         output = Output("chosen", chosen, mechanism.describe())
         return self._told(words, ((), (output,)), mechanism.event, cost)
 
@@ -120,7 +120,7 @@ class Session:
         level = to_fraction(threshold, name="threshold") / unit
         session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
         found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q))), None)
-        output = Output("above", Bare((found,), Fraction(1)), mechanism.describe())
+        output = Output("above", PointEstimate((found,), Fraction(1)), mechanism.describe())
         words = f"the first of {len(asked)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
         return self._told(words, ((), (output,)), mechanism.event, cost)
 
@@ -129,7 +129,7 @@ class Session:
         self._guard.end()
         self._trees.clear()
         self._tables.clear()
-        self._tallies.clear()
+        self._count_cache.clear()
 
     def __repr__(self) -> str:
         return f"<Session on {self._table.name!r}: {self._loss.describe()} in all>"
@@ -161,7 +161,7 @@ class Session:
     def _exact(self, query: VectorQuery) -> Sequence[Any]:
         with self._guard.hold():  # one scan at a time, and none after the end
             if isinstance(query, Tabulated):
-                return query.from_counts(self._tallies.counted(query.tables), self._domain)
+                return query.from_counts(self._count_cache.count(query.tables), self._domain)
             assert isinstance(query, Scanned)
             return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
@@ -170,7 +170,7 @@ class Session:
         for query in queries:
             for scan in query.scans(self._domain) if isinstance(query, Scanned) else ():
                 if scan.key not in self._trees:
-                    self._trees[scan.key] = scan.select(self._rows.words())
+                    self._trees[scan.key] = scan.select(self._rows.primitives())
 
     def _scan(self, scan: Scan) -> pa.Table:
         if scan.key not in self._tables:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sordino.estimates import curve, moments, ranks, selections
-from sordino.estimates.estimate import Bare, Estimate, Ratio, noisy_from_dict, parse_fraction
+from sordino.estimates.estimate import Estimate, PointEstimate, Ratio, noisy_from_dict, parse_fraction
 from sordino.estimates.selected import Selected
 
 __all__ = ["estimate_from_dict"]
@@ -23,8 +23,8 @@ def _ratio(data: dict[str, Any]) -> Ratio:
     return Ratio(top, bottom, int(data["center"]), int(data["lower"]), int(data["upper"]))
 
 
-def _point(data: dict[str, Any]) -> Bare:
-    return Bare(tuple(None if s is None else int(s) for s in data["steps"]), parse_fraction(data["unit"]))
+def _point(data: dict[str, Any]) -> PointEstimate:
+    return PointEstimate(tuple(None if s is None else int(s) for s in data["steps"]), parse_fraction(data["unit"]))
 
 
 def _selected(data: dict[str, Any]) -> Selected:

@@ -18,10 +18,10 @@ from sordino.loss import format_number, to_fraction
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, two_laplace_tail
 
 __all__ = [
-    "Bare",
     "Estimate",
     "Law",
     "Noisy",
+    "PointEstimate",
     "Ratio",
     "law_from_dict",
     "law_to_dict",
@@ -29,7 +29,7 @@ __all__ = [
     "parse_fraction",
     "ratio_margin",
     "ratio_tail",
-    "taken",
+    "take_rows",
 ]
 
 _LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
@@ -196,7 +196,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class Bare:
+class PointEstimate:
     """Values whose error is private or unknown, in steps of `unit`; None where a test failed and nothing was given."""
 
     steps: tuple[int | None, ...]
@@ -309,20 +309,20 @@ def law_from_dict(data: dict[str, str]) -> Law:
     return DiscreteGaussian(parse_fraction(data["sigma_squared"]))
 
 
-def taken(estimate: Any, places: Sequence[int]) -> Any:
+def take_rows(estimate: Any, places: Sequence[int]) -> Any:
     """Return an estimate with the rows at these places, in this order.
 
     >>> from sordino.noise.laws import DiscreteLaplace
-    >>> taken(Noisy((5, 7, 9), Fraction(1), DiscreteLaplace(Fraction(1))), [2, 0]).steps
+    >>> take_rows(Noisy((5, 7, 9), Fraction(1), DiscreteLaplace(Fraction(1))), [2, 0]).steps
     (9, 5)
     """
     changed = {}
     for name in estimate.per_row:
         held = getattr(estimate, name)
         if hasattr(held, "per_row"):
-            changed[name] = taken(held, places)
+            changed[name] = take_rows(held, places)
         elif held and hasattr(held[0], "per_row"):
-            changed[name] = tuple(taken(h, places) for h in held)
+            changed[name] = tuple(take_rows(h, places) for h in held)
         else:
             changed[name] = tuple(held[i] for i in places)
     return replace(estimate, **changed)

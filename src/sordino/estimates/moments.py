@@ -22,7 +22,7 @@ import numpy as np
 from sordino.estimates.estimate import Law, Noisy, Number, noisy_from_dict
 from sordino.noise.laws import DiscreteLaplace
 
-__all__ = ["Spread", "combined_margin", "from_dict"]
+__all__ = ["Moments", "combined_margin", "from_dict"]
 
 _STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20
 _HALVINGS = 36
@@ -33,7 +33,7 @@ _MOMENTS = {"variance": 3, "deviation": 3, "covariance": 4, "correlation": 6}
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Moments:
     """A variance, deviation, covariance or correlation of each group, from noisy sums of centred values.
 
     `parts` holds the sums of x (and y), of their squares or products, and last the count; `lifts` what was taken off each
@@ -96,7 +96,7 @@ class Spread:
 
 
 @functools.lru_cache(maxsize=8)
-def _kept_intervals(of: Spread, confidence: float) -> tuple[tuple[Number, Number], ...]:
+def _kept_intervals(of: Moments, confidence: float) -> tuple[tuple[Number, Number], ...]:
     """Return the intervals; kept, since a release tells them more than once."""
     ends = [_ends(of, rows, 1.0 - confidence) for rows in _chunks(of)]
     if not ends:
@@ -115,11 +115,11 @@ def combined_margin(laws: Sequence[Law], weights: Sequence[float], confidence: f
     return float(_margin(laws, [np.array([w]) for w in weights], 1.0 - confidence)[0])
 
 
-def from_dict(data: dict[str, Any]) -> Spread:
+def from_dict(data: dict[str, Any]) -> Moments:
     """Return the estimate that `to_dict` wrote."""
     parts = tuple(noisy_from_dict(p) for p in data["parts"])
     spans = tuple((int(low), int(high)) for low, high in data["spans"])
-    return Spread(data["statistic"], parts, tuple(int(v) for v in data["lifts"]), spans, int(data["ddof"]))
+    return Moments(data["statistic"], parts, tuple(int(v) for v in data["lifts"]), spans, int(data["ddof"]))
 
 
 # ---- sums in their scale
@@ -149,11 +149,11 @@ class _Sums:
         return _margin(self.laws, [*steps, last], alpha)
 
 
-def _chunks(of: Spread) -> list[slice]:
+def _chunks(of: Moments) -> list[slice]:
     return [slice(i, i + _AT_ONCE) for i in range(0, len(of.parts[-1].steps), _AT_ONCE)]
 
 
-def _sums(of: Spread, rows: slice) -> _Sums:
+def _sums(of: Moments, rows: slice) -> _Sums:
     reaches, sides = of.reaches, _SIDES[of.statistic]
     first, last = reaches[0], reaches[-1]
     squares = {3: [first**2], 4: [first * last], 6: [first**2, last**2, first * last]}[_MOMENTS[of.statistic]]
@@ -226,7 +226,7 @@ def _crossing(tail: Callable[[float], float], alpha: float) -> float:
 # ---- estimates and their intervals
 
 
-def _estimates(of: Spread, rows: slice) -> Any:
+def _estimates(of: Moments, rows: slice) -> Any:
     """Return the estimates of some groups, in the scale that everything is worked in."""
     sums = _sums(of, rows)
     count = np.maximum(1.0 + of.ddof, sums.count)
@@ -256,15 +256,15 @@ def _spreads(sums: _Sums, a: Any, b: Any) -> tuple[Any, Any, Any]:
     return xx, yy, sums.at([-b, -a, zero, zero, 1.0, a * b])
 
 
-def _least(of: Spread) -> float:
+def _least(of: Moments) -> float:
     return -of.most if _SIDES[of.statistic] == 2 else 0.0
 
 
-def _span(of: Spread, i: int) -> tuple[float, float]:
+def _span(of: Moments, i: int) -> tuple[float, float]:
     return of.spans[i][0] / of.reaches[i], of.spans[i][1] / of.reaches[i]
 
 
-def _ends(of: Spread, rows: slice, alpha: float) -> tuple[Any, Any]:
+def _ends(of: Moments, rows: slice, alpha: float) -> tuple[Any, Any]:
     """Return the ends of the intervals of some groups: the hull over all means that are not rejected.
 
     The equation is quadratic in each mean, least or largest where the sums tell it, so the ends of its range and that
@@ -310,7 +310,7 @@ def _edge(inside: Callable[[Any], Any], start: Any, end: float) -> Any:
     return np.where(whole, end, outside)
 
 
-def _means(of: Spread, sums: _Sums, i: int, alpha: float) -> Any:
+def _means(of: Moments, sums: _Sums, i: int, alpha: float) -> Any:
     """Return the least and the largest mean of one column that is not rejected at `alpha`, the estimate between them."""
     low, high = _span(of, i)
     zero = np.zeros_like(sums.count)
@@ -340,7 +340,7 @@ def _turns(sums: _Sums, a: Any, b: Any, alpha: float) -> Any:
     return found.reshape(found.shape[0], -1)
 
 
-def _equation(of: Spread, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[Any], tuple[list[Any], Any]]:
+def _equation(of: Moments, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[Any], tuple[list[Any], Any]]:
     """Return the weights and the constant of the equation that a statistic p solves, at given means (and ratio)."""
     zero = np.zeros_like(sums.count + a)
     one = zero + 1.0
@@ -359,7 +359,7 @@ def _equation(of: Spread, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[
     return equation
 
 
-def _start(of: Spread, sums: _Sums, a: Any, b: Any, turns: Any) -> tuple[Any, Any]:
+def _start(of: Moments, sums: _Sums, a: Any, b: Any, turns: Any) -> tuple[Any, Any]:
     """Return where the equation is 0, and where the noise leaves that unknown."""
     if of.statistic == "correlation":
         xx, yy, xy = _spreads(sums, a, b)

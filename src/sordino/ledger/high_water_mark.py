@@ -20,14 +20,14 @@ from pathlib import Path
 
 from sordino.errors import LedgerError
 
-__all__ = ["Mark", "Seen", "held", "marks_directory", "read", "seen_at"]
+__all__ = ["Checkpoint", "HighWaterMark", "lock_mark", "marks_at", "marks_directory", "read_mark"]
 
 _HEAD = 512  # ledger id, sequence, hash and sums: one disk sector, written at once
 _SIZE = _HEAD + 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Checkpoint:
     """State what was seen of a ledger: its id, its last entry's number and hash, where it lay, what was charged in it."""
 
     ledger: str
@@ -44,14 +44,14 @@ class Seen:
             return {}
 
 
-class Mark:
+class HighWaterMark:
     """Hold one mark file open and locked; `seen` is what it says, None when it is new."""
 
     def __init__(self, file: int, path: Path) -> None:
         self._file = file
-        self.seen = _parsed(os.pread(file, _SIZE, 0), path)
+        self.seen = _parse(os.pread(file, _SIZE, 0), path)
 
-    def advance(self, seen: Seen) -> None:
+    def advance(self, seen: Checkpoint) -> None:
         """Record what was seen, never going back within one ledger."""
         old = self.seen
         if old is not None and old.ledger == seen.ledger and old.seq >= seen.seq and old.path == seen.path:
@@ -77,20 +77,20 @@ def marks_directory() -> Path:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[Mark]:
+def lock_mark(path: Path) -> Iterator[HighWaterMark]:
     """Open the mark at `path`, made if missing, and hold its lock; raise LedgerError where it cannot be written."""
-    file = _opened(path)
+    file = _open(path)
     if file is None:
         rule = "a ledger keeps its high-water mark outside its own file, and that place cannot be written"
         raise LedgerError(f"{rule}: {path.parent}; set SORDINO_STATE to a directory that can be")
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield Mark(file, path)
+        yield HighWaterMark(file, path)
     finally:
         os.close(file)  # and so unlocked
 
 
-def read(path: Path) -> Seen | None:
+def read_mark(path: Path) -> Checkpoint | None:
     """Return what the mark at `path` says, None where there is none."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -98,24 +98,24 @@ def read(path: Path) -> Seen | None:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_SH)
-        return _parsed(os.pread(file, _SIZE, 0), path)
+        return _parse(os.pread(file, _SIZE, 0), path)
     finally:
         os.close(file)
 
 
-def seen_at(lay: str, directory: Path | None = None) -> list[Seen]:
+def marks_at(lay: str, directory: Path | None = None) -> list[Checkpoint]:
     """Return the marks of all ledgers that were last seen at the path `lay`, the one last written first."""
-    found: list[tuple[int, Seen]] = []
+    found: list[tuple[int, Checkpoint]] = []
     with suppress(OSError):
         for file in (marks_directory() if directory is None else directory).iterdir():
             with suppress(LedgerError, OSError):  # another ledger's damaged mark is that ledger's affair
-                seen = read(file)
+                seen = read_mark(file)
                 if seen is not None and seen.path == lay:
                     found.append((file.stat().st_mtime_ns, seen))
     return [seen for _, seen in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
 
-def _opened(path: Path) -> int | None:
+def _open(path: Path) -> int | None:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     try:
         try:
@@ -127,14 +127,14 @@ def _opened(path: Path) -> int | None:
         return None
 
 
-def _parsed(record: bytes, path: Path) -> Seen | None:
+def _parse(record: bytes, path: Path) -> Checkpoint | None:
     if not record:
         return None
     try:
         ledger, seq, digest, spent = record[:_HEAD].decode("ascii").split(" ", 3)
         lay = json.loads(record[_HEAD:].decode())
         if len(record) == _SIZE and len(ledger) == 32 and len(digest) == 64:
-            return Seen(ledger, int(seq), digest, str(lay), spent.rstrip())
+            return Checkpoint(ledger, int(seq), digest, str(lay), spent.rstrip())
     except ValueError:
         pass
     raise LedgerError(f"the ledger's mark {path} is damaged; restore it, or remove it if you can vouch for the ledger")

@@ -20,27 +20,27 @@ from sordino.accounting.composition import charge_amounts
 from sordino.accounting.events import event_to_dict
 from sordino.errors import DeclarationChanged, DeclarationError, LedgerError
 from sordino.ledger import declarations as declared
-from sordino.ledger.high_water_mark import marks_directory, read, seen_at
+from sordino.ledger.high_water_mark import marks_at, marks_directory, read_mark
 from sordino.ledger.lookup import (
     ENTRIES,
+    add_within_cap,
     answer_of,
     charge_of,
     charges_where,
     check_cap,
     declarations_of,
+    describe_spent,
     entries_of,
-    left_of,
-    recalled,
-    told,
-    told_of,
-    within_cap,
+    loss_of,
+    remaining_of,
+    stored_answer,
 )
 from sordino.ledger.records import (
     Charge,
     Entry,
     Former,
-    Recalled,
     Report,
+    StoredAnswer,
     amounts_to_dict,
     canonical,
     charge_id,
@@ -53,15 +53,15 @@ from sordino.ledger.replay import replay
 from sordino.ledger.store import (
     Transaction,
     check_mark,
-    checked_sums,
-    guarded,
     in_memory,
     quick_check,
+    read_sums,
+    translate_errors,
 )
 from sordino.ledger.writer import Writer, begin, fresh_identity, refuse_gone
 from sordino.loss import Event, Loss
 
-__all__ = ["Charge", "Entry", "Ledger", "Recalled", "Report"]
+__all__ = ["Charge", "Entry", "Ledger", "Report", "StoredAnswer"]
 
 _LAST_OF_QUESTION = "SELECT number FROM charges WHERE question = ? AND state = 'committed' ORDER BY number DESC LIMIT 5"
 _LONGEST = 2000  # characters of a note, a reason or a request id
@@ -111,7 +111,7 @@ class Ledger:
         loss_to_dict(cap)  # refuses what is no loss
         place = Path(path).expanduser().resolve()
         if not place.exists():
-            guarded(lambda: begin(place, cap=cap, mark=mark, time=clock()), str(place))
+            translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock()), str(place))
         ledger = cls.existing(place, mark=mark, clock=clock)
         ledger._writer.check()
         if ledger.cap != cap:
@@ -134,7 +134,7 @@ class Ledger:
         place = Path(path).expanduser().resolve()
         if place.exists():
             raise DeclarationError(f"the ledger {place} is there: ask of it, or amend it; nothing is begun anew")
-        guarded(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
+        translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
         return cls.existing(place, mark=mark, clock=clock)
 
     @classmethod
@@ -151,22 +151,22 @@ class Ledger:
         """Open a ledger that is there, whatever its cap; raise LedgerError where there is none or it is not sound."""
         place = Path(path).expanduser().resolve()
         writer = Writer(place, mark=None, clock=clock)
-        identity = writer.read(checked_sums).ledger
+        identity = writer.read(read_sums).ledger
         writer.close()
         name = marks_directory() / identity if mark is None else Path(mark)
         writer = Writer(place, mark=name, clock=clock)
-        writer.read(lambda db: quick_check(db, read(name)))
+        writer.read(lambda db: quick_check(db, read_mark(name)))
         return cls(writer, path=place, mark=name, identity=identity)
 
     @overload
     def charge(self, event: Event, *, note: str, question: str, request: None = None) -> Charge: ...
     @overload
-    def charge(self, event: Event, *, note: str, question: str, request: str | None) -> Charge | Recalled: ...
-    def charge(self, event: Event, *, note: str, question: str, request: str | None = None) -> Charge | Recalled:
+    def charge(self, event: Event, *, note: str, question: str, request: str | None) -> Charge | StoredAnswer: ...
+    def charge(self, event: Event, *, note: str, question: str, request: str | None = None) -> Charge | StoredAnswer:
         """Charge an event, durably, before any data is touched; the charge then stands whatever happens.
 
         `question` is the canonical text of what is asked; its hash is kept. `request` makes the call safe to repeat: the
-        same id with the same question is charged once, and once answered gives back a Recalled.
+        same id with the same question is charged once, and once answered gives back a StoredAnswer.
 
         Raises BudgetExhausted where the cap would be passed, DeclarationError where the event has no bound of the kind
         that the cap counts; for a request made before: QuestionRefused with another question, InDoubt while it has no
@@ -177,14 +177,14 @@ class Ledger:
         if request is not None:
             _check_text(request, name="request", empty=False)
 
-        def job(step: Transaction) -> Charge | Recalled:
+        def job(step: Transaction) -> Charge | StoredAnswer:
             if request is not None:
-                before = recalled(step.db, request, digest)
+                before = stored_answer(step.db, request, digest)
                 if before is not None:
                     return before
             sums = step.sums
             amounts = charge_amounts(event, sums.cap)
-            after = replace(sums, spent=within_cap(sums.spent, amounts, sums.cap), charges=sums.charges + 1)
+            after = replace(sums, spent=add_within_cap(sums.spent, amounts, sums.cap), charges=sums.charges + 1)
             name = charge_id(after.charges)
             payload = {"charge": name, "amounts": amounts_to_dict(amounts), "event": plain, "note": note}
             seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
@@ -208,13 +208,13 @@ class Ledger:
         _check_text(reason, name="reason", empty=False)
         self._close(charge, "fail", {"charge": charge.id, "reason": reason}, "failed")
 
-    def recall(self, request: str, question: str) -> Recalled | None:
+    def recall(self, request: str, question: str) -> StoredAnswer | None:
         """Return the stored answer of a request made before, None where it is new; nothing is charged.
 
         Raises QuestionRefused where the request asked another question, InDoubt while it has no outcome, ChargedError
         where it failed.
         """
-        return self._writer.read(lambda db: recalled(db, request, hash_of(question)))
+        return self._writer.read(lambda db: stored_answer(db, request, hash_of(question)))
 
     def earlier(self, question: str) -> list[Charge]:
         """Return the last few answered charges of the same question, oldest first."""
@@ -236,17 +236,17 @@ class Ledger:
     @property
     def cap(self) -> Loss:
         """The cap as it now is."""
-        return self._writer.read(checked_sums).cap
+        return self._writer.read(read_sums).cap
 
     def spent(self) -> Loss:
         """Return all that was charged, answered or not."""
-        sums = self._writer.read(checked_sums)
-        return told(sums.spent, sums.cap)
+        sums = self._writer.read(read_sums)
+        return loss_of(sums.spent, sums.cap)
 
     def remaining(self) -> Loss:
         """Return what can still be charged."""
-        sums = self._writer.read(checked_sums)
-        return left_of(sums.spent, sums.cap)
+        sums = self._writer.read(read_sums)
+        return remaining_of(sums.spent, sums.cap)
 
     def declare(self, table: str, declaration: Mapping[str, Any]) -> None:
         """Record a table's declaration the first time, and hold later ones to it.
@@ -337,7 +337,7 @@ class Ledger:
 
         Raises LedgerError naming the first entry that is wrong. No answer is shown.
         """
-        return self._writer.read(self._verified)
+        return self._writer.read(self._verify)
 
     def close(self) -> None:
         """Close the ledger's file; one in memory is forgotten."""
@@ -354,8 +354,8 @@ class Ledger:
     def __repr__(self) -> str:
         place = "in memory, forgotten at exit" if self.path is None else str(self.path)
         try:
-            sums = self._writer.read(checked_sums)
-            words = f"spent {told_of(sums.spent, sums.cap)}"
+            sums = self._writer.read(read_sums)
+            words = f"spent {describe_spent(sums.spent, sums.cap)}"
         except LedgerError:
             words = "closed or damaged"
         return f"Ledger({place}; {words})"
@@ -371,7 +371,7 @@ class Ledger:
 
         self._writer.write(job)
 
-    def _verified(self, db: sqlite3.Connection) -> Report:
+    def _verify(self, db: sqlite3.Connection) -> Report:
         seen = self._writer.seen()  # before the first read, which fixes the state that is read: never ahead of it
         books = replay(db.execute(ENTRIES))
         quick_check(db, None, whole_schema=True)  # the sums that are kept are those of the last entry, replayed above
@@ -387,7 +387,7 @@ class Ledger:
             committed=states.count("committed"),
             failed=states.count("failed"),
             in_doubt=states.count("reserved"),
-            spent=told(books.spent, books.caps[-1]),
+            spent=loss_of(books.spent, books.caps[-1]),
             cap=books.caps[-1],
             caps=tuple(books.caps),
             amendments=books.amendments,
@@ -403,7 +403,7 @@ class Ledger:
         """Return what the marks of this machine tell of other ledgers at this path."""
         if self.path is None:
             return ()
-        seen = [one for one in seen_at(str(self.path)) if one.ledger != self.id]
+        seen = [one for one in marks_at(str(self.path)) if one.ledger != self.id]
         return tuple(Former(one.ledger, one.seq, one.amounts()) for one in seen)
 
 

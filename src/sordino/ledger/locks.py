@@ -24,8 +24,8 @@ class FairLock:
 
     def __enter__(self) -> FairLock:
         if self._files is None:
-            first = _opened(self._paths[0])
-            self._files = first, _opened(self._paths[1])
+            first = _open(self._paths[0])
+            self._files = first, _open(self._paths[1])
         turn, lock = self._files
         fcntl.flock(turn, fcntl.LOCK_EX)
         try:
@@ -48,5 +48,5 @@ class FairLock:
             self._files = None
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -15,27 +15,27 @@ from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, InDo
 from sordino.ledger.records import (
     Charge,
     Entry,
-    Recalled,
-    amounts_from,
+    StoredAnswer,
+    add_up,
+    amounts_from_dict,
     charge_id,
     charge_number,
-    grown,
 )
 from sordino.loss import ZCDP, Loss, format_number, loss_from
 
 __all__ = [
     "ENTRIES",
+    "add_within_cap",
     "answer_of",
     "charge_of",
     "charges_where",
     "check_cap",
     "declarations_of",
+    "describe_spent",
     "entries_of",
-    "left_of",
-    "recalled",
-    "told",
-    "told_of",
-    "within_cap",
+    "loss_of",
+    "remaining_of",
+    "stored_answer",
 ]
 
 ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
@@ -80,7 +80,7 @@ def answer_of(db: sqlite3.Connection, charge: Charge) -> str:
     return str(json.loads(db.execute(query, (charge_number(name),)).fetchone()[0])["answer"])
 
 
-def recalled(db: sqlite3.Connection, request: str, question: str) -> Recalled | None:
+def stored_answer(db: sqlite3.Connection, request: str, question: str) -> StoredAnswer | None:
     """Return what a request made before was answered, None where it is new; `question` is a hash.
 
     Raises QuestionRefused where it asked another question, InDoubt or ChargedError where it has no answer.
@@ -92,7 +92,7 @@ def recalled(db: sqlite3.Connection, request: str, question: str) -> Recalled | 
     if charge.question != question:
         rule = f"this request id was used for another question (charge {charge.id})"
         raise QuestionRefused(f"{rule}; one id means one question: use a new id for a new question")
-    return Recalled(charge, answer_of(db, charge))
+    return StoredAnswer(charge, answer_of(db, charge))
 
 
 def declarations_of(db: sqlite3.Connection) -> dict[str, Any]:
@@ -101,29 +101,29 @@ def declarations_of(db: sqlite3.Connection) -> dict[str, Any]:
     return {name: json.loads(text) for name, text in rows}
 
 
-def told(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
+def loss_of(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
     """Return amounts as a loss of the cap's kind."""
     return loss_from(dict(amounts), delta=cap.delta if isinstance(cap, ZCDP) else None)
 
 
-def left_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
+def remaining_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
     """Return what a cap leaves."""
-    return told({name: max(most - spent[name], Fraction(0)) for name, most in cap.amounts().items()}, cap)
+    return loss_of({name: max(most - spent[name], Fraction(0)) for name, most in cap.amounts().items()}, cap)
 
 
-def told_of(spent: Mapping[str, Fraction], cap: Loss) -> str:
+def describe_spent(spent: Mapping[str, Fraction], cap: Loss) -> str:
     """Return what was spent of a cap, in words."""
     return ", ".join(
         f"{name} {format_number(spent[name])} of {format_number(most)}" for name, most in cap.amounts().items()
     )
 
 
-def within_cap(spent: Mapping[str, Fraction], amounts: Mapping[str, Fraction], cap: Loss) -> dict[str, Fraction]:
+def add_within_cap(spent: Mapping[str, Fraction], amounts: Mapping[str, Fraction], cap: Loss) -> dict[str, Fraction]:
     """Return the sums after a charge; raise BudgetExhausted where one would pass the cap."""
-    after = {name: grown(spent[name], amounts[name]) for name in spent}
+    after = {name: add_up(spent[name], amounts[name]) for name in spent}
     if all(after[name] <= most for name, most in cap.amounts().items()):
         return after
-    asked, left = told(amounts, cap), left_of(spent, cap)
+    asked, left = loss_of(amounts, cap), remaining_of(spent, cap)
     rule = f"the budget does not cover this: asked {_bare(asked)}, left {_bare(left)} of {_bare(cap)}"
     spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
     raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
@@ -135,7 +135,7 @@ def check_cap(cap: Loss, spent: Mapping[str, Fraction], *, held: Loss) -> None:
         rule = f"a cap of {_bare(held)} cannot become one of {_bare(cap)}: the kind of a cap is fixed at creation"
         raise DeclarationError(f"{rule}; keep its kind, or start a new ledger at another path")
     if any(spent[name] > most for name, most in cap.amounts().items()):
-        rule = f"the cap cannot be set below what was spent ({told_of(spent, held)})"
+        rule = f"the cap cannot be set below what was spent ({describe_spent(spent, held)})"
         raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
 
 
@@ -148,7 +148,7 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
     payload = json.loads(made)
     return Charge(
         id=charge_id(number),
-        amounts=amounts_from(payload["amounts"]),
+        amounts=amounts_from_dict(payload["amounts"]),
         event=payload["event"],
         note=payload["note"],
         question=question,

@@ -22,17 +22,17 @@ __all__ = [
     "Charge",
     "Entry",
     "Former",
-    "Recalled",
     "Report",
+    "StoredAnswer",
     "Sums",
-    "amounts_from",
+    "add_up",
+    "amounts_from_dict",
     "amounts_to_dict",
     "canonical",
     "charge_id",
     "charge_number",
     "entry_hash",
     "formers_to_dict",
-    "grown",
     "hash_of",
     "loss_from_dict",
     "loss_to_dict",
@@ -71,7 +71,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class StoredAnswer:
     """Give back the stored answer of a request made before; nothing was charged for it now."""
 
     charge: Charge
@@ -119,7 +119,7 @@ class Sums:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Sums:
         """Return the sums that `to_dict` wrote."""
-        spent, carried = amounts_from(plain["spent"]), amounts_from(plain["carried"])
+        spent, carried = amounts_from_dict(plain["spent"]), amounts_from_dict(plain["carried"])
         cap = loss_from_dict(plain["cap"])
         return cls(plain["ledger"], cap, carried, spent, plain["charges"], plain["tables"])
 
@@ -255,7 +255,7 @@ def charge_number(name: str) -> int:
     return int(digits)
 
 
-def grown(spent: Fraction, amount: Fraction) -> Fraction:
+def add_up(spent: Fraction, amount: Fraction) -> Fraction:
     """Return the sum, exactly; past sixty decimals of denominator it is rounded up, so that text stays short."""
     total = spent + amount
     return total if total.denominator <= _FINEST else Fraction(math.ceil(total * _FINEST), _FINEST)
@@ -271,7 +271,7 @@ def amounts_to_dict(amounts: Mapping[str, Fraction]) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items()}
 
 
-def amounts_from(plain: Mapping[str, str]) -> dict[str, Fraction]:
+def amounts_from_dict(plain: Mapping[str, str]) -> dict[str, Fraction]:
     """Return amounts from text."""
     return {name: Fraction(text) for name, text in plain.items()}
 

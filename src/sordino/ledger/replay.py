@@ -15,23 +15,23 @@ from sordino.errors import LedgerError, SordinoError
 from sordino.ledger.records import (
     GENESIS,
     Sums,
-    amounts_from,
+    add_up,
+    amounts_from_dict,
     canonical,
     charge_number,
     entry_hash,
-    grown,
     loss_from_dict,
     tables_digest,
 )
 from sordino.loss import Loss
 
-__all__ = ["Books", "replay"]
+__all__ = ["LedgerState", "replay"]
 
 Row = tuple[int, str, str, str, str, str]  # seq, kind, time, payload, prev, hash
 
 
 @dataclass(slots=True)
-class Books:
+class LedgerState:
     """Hold what the entries replayed so far add up to; `charges` are rows of the ledger's table of that name."""
 
     ledger: str = ""
@@ -47,9 +47,9 @@ class Books:
     predecessor: tuple[str, int] | None = None
 
 
-def replay(rows: Iterable[Row]) -> Books:
+def replay(rows: Iterable[Row]) -> LedgerState:
     """Return what a ledger's entries add up to; raise LedgerError naming the first that is missing, altered or wrong."""
-    books = Books()
+    books = LedgerState()
     for seq, kind, time, payload, prev, digest in rows:
         if seq != books.head + 1:
             raise LedgerError(f"entry {books.head + 1} is missing; {_ADVICE}")
@@ -64,7 +64,7 @@ def replay(rows: Iterable[Row]) -> Books:
     return books
 
 
-def _unlike(books: Books, text: str) -> str | None:
+def _unlike(books: LedgerState, text: str) -> str | None:
     """Return what is wrong with the sums that an entry holds, if anything."""
     try:
         told = Sums.from_dict(json.loads(text)["after"])
@@ -78,7 +78,7 @@ def _unlike(books: Books, text: str) -> str | None:
 _ADVICE = "put back a sound copy of the ledger, the newest there is"
 
 
-def _apply(books: Books, seq: int, kind: str, text: str) -> str | None:
+def _apply(books: LedgerState, seq: int, kind: str, text: str) -> str | None:
     """Add one entry to the books; return what is wrong with it, if anything."""
     try:
         payload = json.loads(text)
@@ -89,14 +89,14 @@ def _apply(books: Books, seq: int, kind: str, text: str) -> str | None:
         return "a part of it is missing or malformed"
 
 
-def _open(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+def _open(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     if seq > 1:
         books.unmarked += 1
         return None
     books.ledger = payload["ledger"]
     books.caps.append(loss_from_dict(payload["cap"]))
     nothing = dict.fromkeys(books.caps[0].amounts(), Fraction(0))
-    books.carried = amounts_from(payload["carried"]) if "carried" in payload else nothing
+    books.carried = amounts_from_dict(payload["carried"]) if "carried" in payload else nothing
     if set(books.carried) != set(nothing) or min(books.carried.values()) < 0:
         return "it carries over what the cap does not count"
     books.spent = dict(books.carried)
@@ -105,7 +105,7 @@ def _open(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _declare(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+def _declare(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     del seq
     if payload["table"] in books.declarations:
         return "the table was declared before"
@@ -113,13 +113,13 @@ def _declare(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _reserve(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
-    amounts = amounts_from(payload["amounts"])
+def _reserve(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
+    amounts = amounts_from_dict(payload["amounts"])
     if set(amounts) != set(books.spent) or min(amounts.values()) < 0:
         return "it does not charge what the cap counts"
     if charge_number(payload["charge"]) != len(books.charges) + 1:
         return "its charge is out of order"
-    books.spent = {name: grown(books.spent[name], amounts[name]) for name in books.spent}
+    books.spent = {name: add_up(books.spent[name], amounts[name]) for name in books.spent}
     if any(books.spent[name] > most for name, most in books.caps[-1].amounts().items()):
         return "it passes the cap"
     number = len(books.charges) + 1
@@ -127,15 +127,15 @@ def _reserve(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _commit(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+def _commit(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     return _close(books, seq, payload, "committed") if isinstance(payload["answer"], str) else "it has no answer"
 
 
-def _fail(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+def _fail(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     return _close(books, seq, payload, "failed")
 
 
-def _close(books: Books, seq: int, payload: dict[str, Any], state: str) -> str | None:
+def _close(books: LedgerState, seq: int, payload: dict[str, Any], state: str) -> str | None:
     at = charge_number(payload["charge"]) - 1
     if at < 0:
         return "it names no charge"
@@ -146,7 +146,7 @@ def _close(books: Books, seq: int, payload: dict[str, Any], state: str) -> str |
     return None
 
 
-def _amend(books: Books, seq: int, payload: dict[str, Any]) -> str | None:
+def _amend(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     del seq
     if not payload["reason"]:
         return "it has no reason"

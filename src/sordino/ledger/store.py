@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sordino.errors import LedgerError, SordinoError
-from sordino.ledger.high_water_mark import Seen
+from sordino.ledger.high_water_mark import Checkpoint
 from sordino.ledger.records import (
     GENESIS,
     SOUND,
     Sums,
-    amounts_from,
+    amounts_from_dict,
     amounts_to_dict,
     canonical,
     entry_hash,
@@ -35,14 +35,14 @@ from sordino.loss import Loss
 __all__ = [
     "Transaction",
     "check_mark",
-    "checked_end",
-    "checked_sums",
-    "connected",
-    "created",
-    "guarded",
+    "connect_file",
+    "create_file",
+    "describe_error",
     "in_memory",
-    "in_words",
     "quick_check",
+    "read_end",
+    "read_sums",
+    "translate_errors",
 ]
 
 T = TypeVar("T")
@@ -79,14 +79,14 @@ _SCHEMA = (
 class Transaction:
     """Write to a ledger within one SQLite transaction, which its owner begins and ends.
 
-    It begins with `checked_sums`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
+    It begins with `read_sums`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
     so a job that raises has written nothing. `finish` writes the sums and the head.
     """
 
     def __init__(self, db: sqlite3.Connection, clock: Callable[[], str]) -> None:
         self.db = db
         self._clock = clock
-        self.sums, self.head, self.hash = checked_end(db)
+        self.sums, self.head, self.hash = read_end(db)
         self.changed = False
 
     def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
@@ -107,7 +107,7 @@ class Transaction:
         self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
 
 
-def created(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
     """Make a ledger whose first entry has this payload, whole or not at all, and return the hash of that entry.
 
     It is built beside its place and renamed into it, so a crash leaves no half of a ledger. The caller holds the lock.
@@ -121,24 +121,24 @@ def created(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> 
         leftover.unlink(missing_ok=True)
     db = sqlite3.connect(draft, isolation_level=None)
     try:
-        digest = _filled(db, payload, cap=cap, time=time)
+        digest = _fill(db, payload, cap=cap, time=time)
         db.execute("PRAGMA journal_mode = WAL")
     finally:
         db.close()
-    _synced(draft)
+    _sync(draft)
     os.rename(draft, path)
-    _synced(path.parent)
+    _sync(path.parent)
     return digest
 
 
 def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Connection:
     """Return a ledger that lives in this connection only."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _filled(db, payload, cap=cap, time=time)
+    _fill(db, payload, cap=cap, time=time)
     return db
 
 
-def connected(path: Path) -> sqlite3.Connection:
+def connect_file(path: Path) -> sqlite3.Connection:
     """Open an existing ledger file, ready for durable writes; raise LedgerError where it is not one."""
     try:  # by name alone: to open and close the file would drop the locks that this process holds on it through SQLite
         wrong = None if path.stat().st_size else "it is empty"
@@ -188,9 +188,9 @@ def connected(path: Path) -> sqlite3.Connection:
     return db
 
 
-def quick_check(db: sqlite3.Connection, seen: Seen | None, *, whole_schema: bool = False) -> None:
+def quick_check(db: sqlite3.Connection, seen: Checkpoint | None, *, whole_schema: bool = False) -> None:
     """Raise LedgerError where the last entry, the head and the mark disagree (cheap: nothing is replayed)."""
-    sums, head, _ = checked_end(db)
+    sums, head, _ = read_end(db)
     if whole_schema:
         kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
         if kept != set(_SCHEMA):
@@ -200,12 +200,12 @@ def quick_check(db: sqlite3.Connection, seen: Seen | None, *, whole_schema: bool
     check_mark(db, seen, ledger=sums.ledger, head=head)
 
 
-def checked_sums(db: sqlite3.Connection) -> Sums:
-    """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `checked_end`."""
-    return checked_end(db)[0]
+def read_sums(db: sqlite3.Connection) -> Sums:
+    """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `read_end`."""
+    return read_end(db)[0]
 
 
-def checked_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
+def read_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
     """Return the sums that the tables hold, and the last entry's number and hash.
 
     Raises LedgerError where that entry's hash does not fit, or it holds other sums. One entry is read, whatever their
@@ -220,7 +220,7 @@ def checked_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
         raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
     tables = dict(db.execute("SELECT name, declaration FROM declarations"))
     spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
-    sums = Sums(ledger, *_parsed(cap, carried), spent, charges, tables_digest(tables))
+    sums = Sums(ledger, *_parse(cap, carried), spent, charges, tables_digest(tables))
     if not last[3].startswith(f'{{"after":{canonical(sums.to_dict())},'):
         rule = "the sums of what was spent, the cap or the declarations of tables are not what"
         raise LedgerError(f"{rule} entry {head} says; {SOUND}")
@@ -228,12 +228,12 @@ def checked_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
 
 
 @lru_cache(maxsize=64)
-def _parsed(cap: str, carried: str) -> tuple[Loss, Mapping[str, Fraction]]:
+def _parse(cap: str, carried: str) -> tuple[Loss, Mapping[str, Fraction]]:
     """Return a cap and what was carried over, which seldom change, from their text."""
-    return loss_from_dict(json.loads(cap)), amounts_from(json.loads(carried))
+    return loss_from_dict(json.loads(cap)), amounts_from_dict(json.loads(carried))
 
 
-def check_mark(db: sqlite3.Connection, seen: Seen | None, *, ledger: str, head: int) -> None:
+def check_mark(db: sqlite3.Connection, seen: Checkpoint | None, *, ledger: str, head: int) -> None:
     """Raise LedgerError where the ledger falls short of what was seen of it, or has another entry in that place."""
     if seen is None:
         return
@@ -248,14 +248,14 @@ def check_mark(db: sqlite3.Connection, seen: Seen | None, *, ledger: str, head: 
         raise LedgerError(f"{rule}; put back the copy that was written to last")
 
 
-def guarded(action: Callable[[], T], where: str) -> T:
+def translate_errors(action: Callable[[], T], where: str) -> T:
     """Return what `action` returns; tell an error of SQLite or of the disk as a LedgerError of one line, without it."""
     try:
         return action()
     except SordinoError:
         raise
     except sqlite3.Error as error:
-        wrong = in_words(error)
+        wrong = describe_error(error)
     except (ValueError, TypeError, KeyError, ZeroDivisionError):
         wrong = "it is damaged; put back a sound copy"
     except OSError as error:
@@ -263,7 +263,7 @@ def guarded(action: Callable[[], T], where: str) -> T:
     raise LedgerError(f"the ledger {where} cannot be used: {wrong}")
 
 
-def in_words(error: sqlite3.Error) -> str:
+def describe_error(error: sqlite3.Error) -> str:
     """Return what an error of SQLite means to the owner of the ledger."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     told = {
@@ -280,8 +280,10 @@ def in_words(error: sqlite3.Error) -> str:
     return told.get(code, "it is damaged; put back a sound copy")
 
 
-def _filled(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
-    carried = amounts_from(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
+def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    carried = (
+        amounts_from_dict(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
+    )
     sums = Sums(payload["ledger"], cap, carried, carried, 0, tables_digest({}))
     told = canonical(amounts_to_dict(carried))
     text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
@@ -301,7 +303,7 @@ def _filled(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, ti
     return digest
 
 
-def _synced(path: Path) -> None:
+def _sync(path: Path) -> None:
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -20,12 +20,12 @@ from time import perf_counter_ns, time_ns
 from typing import Any, Generic, TypeVar
 
 from sordino.errors import DeclarationError, InDoubt, LedgerError, SordinoError
-from sordino.ledger.high_water_mark import Mark, Seen, held, marks_directory, read, seen_at
+from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_at, marks_directory, read_mark
 from sordino.ledger.locks import FairLock
 from sordino.ledger.lookup import ENTRIES
 from sordino.ledger.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
 from sordino.ledger.replay import replay
-from sordino.ledger.store import Transaction, check_mark, connected, created, guarded, quick_check
+from sordino.ledger.store import Transaction, check_mark, connect_file, create_file, quick_check, translate_errors
 from sordino.loss import Loss, format_number
 
 __all__ = ["Writer", "begin", "fresh_identity", "refuse_gone"]
@@ -33,7 +33,7 @@ __all__ = ["Writer", "begin", "fresh_identity", "refuse_gone"]
 T = TypeVar("T")
 
 
-class _Ticket(Generic[T]):
+class PendingWrite(Generic[T]):
     """Hold one job while it waits, then its value or its error."""
 
     __slots__ = ("done", "error", "job", "value")
@@ -56,7 +56,7 @@ class Writer:
         self._mark = mark
         self._clock = clock
         self._mutex = threading.Lock()
-        self._waiting: deque[_Ticket[Any]] = deque()
+        self._waiting: deque[PendingWrite[Any]] = deque()
         self._lock = None if path is None else FairLock(path)
         self._db = db
         self._inode: tuple[int, int] | None = None
@@ -68,16 +68,16 @@ class Writer:
     def __del__(self) -> None:
         with suppress(Exception):  # nothing to close where the constructor failed; a cursor cache keeps files open
             self._closed = True
-            self._park()
+            self.close_for_fork()
 
     def write(self, job: Callable[[Transaction], T]) -> T:
         """Return what `job` returns once its transaction is durable; raise what it raises, nothing written."""
-        ticket = _Ticket(job)
+        ticket = PendingWrite(job)
         self._waiting.append(ticket)
         try:
             with self._mutex:
                 if not ticket.done:
-                    self._serve([self._waiting.popleft() for _ in range(len(self._waiting))])
+                    self.commit_batch([self._waiting.popleft() for _ in range(len(self._waiting))])
         finally:
             if not ticket.done:
                 with suppress(ValueError):
@@ -89,16 +89,16 @@ class Writer:
     def read(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `job` reads from one state of the ledger."""
         with self._mutex:
-            return guarded(lambda: self._read(job), self._where)
+            return translate_errors(lambda: self._read(job), self._where)
 
-    def seen(self) -> Seen | None:
+    def seen(self) -> Checkpoint | None:
         """Return what the mark says, None where there is no mark."""
-        return None if self._mark is None else read(self._mark)
+        return None if self._mark is None else read_mark(self._mark)
 
     def check(self) -> None:
         """Raise LedgerError where the mark cannot be written or the ledger's end is not sound."""
         if self._mark is not None:
-            with held(self._mark):
+            with lock_mark(self._mark):
                 pass
         self.read(lambda db: quick_check(db, self.seen()))
 
@@ -106,7 +106,7 @@ class Writer:
         """Close the file; what is in memory is forgotten."""
         with self._mutex:
             self._closed = True
-            self._park()
+            self.close_for_fork()
 
     def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
         db = self._connection()
@@ -116,11 +116,11 @@ class Writer:
         finally:
             db.execute("ROLLBACK")
 
-    def _serve(self, batch: list[_Ticket[Any]]) -> None:
+    def commit_batch(self, batch: list[PendingWrite[Any]]) -> None:
         text = f"the ledger {self._where} was interrupted before the charge; ask again"
         progress: list[str] = []
         try:
-            guarded(lambda: self._transact(batch, progress), self._where)
+            translate_errors(lambda: self._transact(batch, progress), self._where)
         except SordinoError as error:
             text = str(error)
         finally:
@@ -131,11 +131,11 @@ class Writer:
                     ticket.error = InDoubt(text) if progress else LedgerError(text)
                     ticket.done = True
 
-    def _transact(self, batch: list[_Ticket[Any]], progress: list[str]) -> None:
+    def _transact(self, batch: list[PendingWrite[Any]], progress: list[str]) -> None:
         with ExitStack() as stack:
             if self._lock is not None:
                 stack.enter_context(self._lock)
-            mark = None if self._mark is None else stack.enter_context(held(self._mark))
+            mark = None if self._mark is None else stack.enter_context(lock_mark(self._mark))
             db = self._connection()
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -158,9 +158,9 @@ class Writer:
                 ticket.done = True
             if mark is not None and step.changed:
                 with suppress(OSError):  # the charge stands; the next write advances the mark
-                    mark.advance(Seen(step.sums.ledger, step.head, step.hash, self._where, _own(step.sums)))
+                    mark.advance(Checkpoint(step.sums.ledger, step.head, step.hash, self._where, _own(step.sums)))
 
-    def _compare(self, step: Transaction, mark: Mark | None) -> None:
+    def _compare(self, step: Transaction, mark: HighWaterMark | None) -> None:
         if mark is None:
             return
         check_mark(step.db, mark.seen, ledger=step.sums.ledger, head=step.head)
@@ -178,13 +178,13 @@ class Writer:
                 raise LedgerError(f"{rule}; give the ledger a path")
             return self._db
         if self._db is not None and self._inode != _inode(self._path):
-            self._park()
+            self.close_for_fork()
             raise LedgerError(f"the ledger {self._where} was replaced while it was open; open it again")
         if self._db is None:
-            self._db, self._inode = connected(self._path), _inode(self._path)
+            self._db, self._inode = connect_file(self._path), _inode(self._path)
         return self._db
 
-    def _park(self) -> None:
+    def close_for_fork(self) -> None:
         """Close what must not cross a fork."""
         if self._lock is not None:
             self._lock.close()
@@ -213,17 +213,17 @@ def begin(place: Path, *, cap: Loss, mark: Path | None, time: str, reason: str |
                 return
             lay = str(place)
             identity = fresh_identity(lay)
-            older = seen_at(lay) if mark is None else []  # reads marks: before one is held
-            with held(mark if mark is not None else marks_directory() / identity) as new:
+            older = marks_at(lay) if mark is None else []  # reads marks: before one is held
+            with lock_mark(mark if mark is not None else marks_directory() / identity) as new:
                 if mark is not None and new.seen is not None:
                     if new.seen.path != lay:
                         raise LedgerError(
                             f"the mark {mark} belongs to the ledger {new.seen.path}; give each ledger its own"
                         )
                     older = [new.seen]
-                payload = {"ledger": identity, "cap": loss_to_dict(cap), **_succeeding(lay, older, cap, reason)}
-                digest = created(place, payload, cap=cap, time=time)
-                new.advance(Seen(identity, 1, digest, lay, canonical(dict.fromkeys(cap.amounts(), "0"))))
+                payload = {"ledger": identity, "cap": loss_to_dict(cap), **_carry_over(lay, older, cap, reason)}
+                digest = create_file(place, payload, cap=cap, time=time)
+                new.advance(Checkpoint(identity, 1, digest, lay, canonical(dict.fromkeys(cap.amounts(), "0"))))
         finally:
             lock.close()
 
@@ -231,12 +231,12 @@ def begin(place: Path, *, cap: Loss, mark: Path | None, time: str, reason: str |
 def refuse_gone(place: Path) -> None:
     """Raise LedgerError where no ledger is at `place` but this machine knows of one that was."""
     lay = str(place.expanduser().resolve())
-    older = [] if Path(lay).exists() else seen_at(lay)
+    older = [] if Path(lay).exists() else marks_at(lay)
     if older:
-        _succeeding(lay, older, None, None)
+        _carry_over(lay, older, None, None)
 
 
-def _succeeding(lay: str, older: list[Seen], cap: Loss | None, reason: str | None) -> dict[str, Any]:
+def _carry_over(lay: str, older: list[Checkpoint], cap: Loss | None, reason: str | None) -> dict[str, Any]:
     """Return what the first entry says of the ledgers that lay at its path before, and what carries over from them."""
     if not older:
         return {"predecessor": None}
@@ -264,7 +264,7 @@ def _own(sums: Sums) -> str:
     return canonical(amounts_to_dict(sums.own()))
 
 
-def _run(ticket: _Ticket[Any], step: Transaction) -> None:
+def _run(ticket: PendingWrite[Any], step: Transaction) -> None:
     try:
         ticket.value = ticket.job(step)
     except sqlite3.Error:
@@ -292,7 +292,7 @@ def _before_fork() -> None:
     for writer in _PARKED:
         writer._mutex.acquire()
         with suppress(Exception):  # a fork goes on whatever happens here, and must find its locks taken
-            writer._park()
+            writer.close_for_fork()
 
 
 def _after_fork() -> None:

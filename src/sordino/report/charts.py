@@ -23,7 +23,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     """Return the picture of a thing; what it can draw:
 
     - a Release: its values with their intervals at `confidence`, one panel an answered column; of `find_bounds`, the
-      clipped sum against the bound with its error band, and the bound chosen; of `find_caps`, what a
+      clipped sum against the bound with its error band, and the bound chosen; of `find_contribution_bounds`, what a
       cap loses against the noise it costs;
     - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
       column): sensitivity against distance, one line a query, panels for scope, relation and column;

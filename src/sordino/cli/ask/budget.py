@@ -98,14 +98,14 @@ class _State:
     def to_dict(self) -> dict[str, Any]:
         from sordino.ledger.records import formers_to_dict
         from sordino.loss import ZCDP, loss_from
-        from sordino.release import loss_to_dict
+        from sordino.release import loss_to_numbers
 
         report, target = self.report, self.cap.delta if isinstance(self.cap, ZCDP) else None
         return {
             "budget": self.budget.name,
-            "cap": loss_to_dict(self.cap),
-            "spent": loss_to_dict(self.spent),
-            "remaining": loss_to_dict(loss_from(self.left(), delta=target)),
+            "cap": loss_to_numbers(self.cap),
+            "spent": loss_to_numbers(self.spent),
+            "remaining": loss_to_numbers(loss_from(self.left(), delta=target)),
             "charges": self.charges,
             "answered": self.answered,
             "failed": self.failed,
@@ -113,7 +113,7 @@ class _State:
             "ledger": str(self.budget.ledger),
             "mark": None if report is None else report.mark,
             **({"predecessor": None} if report is None else formers_to_dict(report)),
-            "declared_cap": loss_to_dict(self.budget.cap),
+            "declared_cap": loss_to_numbers(self.budget.cap),
             "reason": self.budget.reason,
             "tight": None if self.tight is None else _tight_to_dict(self.tight),
         }

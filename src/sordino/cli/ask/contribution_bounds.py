@@ -66,7 +66,7 @@ def caps(
     with ExitStack() as stack:
         held = table_at(project, table)
         target = None if plot is None else stack.enter_context(draft(plot))  # before the charge: it can be written
-        release = held.find_caps(
+        release = held.find_contribution_bounds(
             by=by,
             assume_keys=assume_keys,
             question_epsilon=question_epsilon,

@@ -23,12 +23,12 @@ def explain(
     """Say what a past release reveals at most about one person, in plain words."""
     from sordino.cli.shared.opening import project_at, stored
     from sordino.curator.explain import explain as explained
-    from sordino.release import loss_to_dict
+    from sordino.release import loss_to_numbers
 
     release = stored(project_at(project), charge, budget=budget)
     text = explained(release)
     if form is TextFormat.json:
-        said = {"schema": 1, "charge": release.charge, "cost": loss_to_dict(release.cost), "explanation": text}
+        said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
         say(json.dumps(said, ensure_ascii=False, indent=2))
         return
     for line in wrapped("", text, indent=0):

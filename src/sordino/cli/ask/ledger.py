@@ -174,7 +174,7 @@ def _brief(value: object) -> str:
 
 def _told(report: Report | None) -> dict[str, Any]:
     from sordino.ledger.records import formers_to_dict
-    from sordino.release import loss_to_dict
+    from sordino.release import loss_to_numbers
 
     if report is None:
         return {"entries": 0}
@@ -184,8 +184,8 @@ def _told(report: Report | None) -> dict[str, Any]:
         "answered": report.committed,
         "failed": report.failed,
         "in_doubt": report.in_doubt,
-        "spent": loss_to_dict(report.spent),
-        "cap": loss_to_dict(report.cap),
+        "spent": loss_to_numbers(report.spent),
+        "cap": loss_to_numbers(report.cap),
         "amendments": report.amendments,
         "unmarked": report.unmarked,
         "mark": report.mark,

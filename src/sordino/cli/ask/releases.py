@@ -51,7 +51,7 @@ def releases(
 
 def _charges(budget: Budget) -> list[dict[str, Any]]:
     from sordino.cli.shared.opening import ledger_of
-    from sordino.release import loss_to_dict
+    from sordino.release import loss_to_numbers
 
     with ledger_of(budget) as ledger:
         charges = [] if ledger is None else ledger.charges()
@@ -61,7 +61,7 @@ def _charges(budget: Budget) -> list[dict[str, Any]]:
             "budget": budget.name,
             "time": c.time,
             "state": _STATES[c.state],
-            "cost": loss_to_dict(c.loss),
+            "cost": loss_to_numbers(c.loss),
             "said": c.loss.describe(),
             "request": c.request,
             "question": c.note,

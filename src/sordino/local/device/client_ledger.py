@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
-from sordino.ledger.high_water_mark import Mark, Seen, held, marks_directory
+from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_directory
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
@@ -77,7 +77,7 @@ class ClientLedger:
         self.cap = Fraction(row[1])
         self._id = hashlib.sha256(b"sordino device" + self.secret).hexdigest()[:32]
         self._mark = marks_directory().parent / "devices" / self._id if mark is None else mark
-        with held(self._mark) as found:
+        with lock_mark(self._mark) as found:
             self._compare(found)
 
     @classmethod
@@ -203,7 +203,7 @@ class ClientLedger:
         row = (charge.signer, charge.task, charge.epoch, charge.manifest, str(charge.epsilon), permanent, *sums, digest)
         self._db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (number + 1, *row))
 
-    def _compare(self, mark: Mark) -> None:
+    def _compare(self, mark: HighWaterMark) -> None:
         """Raise LedgerError where the file is not as far as its mark, or has another charge in that place."""
         seen = mark.seen
         if seen is None or seen.seq == 0:
@@ -219,7 +219,7 @@ class ClientLedger:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Write all or nothing, on disk when the block ends; then the mark follows."""
-        with held(self._mark) as mark, self._guarded():
+        with lock_mark(self._mark) as mark, self._guarded():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._compare(mark)
@@ -230,7 +230,7 @@ class ClientLedger:
                 raise
             self._db.execute("COMMIT")
             with suppress(OSError):  # the charge stands; the next one advances the mark
-                mark.advance(Seen(self._id, number, digest, self._where, json.dumps({"epsilon": str(total)})))
+                mark.advance(Checkpoint(self._id, number, digest, self._where, json.dumps({"epsilon": str(total)})))
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
 from sordino.estimates.estimate import Estimate, Law, Noisy
-from sordino.estimates.moments import Spread, combined_margin
+from sordino.estimates.moments import Moments, combined_margin
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.count import count_part
 from sordino.queries.aggregates.sums import bounded
@@ -248,11 +248,11 @@ def _where(of: Measure, present: Measure) -> Measure:
     return Measure(of.unit, of.interval, of.stored, True, build)
 
 
-def _estimate(statistic: str, parts: Sequence[Part], noisy: Sequence[Noisy], ddof: int) -> Spread:
+def _estimate(statistic: str, parts: Sequence[Part], noisy: Sequence[Noisy], ddof: int) -> Moments:
     sides = 1 if statistic in ("variance", "deviation") else 2
     lifts = tuple(-p.terms[1][0] for p in parts[sides:-1])
     spans = tuple(p.bounds or (0, 0) for p in parts[:sides])
-    return Spread(statistic, tuple(noisy), lifts, spans, ddof)
+    return Moments(statistic, tuple(noisy), lifts, spans, ddof)
 
 
 # ---- expected errors
