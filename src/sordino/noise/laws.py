@@ -301,7 +301,7 @@ def _miss(confidence: float | Fraction) -> Fraction:
 
 
 def _not_negative(value: Fraction | int, name: str) -> Fraction:
-    exact = as_fraction(value, name)
+    exact = value if type(value) is Fraction else as_fraction(value, name)
     if exact < 0:
         raise DeclarationError(f"{name} must be at least 0, not {exact}")
     return exact

@@ -57,7 +57,7 @@ class Keyed:
 
     def coded(self, codes: Sequence[int]) -> Axis:
         """Return the axis of public codes of the keys."""
-        return Axis(self.name, self.edges, tuple(int(c) for c in codes), missing=self.dropped)
+        return Axis(self.name, self.edges, tuple(np.asarray(codes, dtype=np.int64).tolist()), missing=self.dropped)
 
     @property
     def dropped(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import json
 import math
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Date, Domain, keep_missing
+from sordino.domain import Column, Date, Domain, keep_missing
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
@@ -56,19 +57,7 @@ class Axis:
 
     def keys(self, domain: Domain) -> Keys:
         """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
-        if self.missing:
-            domain = Domain({self.column: keep_missing(domain[self.column])})
-        found = domain[self.column]
-        if self.edges is not None:
-            of, cuts = measure(Name(self.column), domain), self.edges
-            labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(cuts))
-            return _with_missing(labels, of, found.missing == "keep", binned(of, cuts))  # type: ignore[union-attr]
-        if isinstance(found, Date):
-            low = (found.lower - EPOCH).days
-            days = tuple(found.lower + datetime.timedelta(days=n) for n in range((found.upper - found.lower).days + 1))
-            of = measure(Name(self.column), domain)
-            return _with_missing(days, of, found.missing == "keep", lambda on: plus(of.build(on), -low))
-        return keys(Name(self.column), domain)
+        return _keys_of(self.column, domain[self.column], self.edges, missing=self.missing)
 
     def size(self, domain: Domain) -> int:
         """Return the number of codes."""
@@ -215,6 +204,23 @@ def listed(words: Sequence[str]) -> str:
     """Return names in a row, the many cut short."""
     shown_words = [*words[:6], f"{len(words) - 6} more"] if len(words) > 7 else list(words)
     return ", ".join(shown_words[:-1]) + " and " + shown_words[-1] if len(shown_words) > 1 else shown_words[0]
+
+
+@functools.lru_cache(maxsize=4096)
+def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missing: bool) -> Keys:
+    """Return the keys of one column; all of it is declared, and an adaptive algorithm asks for the same ones again."""
+    found = keep_missing(column) if missing else column
+    domain = Domain({name: found})
+    if edges is not None:
+        of = measure(Name(name), domain)
+        labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
+        return _with_missing(labels, of, found.missing == "keep", binned(of, edges))  # type: ignore[union-attr]
+    if isinstance(found, Date):
+        low = (found.lower - EPOCH).days
+        days = tuple(found.lower + datetime.timedelta(days=n) for n in range((found.upper - found.lower).days + 1))
+        of = measure(Name(name), domain)
+        return _with_missing(days, of, found.missing == "keep", lambda on: plus(of.build(on), -low))
+    return keys(Name(name), domain)
 
 
 def _with_missing(labels: tuple[Any, ...], of: Measure, kept: bool, build: Any) -> Keys:
