@@ -225,6 +225,28 @@ def test_a_wrong_token_is_asked_for_again(visit: Visit, tmp_path: Path) -> None:
         assert all(url.startswith(f"{at.url}/") and "token" not in url.partition("#")[0] for url, _ in visit.asked)
 
 
+@pytest.mark.parametrize(
+    ("fragment", "words"),
+    [
+        ("", "Your link holds no token"),
+        ("#token=wrong", "does not know the token in your link"),
+        ("#token=a", "an administrator's token"),
+    ],
+)
+def test_a_refused_token_is_told_before_anything_is_mixed(
+    visit: Visit, tmp_path: Path, fragment: str, words: str
+) -> None:
+    _, service = _survey(GRR(LABELS, epsilon=1), tmp_path)
+    with service as at:
+        visit.page.goto(f"{at.url}/tasks/drinks{fragment}")
+        visit.page.get_by_text(words).wait_for()
+        assert "{" not in str(visit.page.locator("#status").text_content())
+        assert visit.page.locator("#form").is_hidden()
+        assert visit.page.evaluate("localStorage.getItem('sordino')") is None
+        assert visit.complaints == []
+        assert not [url for url, _ in visit.asked if url.endswith("/reports")]
+
+
 def test_a_question_cannot_write_the_page(tmp_path: Path) -> None:
     sly = create_task(
         KEY,
@@ -244,7 +266,7 @@ def test_screens_are_not_empty(visit: Visit, tmp_path: Path) -> None:
     """What a person sees: the question, every answer, both epsilons, and the plain word on the browser's storage."""
     _, service = _survey(memoize(GRR(LABELS, epsilon=2), epsilon=1), tmp_path)
     with service as at:
-        visit.page.goto(f"{at.url}/tasks/drinks")
+        visit.page.goto(f"{at.url}/tasks/drinks#token=r")
         visit.page.locator("#form").wait_for()
         text = visit.page.locator("main").text_content()
         for words in (

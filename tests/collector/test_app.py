@@ -225,6 +225,34 @@ def test_administrators_and_respondents_are_kept_apart(store: str) -> None:
             assert service.get(f"/v1/tasks/drinks/estimate?{wrong}").status_code == 422
 
 
+def test_a_token_is_checked_without_a_trace(store: str) -> None:
+    with running(store, [task_of()], limits=Limits(per_minute=1, burst=3)) as service:
+        before = Path(store).read_bytes()
+        found = {token: service.get("/v1/tasks/drinks/token", token=token) for token in ("r", "a", "no", None)}
+        assert {token: answer.status_code for token, answer in found.items()} == dict.fromkeys(found, 200)
+        assert {token: answer.json()["code"] for token, answer in found.items()} == {
+            "r": None,
+            "a": "wrong_role",
+            "no": "no_token",
+            None: "no_token",
+        }
+        assert [answer.json()["accepted"] for answer in found.values()] == [True, False, False, False]
+        assert service.get("/v1/tasks/none/token", token="r").status_code == 404
+        assert service.get("/v1/tasks/drinks/token", token="other").status_code == 200
+        late = service.get("/v1/tasks/drinks/token", token="another")  # unknown tokens share one bucket of three
+        assert (late.status_code, late.json()["error"]["code"]) == (429, "too_many")
+        assert late.headers["retry-after"] == "60"
+        body = reports_of(task_of(), ["tea"] * 3, Rng.seeded(1))  # checks take nothing from what may be sent
+        assert Path(store).read_bytes() == before
+        assert service.post(body).status_code == 200
+    with running(store, [task_of()], limits=Limits(per_minute=1, burst=3, open=True)) as service:
+        assert service.get("/v1/tasks/drinks/token", token=None).json() == {
+            "accepted": True,
+            "code": None,
+            "says": None,
+        }
+
+
 def test_a_token_sends_no_faster_than_its_limit(store: str) -> None:
     task = task_of()
     with running(store, [task], limits=Limits(per_minute=60, burst=3)) as service:
@@ -264,7 +292,7 @@ def test_openapi_describes_every_route(store: str) -> None:
     with running(store, [task_of()]) as service:
         plain = service.get("/openapi.json").json()
     assert plain["openapi"].startswith("3.")
-    expected = {"", "/estimate", "/close", "/export", "/reports"}
+    expected = {"", "/token", "/estimate", "/close", "/export", "/reports"}
     assert {p for p in plain["paths"] if p.startswith("/v1/tasks/{task}")} == {
         f"/v1/tasks/{{task}}{e}" for e in expected
     }

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from sordino.collector.desk import Desk
 from sordino.collector.intake import ERRORS, error_body
+from sordino.collector.limits import Buckets
 from sordino.collector.results import exported, results
 from sordino.collector.running import Collector
 from sordino.collector.store import Store
@@ -30,13 +31,18 @@ class _Refused(Exception):  # a refusal, told as a word of ERRORS
 def add_routes(app: FastAPI, collector: Collector) -> None:
     """Add the routes of the service."""
 
+    checks = Buckets(collector.limits)  # apart from those of reports: a check takes nothing from what may be sent
+
     def desk_of(task: str) -> Desk:
         if task not in collector.desks:
             raise _Refused("no_task")
         return collector.desks[task]
 
+    def read_role(authorization: str | None) -> tuple[str | None, bytes]:
+        return collector.tokens.role(None if authorization is None else authorization.encode("latin-1", "replace"))
+
     def admit(authorization: str | None) -> None:
-        role, _ = collector.tokens.role(None if authorization is None else authorization.encode("latin-1", "replace"))
+        role, _ = read_role(authorization)
         if role is None:
             raise _Refused("no_token", "send an administrator's token: Authorization: Bearer TOKEN")
         if role != "admin":
@@ -44,8 +50,9 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
 
     @app.exception_handler(_Refused)
     async def refused(_: Request, error: _Refused) -> Response:
-        status = ERRORS[error.code][0]
-        return Response(error_body(error.code, error.says), status, media_type="application/json")
+        headers = {"retry-after": "60"} if error.code == "too_many" else None
+        body = error_body(error.code, error.says)
+        return Response(body, ERRORS[error.code][0], headers=headers, media_type="application/json")
 
     @app.exception_handler(SordinoError)
     async def unusable(_: Request, error: SordinoError) -> Response:
@@ -68,6 +75,16 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
     @app.get("/v1/tasks/{task}", summary="Return a task's signed manifest")
     async def manifest(task: str) -> Response:
         return Response(desk_of(task).task.envelope, media_type="application/json")
+
+    @app.get("/v1/tasks/{task}/token", summary="Say whether a token may send reports for a task; nothing is stored")
+    async def check_token(task: str, authorization: Authorization = None) -> JSONResponse:
+        desk_of(task)
+        role, sender = read_role(authorization)
+        if checks.take(b"" if role is None else sender, 1):
+            raise _Refused("too_many")
+        code = None if collector.limits.open or role == "respondent" else "no_token" if role is None else "wrong_role"
+        plain = {"accepted": code is None, "code": code, "says": None if code is None else ERRORS[code][1]}
+        return JSONResponse(plain, headers={"cache-control": "no-store"})
 
     @app.get("/v1/tasks/{task}/estimate", summary="Return estimates with intervals (administrators)")
     async def estimate(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sordino.local.choice import respondents_needed as respondents_needed
     from sordino.local.device.client import Client as Client
     from sordino.local.device.client_ledger import ClientLedger as ClientLedger
+    from sordino.local.device.delivery import NotDelivered as NotDelivered
     from sordino.local.estimates.frequency import Estimate as Estimate
     from sordino.local.estimates.mean import MeanEstimate as MeanEstimate
     from sordino.local.estimates.regression import BloomEstimate as BloomEstimate
@@ -56,6 +57,7 @@ _EXPORTS = {
     "sordino.local.choice": "Choice best respondents_needed",
     "sordino.local.device.client": "Client",
     "sordino.local.device.client_ledger": "ClientLedger",
+    "sordino.local.device.delivery": "NotDelivered",
     "sordino.local.estimates.frequency": "Estimate",
     "sordino.local.estimates.mean": "MeanEstimate",
     "sordino.local.estimates.regression": "BloomEstimate",

@@ -55,6 +55,19 @@ function plainly(message) {
   }
 }
 
+// Why the collector would refuse this link's token, in words; null where it would accept it. Asked before anything is
+// mixed or charged. A collector that does not say is asked again by the report itself.
+async function tokenRefusal() {
+  const headers = token ? { authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(`/v1/tasks/${root.dataset.task}/token`, { headers, credentials: 'omit' });
+  const found = answer.ok ? await answer.json() : { accepted: true };
+  if (found.accepted) return null;
+  const whose = found.code === 'wrong_role' ? "The link holds an administrator's token, which sends no answers."
+    : token ? 'This survey does not know the token in your link: it may be cut short, or of another survey.'
+      : 'Your link holds no token, and this survey takes answers by personal links only.';
+  return `${whose} Ask whoever invited you for your own link, and open it whole. Nothing was mixed or sent.`;
+}
+
 // Whether this browser holds a charge for the task and nothing that waits to be sent.
 function answered() {
   const { charges, unsent } = new Client(0).state();
@@ -100,10 +113,12 @@ try {
     line.append(radio, ' ', named(label));
     at('labels').append(line);
   });
-  at('form').hidden = false;
   device = new Client(0);
   spent();
-  if (answered()) tell('You have answered this survey on this device. Another answer is another report.');
+  const refusal = await tokenRefusal();
+  at('form').hidden = refusal !== null;
+  if (refusal) tell(refusal, true);
+  else if (answered()) tell('You have answered this survey on this device. Another answer is another report.');
 } catch (error) {
   tell(`This survey does not hold what it promises, so your device will not answer it: ${error.message}.`, true);
 }

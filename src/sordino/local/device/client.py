@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from sordino.errors import DeclarationError
 from sordino.local.device.client_ledger import ClientCharge, ClientLedger
+from sordino.local.device.delivery import deliver
 from sordino.local.labels import Label, canonical
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
@@ -59,6 +60,16 @@ class Client:
         else:
             raise DeclarationError("a device answers tasks of the protocols grr and unary")
         return task.manifest.hash + rng.bytes(ID_BYTES) + report
+
+    def send(self, task: Task, body: bytes, *, token: str | None, attempts: int = 5, timeout: float = 30) -> bool:
+        """Post the body that `report` made to the task's origin; True once it is stored, False where it was before.
+
+        `token` is the respondent's, None for a collector that is open. Where the collector is busy or away the same
+        bytes are sent again, up to `attempts` times in all; that is safe, since the report's id is counted once. Raises
+        NotDelivered after the last attempt (keep the body, and send it later), and DeclarationError where the collector
+        refuses the report or its token. Nothing is charged here: `report` charged.
+        """
+        return deliver(task, body, token=token, attempts=attempts, timeout=timeout)
 
 
 def permanent_answer(secret: bytes, task: Task, number: int | None) -> bytes:
