@@ -32,9 +32,8 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture(autouse=True)
-def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep marks, colors and terminal width out of the tests."""
-    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep colors and terminal width out of the tests."""
     monkeypatch.setenv("COLUMNS", "100")
     for name in ("NO_COLOR", "FORCE_COLOR", "SORDINO_DEBUG", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)

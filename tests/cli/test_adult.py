@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
+from places import ADULT, needs_adult
 from sordino.datasets import adult_domain
 from sordino.domain import Category
-
-ADULT = Path(os.environ.get("SORDINO_ADULT") or Path(__file__).parents[3] / "shared" / "data" / "adult.data")
-needs_adult = pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
 
 
 def declared() -> str:

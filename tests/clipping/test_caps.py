@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.clipping.caps import lost_beyond, tails
 from sordino.errors import QuestionRefused
@@ -24,16 +25,8 @@ DOMAIN = sd.Domain(
 UNIT = sd.PrivacyUnit("id", max_rows=2)
 
 
-def held(table: Any, *, unit: Any = UNIT, relation: str = "add_remove", seed: int = 0, budget: Any = None) -> Any:
-    return sd.protect(
-        table,
-        domain=DOMAIN,
-        neighbors=relation,
-        privacy_unit=unit,
-        budget=budget or PureDP(10**6),
-        ledger=None,
-        rng=sd.Rng.seeded(seed),
-    )
+def curator_of(table: Any, *, unit: Any = UNIT, relation: str = "add_remove", seed: int = 0, budget: Any = None) -> Any:
+    return protect(table, DOMAIN, neighbors=relation, unit=unit, seed=seed, budget=budget)
 
 
 def table_of(units: dict[Any, list[Any]]) -> pa.Table:
@@ -58,7 +51,7 @@ def skewed(units: int, seed: int) -> pa.Table:
 
 
 def exact(table: Any, of: Any = None, **how: Any) -> list[int]:
-    curator = held(table, **how)
+    curator = curator_of(table, **how)
     query = Contributions(None if of is None else col(of).node)
     engine = curator._engine
     tables = [engine.run(scan.select(engine.primitives)) for scan in query.scans(DOMAIN)]
@@ -115,8 +108,8 @@ def test_no_neighbor_moves_the_histogram_by_more_than_one_rung_each(of: Any) -> 
 
 def test_the_declared_cap_does_not_move_the_search() -> None:
     table = skewed(3000, 1)
-    wide = held(table, unit=sd.PrivacyUnit("id", max_rows=1000)).find_contribution_bounds(epsilon=1)
-    assert held(table).find_contribution_bounds(epsilon=1).value == wide.value
+    wide = curator_of(table, unit=sd.PrivacyUnit("id", max_rows=1000)).find_contribution_bounds(epsilon=1)
+    assert curator_of(table).find_contribution_bounds(epsilon=1).value == wide.value
 
 
 @pytest.mark.parametrize("worth", ["0.0001", "0.001", "0.01", "1"])
@@ -128,12 +121,12 @@ def test_the_cap_chosen_is_near_the_best_one(worth: str) -> None:
     table = skewed(20_000, 2)
     sizes = np.unique(table["id"].to_numpy(zero_copy_only=False), return_counts=True)[1]
     errors = {m: float(np.maximum(sizes - m, 0).sum()) + m / float(worth) for m in range(1, 200)}
-    found = held(table).find_contribution_bounds(epsilon=1, question_epsilon=worth)
+    found = curator_of(table).find_contribution_bounds(epsilon=1, question_epsilon=worth)
     assert errors[found.value["max_rows"]] <= 1.25 * min(errors.values()) + 50
 
 
 def test_bias_noise_and_error_are_told_for_each_cap() -> None:
-    found = held(skewed(5000, 3)).find_contribution_bounds(epsilon=1, question_epsilon=0.1)
+    found = curator_of(skewed(5000, 3)).find_contribution_bounds(epsilon=1, question_epsilon=0.1)
     rows = found.table.to_pylist()
     assert [r["at"] for r in rows] == sorted({r["at"] for r in rows})
     assert all(r["cap"] == "max_rows" for r in rows)
@@ -151,7 +144,7 @@ def test_what_a_cap_loses_of_the_units_that_show_lies_within_its_interval() -> N
     sizes = np.unique(table["id"].to_numpy(zero_copy_only=False), return_counts=True)[1]
     hits = 0
     for seed in range(30):
-        found = held(table, seed=seed).find_contribution_bounds(epsilon=0.5)
+        found = curator_of(table, seed=seed).find_contribution_bounds(epsilon=0.5)
         caps = [r["at"] for r in found.rows]
         place, truth = caps.index(2), float(np.maximum(sizes[sizes <= caps[-1]] - 2, 0).sum())
         low, high = found.outputs[0].estimate.intervals(0.99)[place]
@@ -160,23 +153,23 @@ def test_what_a_cap_loses_of_the_units_that_show_lies_within_its_interval() -> N
 
 
 def test_groups_are_capped_too_and_each_half_is_paid() -> None:
-    found = held(skewed(5000, 5)).find_contribution_bounds(epsilon=1, by="word", assume_keys=3, question_epsilon=0.01)
+    found = curator_of(skewed(5000, 5)).find_contribution_bounds(epsilon=1, by="word", assume_keys=3, question_epsilon=0.01)
     assert set(found.value) == {"max_rows", "max_groups"}
     assert 1 <= found.value["max_groups"] <= 3
     assert found.cost == PureDP(1)
-    declared = held(skewed(5000, 5), budget=ZCDP(1, 1e-6)).find_contribution_bounds(rho=1, by="c")
+    declared = curator_of(skewed(5000, 5), budget=ZCDP(1, 1e-6)).find_contribution_bounds(rho=1, by="c")
     assert 1 <= declared.value["max_groups"] <= 3
 
 
 def test_an_empty_table_gives_an_answer_of_the_same_kind() -> None:
-    found = held(table_of({})).find_contribution_bounds(epsilon=1)
+    found = curator_of(table_of({})).find_contribution_bounds(epsilon=1)
     assert found.value == {"max_rows": 1}
     assert found.cost == PureDP(1)
     assert "max_rows = 1" in str(sd.plot(found).chart.to_dict()["title"])
 
 
 def test_the_picture_shows_loss_noise_and_the_cap_chosen() -> None:
-    found = held(skewed(3000, 6)).find_contribution_bounds(epsilon=1, by="c")
+    found = curator_of(skewed(3000, 6)).find_contribution_bounds(epsilon=1, by="c")
     drawn = str(sd.plot(found).chart.to_dict())
     for word in ("rows, or pairs of unit and key, lost", "noise", f"chosen: {found.value['max_rows']}"):
         assert word in drawn
@@ -184,7 +177,7 @@ def test_the_picture_shows_loss_noise_and_the_cap_chosen() -> None:
 
 
 def test_a_stored_search_comes_back_as_it_was() -> None:
-    found = held(skewed(500, 7), budget=ZCDP(1, 1e-6)).find_contribution_bounds(rho=0.5)
+    found = curator_of(skewed(500, 7), budget=ZCDP(1, 1e-6)).find_contribution_bounds(rho=0.5)
     assert sd.Release.from_dict(found.to_dict()) == found
 
 
@@ -200,7 +193,7 @@ def test_a_stored_search_comes_back_as_it_was() -> None:
     ],
 )
 def test_bad_input_is_refused_before_anything_is_spent(asked: dict[str, Any], unit: Any, message: str) -> None:
-    curator = held(table_of({"u": ["a"]}), unit=unit)
+    curator = curator_of(table_of({"u": ["a"]}), unit=unit)
     with pytest.raises(QuestionRefused, match=message):
         curator.find_contribution_bounds(epsilon=1, **asked)
     assert curator.spent == PureDP(0)

@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from places import ADULT, needs_adult
+from protecting import protect
 from sordino import col
 from sordino.clipping.rungs import clipped_sums, linear, occupied, refined
 from sordino.errors import DeclarationError, QuestionRefused
@@ -23,21 +24,13 @@ from sordino.noise.laws import DiscreteLaplace
 from sordino.queries.adaptive.magnitudes import PARTS, TOP, Rungs, octaves
 from sordino.release import Release
 
-ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult.data"
 
-
-def held(values: Any, column: Any = None, *, seed: int = 0, relation: str = "add_remove", unit: Any = "row") -> Any:
+def curator_of(
+    values: Any, column: Any = None, *, seed: int = 0, relation: str = "add_remove", unit: Any = "row"
+) -> Any:
     table = values if isinstance(values, pa.Table) else pa.table({"x": pa.array(values)})
     columns = {"x": column or sd.Integer(), **({"id": sd.Identifier()} if "id" in table.column_names else {})}
-    return sd.protect(
-        table,
-        domain=sd.Domain(columns),
-        neighbors=relation,
-        privacy_unit=unit,
-        budget=PureDP(10**6),
-        ledger=None,
-        rng=sd.Rng.seeded(seed),
-    )
+    return protect(table, sd.Domain(columns), neighbors=relation, unit=unit, seed=seed)
 
 
 def test_octaves_tell_every_number_by_its_binary_digits() -> None:
@@ -53,7 +46,7 @@ def test_octaves_tell_every_number_by_its_binary_digits() -> None:
 @pytest.mark.parametrize("scale", [1, 1000, 2**40])
 def test_bounds_hold_nearly_all_rows_at_any_scale_and_are_not_far_off(method: Any, scale: int) -> None:
     values = (np.random.default_rng(5).normal(50, 10, 20_000) * scale).astype(np.int64)
-    found = held(values).find_bounds("x", epsilon=1, method=method)
+    found = curator_of(values).find_bounds("x", epsilon=1, method=method)
     beyond = int(((values < found.lower) | (values > found.upper)).sum())
     assert beyond <= 300  # noise hides about ln(rungs) / epsilon rows a rung: 60 to 200 here
     assert found.upper <= 200 * scale
@@ -63,7 +56,7 @@ def test_bounds_hold_nearly_all_rows_at_any_scale_and_are_not_far_off(method: An
 @pytest.mark.parametrize("sign", [1, -1])
 def test_both_signs_and_tiny_reals_without_any_declaration(sign: int) -> None:
     values = sign * np.random.default_rng(6).uniform(1, 3, 20_000) * 2.0**-15
-    found = held(values, sd.Real()).find_bounds("x", epsilon=1)
+    found = curator_of(values, sd.Real()).find_bounds("x", epsilon=1)
     low, high = sorted((float(found.lower), float(found.upper)))
     assert low <= float(values.min()) * (1 if sign < 0 else 1.1)
     assert high >= float(values.max()) * 0.9 if sign > 0 else high >= float(values.max()) * 1.5
@@ -72,7 +65,7 @@ def test_both_signs_and_tiny_reals_without_any_declaration(sign: int) -> None:
 
 def test_reals_up_to_2_to_the_60_are_found_on_a_second_grid() -> None:
     values = np.random.default_rng(7).uniform(0.5, 1, 20_000) * 2.0**58
-    found = held(values, sd.Real()).find_bounds("x", epsilon=2)
+    found = curator_of(values, sd.Real()).find_bounds("x", epsilon=2)
     assert 2.0**57 <= found.upper <= 2.0**59
     assert found.lower <= 2.0**57 * 1.1
 
@@ -115,7 +108,7 @@ def test_rungs_move_within_their_sensitivity_over_all_neighbors_of_small_tables(
     bound = [s.l1 for s, _ in rungs.parts(domain, sd.Neighbors("add_remove", None))]
 
     def exact(values: tuple[int, ...]) -> Any:
-        engine = held(pa.table({"x": pa.array(values, pa.int64())}))._engine
+        engine = curator_of(pa.table({"x": pa.array(values, pa.int64())}))._engine
         tables = [engine.run(scan.select(engine.primitives)) for scan in rungs.scans(domain)]
         return rungs.exact_vectors(tables, domain)
 
@@ -129,7 +122,7 @@ def test_rungs_move_within_their_sensitivity_over_all_neighbors_of_small_tables(
 
 def test_a_ladder_of_100_bounds_at_a_hundredth_costs_1() -> None:
     values = np.random.default_rng(9).integers(0, 60, 5_000)
-    found = held(values).find_bounds("x", epsilon=1, method="ladder", ladder=list(range(1, 101)))
+    found = curator_of(values).find_bounds("x", epsilon=1, method="ladder", ladder=list(range(1, 101)))
     assert found.cost == PureDP(1)
     assert len(found.keys[0].labels) == 100
     assert 20 <= found.upper <= 100
@@ -142,7 +135,7 @@ def test_a_ladder_of_100_bounds_at_a_hundredth_costs_1() -> None:
     "values", [[], [None, None], [0], list(range(100, 150))], ids=["none", "missing", "one", "few"]
 )
 def test_what_finds_nothing_says_so_and_cannot_be_asked_with(values: Any, method: Any) -> None:
-    table = held(pa.table({"x": pa.array(values, pa.int64())}))
+    table = curator_of(pa.table({"x": pa.array(values, pa.int64())}))
     found = table.find_bounds("x", epsilon=1, method=method)
     assert found.cost == PureDP(1)
     assert not found.found
@@ -162,10 +155,10 @@ def test_what_finds_nothing_says_so_and_cannot_be_asked_with(values: Any, method
 
 def test_where_both_bounds_are_declared_they_are_the_fallback() -> None:
     for column in (sd.Integer(0, 125), sd.Integer(-(10**9), 10**9)):
-        found = held([3, 4], column).find_bounds("x", epsilon=1)
+        found = curator_of([3, 4], column).find_bounds("x", epsilon=1)
         assert (found.lower, found.upper) == (column.lower, column.upper)
         assert "these are the declared bounds" in found.notes[0]
-    assert not held([3, 4], sd.Integer(0, None)).find_bounds("x", epsilon=1).found
+    assert not curator_of([3, 4], sd.Integer(0, None)).find_bounds("x", epsilon=1).found
 
 
 def beyond(found: Release) -> tuple[int, int]:
@@ -193,7 +186,7 @@ def test_no_more_rows_lie_beyond_than_the_note_says(declared: Any, method: Any, 
         size = int(shapes.choice([300, 2_000, 6_000]))
         values = np.rint(shapes.standard_t(2, size) * 60 + 200).astype(np.int64)
         epsilon = float(shapes.choice([0.05, 0.2, 1.0]))
-        found = held(values, declared, seed=seed).find_bounds("x", epsilon=epsilon, method=method)
+        found = curator_of(values, declared, seed=seed).find_bounds("x", epsilon=epsilon, method=method)
         if not found.found or found.notes[0].startswith("nothing"):
             continue
         clipped = np.clip(values, -500, 1500) if declared.lower is not None else values
@@ -204,7 +197,7 @@ def test_no_more_rows_lie_beyond_than_the_note_says(declared: Any, method: Any, 
 
 def test_bounds_that_clip_a_third_of_the_rows_warn() -> None:
     values = np.clip(np.random.default_rng(1).lognormal(0.6, 0.5, 4_000) - 1, -1, 4)
-    table = held(values, sd.Real(-1, 4, resolution="0.01"), seed=3)
+    table = curator_of(values, sd.Real(-1, 4, resolution="0.01"), seed=3)
     small, large = (table.find_bounds("x", epsilon=e) for e in ("0.05", 2))
     assert small.notes[1].endswith("ask with more epsilon")
     assert "ask with" not in large.notes[1]
@@ -213,7 +206,7 @@ def test_bounds_that_clip_a_third_of_the_rows_warn() -> None:
 
 def test_declared_bounds_are_respected_and_near_ones_need_one_scan() -> None:
     values = np.random.default_rng(10).integers(-100, 1000, 5_000)
-    found = held(values, sd.Integer(0, 168)).find_bounds("x", epsilon=1)
+    found = curator_of(values, sd.Integer(0, 168)).find_bounds("x", epsilon=1)
     assert found.lower == 0
     assert found.upper == 168
 
@@ -223,7 +216,7 @@ def test_units_of_many_rows_are_capped_and_pay_for_their_rows() -> None:
         {"x": pa.array([7] * 50_000 + [10**9] * 500), "id": ["u"] * 500 + [f"v{i}" for i in range(50_000)]}
     )
     unit = sd.PrivacyUnit("id", max_rows=2)
-    found = held(table, unit=unit).find_bounds("x", epsilon=1)
+    found = curator_of(table, unit=unit).find_bounds("x", epsilon=1)
     assert 10**9 <= found.upper <= 2**30
 
 
@@ -239,22 +232,22 @@ def test_units_of_many_rows_are_capped_and_pay_for_their_rows() -> None:
     ],
 )
 def test_bad_input_is_refused_before_anything_is_spent(asked: dict[str, Any], message: str) -> None:
-    curator = held([1, 2, 3])
+    curator = curator_of([1, 2, 3])
     with pytest.raises(QuestionRefused, match=message):
         curator.find_bounds("x", epsilon=1, **asked)
     assert curator.spent == PureDP(0)
 
 
 def test_a_column_without_numbers_and_a_missing_loss_are_refused() -> None:
-    curator = held(pa.table({"x": ["a"]}), sd.Category(["a"]))
+    curator = curator_of(pa.table({"x": ["a"]}), sd.Category(["a"]))
     with pytest.raises(QuestionRefused, match="no number"):
         curator.find_bounds("x", epsilon=1)
     with pytest.raises(DeclarationError, match="state what may be lost"):
-        held([1]).find_bounds("x")
+        curator_of([1]).find_bounds("x")
 
 
 def test_only_a_search_has_bounds() -> None:
-    release = held([1, 2, 3]).ask(sd.count(), epsilon=1)
+    release = curator_of([1, 2, 3]).ask(sd.count(), epsilon=1)
     with pytest.raises(AttributeError, match="find_bounds"):
         _ = release.upper
 
@@ -274,7 +267,7 @@ def test_no_empty_rung_looks_occupied_more_than_one_time_in_20() -> None:
     assert found < 40
 
 
-@pytest.mark.skipif(not ADULT.exists(), reason="needs ../shared/data/adult.data")
+@needs_adult
 def test_adult_age_lies_between_75_and_100_and_capital_gain_has_a_bound() -> None:
     """Issue 5: on the Adult table the search finds an upper age bound between 75 and 100 and one for capital_gain."""
     columns = dict(sd.datasets.adult.adult_domain().columns)

@@ -6,8 +6,6 @@ The measure is that of bench/bounds.py: bias of clipping and noise together, aga
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +13,9 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from places import ADULT, needs_adult
 
 ROWS = 20_000
-ROOT = Path(__file__).parents[2]
-ADULT = Path(os.environ.get("SORDINO_ADULT") or ROOT.parent / "shared" / "data" / "adult.data")
 
 
 def shaped(shape: str) -> Any:
@@ -80,7 +77,7 @@ def test_no_method_goes_astray(shape: str, method: str) -> None:
     assert worst(shape, method, seeds=20) < 16
 
 
-@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+@needs_adult
 def test_bounds_of_age_and_gain_on_the_adult_extract() -> None:
     """Issue 5: an upper bound of age between 75 and 100. The oldest is 90; 159 gains are 99,999, all others below 42,000."""
     held = sd.datasets.load_adult(ADULT).select(["age", "capital_gain"])

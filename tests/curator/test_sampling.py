@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.accounting.amplify import Sampled
 from sordino.accounting.events import LaplaceEvent
@@ -24,24 +25,24 @@ TABLE = pa.table({"age": [i % 100 for i in range(20_000)], "id": [f"u{i // 4}" f
 DOMAIN = sd.Domain({"age": sd.Integer(0, 125), "id": sd.Identifier()})
 
 
-def held(
+def curator_of(
     *, unit: Any = "row", neighbors: str = "add_remove", budget: Any = None, ledger: Any = None, seed: int = 3
 ) -> Any:
-    return sd.protect(
+    return protect(
         TABLE,
-        domain=DOMAIN,
+        DOMAIN,
         neighbors=neighbors,
-        privacy_unit=unit,
+        unit=unit,
+        seed=seed,
         budget=budget or sd.PureDP(10_000),
         ledger=ledger,
-        rng=sd.Rng.seeded(seed) if ledger is None else None,
         name="adult",
     )
 
 
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=4)])
 def test_the_ledger_is_charged_exactly_the_amplified_cost(unit: Any, tmp_path: Path) -> None:
-    curator = held(unit=unit, ledger=tmp_path / "a.ledger", budget=sd.PureDP(1))
+    curator = curator_of(unit=unit, ledger=tmp_path / "a.ledger", budget=sd.PureDP(1))
     asked = curator.sample("0.1").agg(sd.count())
     expected = Sampled(LaplaceEvent(1), Fraction(1, 10)).pure()
     assert expected is not None
@@ -55,17 +56,19 @@ def test_the_ledger_is_charged_exactly_the_amplified_cost(unit: Any, tmp_path: P
 
 
 def test_delta_and_rho_are_charged_by_their_own_theorems() -> None:
-    pair = held(budget=sd.ApproxDP(10, 1e-3))
+    pair = curator_of(budget=sd.ApproxDP(10, 1e-3))
     text = "SELECT id, COUNT(*) AS n FROM adult TABLESAMPLE BERNOULLI (50 PERCENT) GROUP BY id"
     keys = pair.plan(sd.sql(text), epsilon=1, delta=1e-6)
     assert keys.cost.delta == Fraction(1, 2 * 10**6)
     assert keys.cost.epsilon < 1
-    rho = held(budget=sd.ZCDP(10, 1e-6)).plan(sd.sql("SELECT COUNT(*) FROM adult TABLESAMPLE BERNOULLI (50%)"), rho=1)
+    rho = curator_of(budget=sd.ZCDP(10, 1e-6)).plan(
+        sd.sql("SELECT COUNT(*) FROM adult TABLESAMPLE BERNOULLI (50%)"), rho=1
+    )
     assert rho.cost.rho == 1  # no better bound on rho itself is known; the event tells Renyi bounds
 
 
 def test_python_and_sql_ask_the_same_and_a_whole_sample_costs_the_whole() -> None:
-    curator = held()
+    curator = curator_of()
     text = "SELECT COUNT(*) AS count FROM adult TABLESAMPLE BERNOULLI (25 PERCENT) WHERE age > 30"
     asked = curator.sample(0.25).where(col("age") > 30).agg(sd.count())
     assert curator.plan(sd.sql(text), epsilon=1).identity() == curator.plan(asked, epsilon=1).identity()
@@ -75,7 +78,7 @@ def test_python_and_sql_ask_the_same_and_a_whole_sample_costs_the_whole() -> Non
 
 def test_answers_are_of_the_sample_and_say_so() -> None:
     """Rate 1/10 of 20,000: the sample's size has deviation 42; 250 off has chance below 1e-8."""
-    release = held().ask(
+    release = curator_of().ask(
         sd.sql("SELECT COUNT(*) AS n, AVG(age) AS a FROM adult TABLESAMPLE BERNOULLI (10 PERCENT)"), epsilon=100
     )
     assert abs(release.rows[0]["n"] - 2000) < 250
@@ -87,7 +90,7 @@ def test_answers_are_of_the_sample_and_say_so() -> None:
 
 def test_each_question_draws_a_sample_of_its_own() -> None:
     """Six samples of 5,000 units at 1/2: each within 250 of 2,500, which fails with chance below 1e-11 each."""
-    curator = held(unit=sd.PrivacyUnit("id", max_rows=1), budget=sd.PureDP(10**6))
+    curator = curator_of(unit=sd.PrivacyUnit("id", max_rows=1), budget=sd.PureDP(10**6))
     asked = sd.sql("SELECT COUNT(*) AS n FROM adult TABLESAMPLE BERNOULLI (50 PERCENT)")
     sizes = {curator.ask(asked, epsilon=2000).value for _ in range(6)}
     assert len(sizes) > 1
@@ -109,7 +112,7 @@ def test_all_scans_of_one_question_read_one_sample(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(DuckDBEngine, "sampled", sampled)
     monkeypatch.setattr(DuckDBEngine, "run", run)
-    curator = held()
+    curator = curator_of()
     curator.ask(curator.sample(0.5).agg(sd.sum("age"), quantile(col("age") * 20_000, 0.5)), epsilon=20)
     assert drawn == [2**63]
     assert len(scanned) >= 2
@@ -118,7 +121,7 @@ def test_all_scans_of_one_question_read_one_sample(monkeypatch: pytest.MonkeyPat
 
 def test_every_draw_of_the_curator_is_at_its_rate() -> None:
     """40 samples of 5,000 units at 1/5: the sum is binomial of deviation 179; beyond 4.5 deviations has chance 7e-6."""
-    curator = held(unit=sd.PrivacyUnit("id", max_rows=1))
+    curator = curator_of(unit=sd.PrivacyUnit("id", max_rows=1))
     rows, rng, total = DataAccess(curator._engine), sd.Rng.seeded(11), 0
     question = curator.plan(sd.count(), epsilon=1).procedure.compiled
     for _ in range(40):
@@ -138,7 +141,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("neighbors", "text", "message"), REFUSED)
 def test_other_samples_are_refused_and_spend_nothing(neighbors: str, text: str, message: str) -> None:
-    curator = held(neighbors=neighbors)
+    curator = curator_of(neighbors=neighbors)
     with pytest.raises(QuestionRefused, match=message):
         curator.ask(sd.sql(text), epsilon=1)
     assert curator.spent == sd.PureDP(0)
@@ -147,11 +150,11 @@ def test_other_samples_are_refused_and_spend_nothing(neighbors: str, text: str, 
 @pytest.mark.parametrize("rate", [0, -1, 1.5, "2"])
 def test_a_rate_out_of_range_is_refused(rate: Any) -> None:
     with pytest.raises(QuestionRefused, match="rate must lie above 0"):
-        held().sample(rate)
+        curator_of().sample(rate)
 
 
 def test_a_sample_that_cannot_be_drawn_is_charged_and_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    curator = held()
+    curator = curator_of()
     monkeypatch.setattr("sordino.engines.sampled.coin_sql", lambda *_, **__: "broken")
     monkeypatch.setattr("sordino.engines.duckdb.coin_sql", lambda *_, **__: "no_such_function(?)")
     with pytest.raises(ChargedError) as refusal:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from pathlib import Path
 
@@ -12,16 +11,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from places import ADULT, needs_adult
 from sordino.datasets import adult_columns, adult_domain, census_domain, load_adult, make_census, write_census_project
 from sordino.domain import Category, Integer, Real
 from sordino.errors import DeclarationError, SourceError
 from sordino.noise.rng import Rng
 from sordino.project.load import load_project
 
-ADULT = Path(os.environ.get("SORDINO_ADULT") or Path(__file__).parents[2] / "../shared/data/adult.data")
 ROWS = 300_000  # more than one chunk
-
-needs_adult = pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract here: set SORDINO_ADULT to its path")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +77,7 @@ def test_missing_cells_and_flat_laws(census: pa.Table) -> None:
         assert census[name].null_count == 0
 
 
-def test_households_are_small_and_live_in_one_region(census: pa.Table) -> None:
+def test_architectureholds_are_small_and_live_in_one_region(census: pa.Table) -> None:
     plain = census.select(["household", "region"]).set_column(1, "region", census["region"].cast(pa.string()))
     homes = plain.group_by("household").aggregate([("region", "count"), ("region", "count_distinct")])
     assert set(pc.unique(homes["region_count"]).to_pylist()) == {1, 2, 3, 4, 5, 6}

@@ -49,7 +49,7 @@ def ask(engine: DuckDBEngine, domain: sd.Domain, question: Any) -> list[list[Fra
     return [[x * p.unit for x in v] for p, v in zip(flat, vectors, strict=True)]
 
 
-def held(
+def assert_within_sensitivity(
     domain: sd.Domain, question: Any, one: list[list[Fraction]], other: list[list[Fraction]], neighbors: Neighbors
 ) -> None:
     """Require that two neighbors' exact parts differ by no more than declared, in every norm."""

@@ -182,7 +182,7 @@ def test_an_equality_that_no_row_can_meet_is_pointed_out() -> None:
 
 
 def test_a_resolution_may_be_added_while_nothing_is_spent(tmp_path: Path) -> None:
-    def held(column: sd.Real) -> Any:
+    def curator_of(column: sd.Real) -> Any:
         return sd.protect(
             pa.table({"x": [9.99]}),
             domain=sd.Domain({"x": column}),
@@ -194,5 +194,5 @@ def test_a_resolution_may_be_added_while_nothing_is_spent(tmp_path: Path) -> Non
         )
 
     with pytest.raises(sd.errors.QuestionRefused, match="no declared resolution"):
-        held(sd.Real()).ask(sd.mean(col("x").clip(0, 10)), epsilon=1)
-    assert held(sd.Real(resolution="0.01")).ask(sd.mean(col("x").clip(0, 10)), epsilon=1).cost == sd.PureDP(1)
+        curator_of(sd.Real()).ask(sd.mean(col("x").clip(0, 10)), epsilon=1)
+    assert curator_of(sd.Real(resolution="0.01")).ask(sd.mean(col("x").clip(0, 10)), epsilon=1).cost == sd.PureDP(1)

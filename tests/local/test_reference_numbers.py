@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from places import ADULT, needs_adult
 from sordino.datasets import load_adult
 from sordino.datasets.adult import adult_domain
 from sordino.local import (
@@ -34,8 +33,6 @@ from sordino.local.estimates.frequency import variance
 from sordino.local.reports import parameters_hash
 from sordino.noise.rng import Rng
 
-ADULT = Path(os.environ.get("SORDINO_ADULT") or Path(__file__).parents[3] / "shared" / "data" / "adult.data")
-needs_adult = pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
 N = 32_561
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 SIZES = (2, 3, 14, 128, 1024)

@@ -17,6 +17,7 @@ import pytest
 import sordino as sd
 from battery import audited_epsilon
 from privacy.units import S
+from protecting import protect
 from sordino.clipping.search import _algorithm, held_measure
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
@@ -31,21 +32,14 @@ RUNS = [500, pytest.param(20_000, marks=pytest.mark.deep)]
 DOMAIN = sd.Domain({"x": sd.Integer(0, 7), "free": sd.Integer(), "town": sd.Identifier(), "id": sd.Identifier()})
 
 
-def held(
+def curator_of(
     values: list[int], *, town: str = "oslo", relation: str = "add_remove", unit: Any = "row", units: Any = None
 ) -> Any:
     ids = [str(i) for i in range(len(values))] if units is None else units
     columns = {"x": values, "free": values, "town": [town] * len(values), "id": ids}
     kinds = {"x": pa.int64(), "free": pa.int64(), "town": pa.string(), "id": pa.string()}
-    return sd.protect(
-        pa.table({n: pa.array(v, kinds[n]) for n, v in columns.items()}),
-        domain=DOMAIN,
-        neighbors=relation,
-        privacy_unit=unit,
-        budget=sd.ApproxDP(10**6, "0.9"),
-        ledger=None,
-        rng=Rng.seeded(3),
-    )
+    table = pa.table({n: pa.array(v, kinds[n]) for n, v in columns.items()})
+    return protect(table, DOMAIN, neighbors=relation, unit=unit, budget=sd.ApproxDP(10**6, "0.9"), seed=3)
 
 
 def proved(here: Any, there: Any, delta: float = 0.0) -> float:
@@ -58,7 +52,7 @@ def proved(here: Any, there: Any, delta: float = 0.0) -> float:
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [1, 1, 2, 2, 2]), ("replace", [1, 2, 2, 2])])
 def test_most_common(relation: str, other: list[int], runs: int) -> None:
     def drawn(values: list[int], seed: int) -> Any:
-        one = held(values, relation=relation)
+        one = curator_of(values, relation=relation)
         plan = one.plan(sd.most_common("x"), epsilon=1)
         exact = exact_vectors(
             one._engine.run(plan.procedure.compiled.select(one._engine.primitives)), plan.procedure.compiled
@@ -77,7 +71,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
     """Two quantiles at once, so that the halving is audited as well; the statistic is their sum."""
 
     def drawn(values: list[int], seed: int) -> Any:
-        one = held(values, relation=relation)
+        one = curator_of(values, relation=relation)
         plan = one.plan(sd.quantiles("x", [0.5, 0.9]), epsilon=2).procedure.allocation.selections[0]
         counts, rng = _ExactCounts(plan, DataAccess(one._engine)), Rng.seeded(seed)
         found = [plan.selection.release(counts, low=plan.low, high=plan.high, rng=rng)[0] for _ in range(runs)]
@@ -93,7 +87,7 @@ def test_private_keys(there: int, delta: str, runs: int) -> None:
     """A key of `there` units against one of one unit more; kept back counts as -1."""
 
     def drawn(count: int, seed: int) -> Any:
-        one = held([1] * count)
+        one = curator_of([1] * count)
         plan = one.plan(S.group_by("town").agg(sd.count()), epsilon=2, delta=delta)
         threshold, part = plan.procedure.allocation.threshold, plan.procedure.allocation.vectors[0][0]
         rng, found = Rng.seeded(seed), []
@@ -159,7 +153,7 @@ def chosen(q: Any) -> float:
 @pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])
 def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) -> None:
-    one, two = (ran(held(v, relation=relation), algorithm, runs, s, 1) for s, v in enumerate(([0] * 4, other)))
+    one, two = (ran(curator_of(v, relation=relation), algorithm, runs, s, 1) for s, v in enumerate(([0] * 4, other)))
     assert proved(one, two) <= 1
 
 
@@ -169,7 +163,7 @@ def test_bounds(method: Any, runs: int) -> None:
     """One far row more: the upper bound found tells little of it."""
 
     def drawn(values: list[int], seed: int) -> Any:
-        one = held(values)
+        one = curator_of(values)
         node = sd.col("x").node
         cuts = (Fraction(1), Fraction(4), Fraction(7)) if method == "ladder" else ()
         search = _algorithm(method, node, held_measure(node, one.domain, coarse=False), cuts)

@@ -45,7 +45,9 @@ def people(towns: list[Any], each: int, **cells: Any) -> list[dict[str, Any]]:
     return [{"id": f"{i} {n}", "town": t, "i": 1, **cells} for i, t in enumerate(towns) for n in range(each)]
 
 
-def held(rows: list[dict[str, Any]], *, unit: Any = "row", relation: str = "add_remove", seed: int | None = 4) -> Any:
+def curator_of(
+    rows: list[dict[str, Any]], *, unit: Any = "row", relation: str = "add_remove", seed: int | None = 4
+) -> Any:
     rng = sd.Rng.secure() if seed is None else sd.Rng.seeded(seed)
     return units.protect(table(rows), unit=unit, relation=relation, rng=rng)
 
@@ -56,11 +58,11 @@ BY_TOWN = S.group_by("town").agg(sd.count(), sd.sum("i"))
 
 def test_odd_keys_stay_apart_show_once_and_are_ordered_by_themselves() -> None:
     rows = people([*ODD, None], 40)
-    released = held(rows).ask(BY_TOWN, **LOSS)
+    released = curator_of(rows).ask(BY_TOWN, **LOSS)
     assert [r["town"] for r in released.rows] == sorted(ODD)
     assert {r["count"] for r in released.rows} <= set(range(30, 50))
     random.Random(1).shuffle(rows)
-    again = held(rows, seed=9).ask(BY_TOWN, **LOSS)
+    again = curator_of(rows, seed=9).ask(BY_TOWN, **LOSS)
     assert again.keys == released.keys
     assert again.table.schema == released.table.schema
     assert sd.Release.from_dict(json.loads(json.dumps(released.to_dict()))) == released
@@ -71,13 +73,13 @@ def test_the_exact_counts_do_not_follow_the_order_of_rows_also_where_groups_are_
     rng = random.Random(8)
     rows = [{**units.row(rng), "id": f"u{rng.randrange(9)}", "town": rng.choice(ODD)} for _ in range(90)]
     question = S.where(col("i") > -3).group_by("town", "c").agg(sd.count(), sd.mean("r"))
-    first = held(rows, unit=unit)
+    first = curator_of(rows, unit=unit)
     plan, asker = first.plan(question, **LOSS), Asker()
     whole = asker.plan(plan, first)
     assert sum(whole[-1].values()) > 0
     for _ in range(4):
         rng.shuffle(rows)
-        assert asker.plan(plan, held(rows, unit=unit)) == whole
+        assert asker.plan(plan, curator_of(rows, unit=unit)) == whole
 
 
 def test_a_unit_that_shouts_counts_once_also_behind_a_condition() -> None:
@@ -85,7 +87,7 @@ def test_a_unit_that_shouts_counts_once_also_behind_a_condition() -> None:
     unit = sd.PrivacyUnit("id", max_rows=1000)
     loud = [{"id": "loud", "town": "alta", "i": 1} for _ in range(1000)]
     quiet = [{"id": f"q{n}", "town": "alta", "i": -3} for n in range(500)]
-    one = held([*loud, *quiet], unit=unit)
+    one = curator_of([*loud, *quiet], unit=unit)
     plan = one.plan(S.where(col("i") > 0).group_by("town").agg(sd.count()), **LOSS)
     assert Asker().plan(plan, one) == [{("alta",): 1000}, {("alta",): 1}]
     plan = one.plan(S.group_by("town").agg(sd.count()), **LOSS)
@@ -95,17 +97,17 @@ def test_a_unit_that_shouts_counts_once_also_behind_a_condition() -> None:
 def test_units_without_a_name_and_keys_without_one_never_show() -> None:
     nameless = [{"id": None, "town": "alta", "i": 1} for _ in range(900)]
     unit = sd.PrivacyUnit("id", max_rows=1)
-    assert held([*nameless, *people([None], 900)], unit=unit).ask(BY_TOWN, **LOSS).rows == []
+    assert curator_of([*nameless, *people([None], 900)], unit=unit).ask(BY_TOWN, **LOSS).rows == []
 
 
 def test_declared_keys_beside_private_ones_keep_missing_as_a_key() -> None:
     rows = [*people(["oslo"], 60, c="a"), *people(["oslo"], 60, c=None), *people(["bergen"], 60, c="q")]
-    found = held(rows).ask(S.group_by("c", "town").agg(sd.count()), **LOSS)
+    found = curator_of(rows).ask(S.group_by("c", "town").agg(sd.count()), **LOSS)
     assert [(r["c"], r["town"]) for r in found.rows] == [("a", "oslo"), (None, "bergen"), (None, "oslo")]
 
 
 def test_two_asks_draw_noise_anew() -> None:
-    one = held(people(["oslo"], 10**4), seed=None)
+    one = curator_of(people(["oslo"], 10**4), seed=None)
     loss = {"epsilon": "0.01", "delta": "1e-4"}
     drawn = {one.ask(S.group_by("town").agg(sd.count()), **loss).rows[0]["count"] for _ in range(8)}
     assert len(drawn) > 4  # the same twice has a chance of about 1 in 800
@@ -113,8 +115,10 @@ def test_two_asks_draw_noise_anew() -> None:
 
 @pytest.mark.parametrize("rows", [[], people(["alta"], 1), people([None], 900)], ids=["none", "one", "missing"])
 def test_no_rows_come_back_whole_in_every_shape(rows: Any) -> None:
-    usual = held(people(["oslo"], 60)).ask(S.group_by("town").agg(sd.count(), sd.mean("r"), sd.variance("i")), **LOSS)
-    empty = held(rows).ask(S.group_by("town").agg(sd.count(), sd.mean("r"), sd.variance("i")), **LOSS)
+    usual = curator_of(people(["oslo"], 60)).ask(
+        S.group_by("town").agg(sd.count(), sd.mean("r"), sd.variance("i")), **LOSS
+    )
+    empty = curator_of(rows).ask(S.group_by("town").agg(sd.count(), sd.mean("r"), sd.variance("i")), **LOSS)
     assert empty.rows == []
     assert usual.rows != []
     assert empty.table.schema == usual.table.schema
@@ -147,7 +151,7 @@ def test_the_keys_that_one_unit_alone_has_show_with_chance_delta_at_most(keys: i
 def test_the_whole_cost_of_private_keys_is_what_was_asked(relation: str) -> None:
     for groups in (None, 1, 3):
         unit = sd.PrivacyUnit("id", max_rows=4, max_groups=groups)
-        one = held(people(["oslo"], 50), unit=unit, relation=relation)
+        one = curator_of(people(["oslo"], 50), unit=unit, relation=relation)
         for several in ([sd.count()], [sd.count(), sd.mean("i"), sd.correlation("i", "j")]):
             for loss in ({"epsilon": "0.3", "delta": "1e-7"}, {"epsilon": 3, "delta": "0.01"}):
                 plan = one.plan(S.group_by("town").agg(several), **loss)
@@ -162,7 +166,7 @@ def test_the_whole_cost_of_private_keys_is_what_was_asked(relation: str) -> None
 @pytest.mark.parametrize("epsilon", ["1e-9", "0.01", "40"])
 def test_a_plan_tells_which_keys_show_at_once_whatever_the_threshold(epsilon: str) -> None:
     """At 1e-9 the threshold is in the billions: the sizes told are found by halving, not by trying each."""
-    plan = held([]).plan(BY_TOWN, epsilon=epsilon, delta="1e-6")
+    plan = curator_of([]).plan(BY_TOWN, epsilon=epsilon, delta="1e-6")
     threshold = plan.procedure.allocation.threshold
     half = int(plan.rows.words.split()[2])
     assert threshold.appears(half) >= 0.5 > threshold.appears(half - 1)

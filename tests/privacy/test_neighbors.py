@@ -19,7 +19,7 @@ from privacy.units import QUESTIONS, VECTORS, Asker, parts_of, within
 WRITE = {"parquet": units.parquet, "csv": units.csv}
 
 
-def held(source: Path, kind: str, relation: str, unit: Any) -> Any:
+def curator_of(source: Path, kind: str, relation: str, unit: Any) -> Any:
     how = {"csv": sd.Csv(header=False, names=units.NAMES)} if kind == "csv" else {}
     return units.protect(source, relation=relation, unit=unit, **how)
 
@@ -35,7 +35,7 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
     for n in range(pairs):
         tables = units.pair(rng, relation, most)
         files = [WRITE[kind](t, rng, path / f"{n}{s}.{kind}") for s, t in zip("ab", tables, strict=True)]
-        curators = [held(file, kind, relation, unit) for file in files]
+        curators = [curator_of(file, kind, relation, unit) for file in files]
         for name, asked in QUESTIONS.items():
             plan = plans.setdefault(
                 name, curators[0].plan(asked, epsilon=1, **({"delta": "1e-6"} if "private" in name else {}))

@@ -100,13 +100,13 @@ def table(*extra: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist([*rows, *extra], schema=SCHEMA)
 
 
-def held(source: Any, **more: Any) -> Any:
+def curator_of(source: Any, **more: Any) -> Any:
     return units.protect(source, unit=UNIT, budget=sd.ApproxDP(100, "0.5"), **more)
 
 
 def response(call: Any, source: Any) -> dict[str, Any]:
     """Return all of an answer that may not depend on one row: everything but its numbers."""
-    one = held(source)
+    one = curator_of(source)
     try:
         release = call(one)
     except SordinoError as error:
@@ -151,7 +151,7 @@ def test_no_single_odd_row_moves_the_kind_of_an_answer(name: str, poison: str, t
 @pytest.mark.parametrize("name", CALLS)
 def test_nothing_is_read_before_the_charge_nor_without_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     poor = units.protect(table(), unit=UNIT, budget=sd.ApproxDP("1e-9", "1e-12"))
-    rich = held(table())
+    rich = curator_of(table())
     spent: list[Any] = []
 
     def run(engine: Any, select: Any) -> Any:
@@ -174,7 +174,7 @@ def test_what_an_engine_says_when_it_fails_goes_nowhere(
     name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    one = held(table(like(town=CANARY, c=CANARY)))
+    one = curator_of(table(like(town=CANARY, c=CANARY)))
 
     def failing(*_: Any) -> Any:
         raise ValueError(f"Conversion Error: could not cast {CANARY}")
@@ -209,7 +209,7 @@ def test_what_an_engine_says_when_it_fails_goes_nowhere(
 def test_bounds_that_cannot_be_searched_are_refused_before_the_charge(of: Any, ladder: Any, method: Any) -> None:
     if ladder is not None and method != "ladder":
         pytest.skip("a ladder goes with its own method")
-    one = held(table())
+    one = curator_of(table())
     with pytest.raises(SordinoError) as caught:
         one.find_bounds(of, method=method, ladder=ladder, epsilon=1)
     assert not isinstance(caught.value, ChargedError)

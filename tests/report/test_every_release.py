@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sordino as sd
+from markup import Page
+from places import ROOT
 from sordino.cli.ask.rendering import encoded as file_of
 from sordino.cli.main import main
 from sordino.cli.shared.options import AnswerFormat
@@ -65,20 +65,6 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class _Page(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.words, self.images = "", 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
-        self.images += tag == "img"
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Each kind asked once of a project, and the page of the last ones."""
@@ -120,10 +106,10 @@ def test_each_has_a_picture_json_files_and_a_table(asked: Any) -> None:
 
 def test_each_is_on_the_page(asked: Any) -> None:
     made, text = asked
-    page = _Page(text)
+    page = Page(text)
     for release in made.values():
         assert release.charge in page.words
-    assert 2 <= page.images <= 24
+    assert 2 <= page.tags.count("img") <= 24
     for name in ("most common", "median", "count"):
         value = made[name].value
         assert (value if isinstance(value, str) else show_number(value)) in page.words, name
@@ -139,8 +125,7 @@ def test_a_chosen_label_is_drawn_as_text(asked: Any) -> None:
 
 
 def test_one_phrase_marks_what_is_not_private() -> None:
-    root = Path(__file__).parents[2]
-    pages = [p for where in ("src", "docs", "examples", "changes") for p in (root / where).rglob("*.[pm][yd]")]
+    pages = [p for where in ("src", "docs", "examples", "changes") for p in (ROOT / where).rglob("*.[pm][yd]")]
     assert len(pages) > 300
     assert not [p.name for p in pages if "NON-PRIVATE" in p.read_text(encoding="utf-8")]
 

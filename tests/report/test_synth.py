@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from html.parser import HTMLParser
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import sordino as sd
+from markup import Page
 from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
@@ -95,9 +95,10 @@ def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
 def test_representations_of_one_column_beside_each_other(table: sd.Curator) -> None:
     one = sd.synth.Histogram("age").fit(table, epsilon=1)
     two = sd.synth.Histogram("age", ranges=[(18, 50)] * 9).fit(table, epsilon=1)
-    spec, title = drawn([one, two])
-    assert "1: a histogram of age" in str(spec) or "histogram" in title
-    assert len({v["series"] for v in values(spec) if "count" in v}) == 2
+    spec, _ = drawn([one, two])
+    series = sorted({v["series"] for v in values(spec) if "count" in v})
+    assert [s[:3] for s in series] == ["1: ", "2: "]
+    assert all(s.endswith("a histogram of age") for s in series)
     with pytest.raises(DeclarationError, match="one column over the same bins"):
         drawn([one, sd.synth.Histogram("pay").fit(table, epsilon=1)])
 
@@ -160,28 +161,13 @@ def test_distances_and_matrices() -> None:
     assert [v["told"] for v in values(spec) if v["row"] != v["column"]] == ["0.20", "0.20", "", ""]
 
 
-class Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.words = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        assert not any(v and "http" in v for k, v in attrs if k in ("src", "href"))
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-
 def test_a_page_escapes_its_words_and_states_costs() -> None:
     hostile = "<script>alert(1)</script>"
     svg = f'<svg xmlns="http://www.w3.org/2000/svg">{hostile}</svg>'
     one = Section(hostile, "cost epsilon 1", (hostile,), (hostile,), ((hostile,),), ((hostile, svg),))
     two = Section("b", "NOT PRIVATE: rows")
     page = sheet_page(Sheet(hostile, (hostile,), (one, two), "NOT PRIVATE: rows are shown", (hostile,)))
-    found = Tags(page)
+    found = Page(page)
     assert "script" not in found.tags
     assert found.tags.count("img") == 1
     assert found.words.count(hostile) >= 7

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from places import ADULT_DISCRETE
 from sordino.accounting.events import GaussianEvent
 from sordino.accounting.zcdp import rho_for
 from sordino.domain import Boolean, Category, Domain, Integer
@@ -173,13 +173,12 @@ def small(rows: int = 3000, seed: int = 0) -> tuple[Domain, dict[str, Any]]:
 
 def adult_keys() -> tuple[Domain, dict[str, Any]]:
     """Return the discretised Adult table, or skip where it is absent."""
-    path = Path(__file__).parents[2] / ".." / "shared" / "data" / "adult_discrete.csv"
-    if not path.is_file():
-        pytest.skip(f"the data is not here: {path.name}")
-    sizes = json.loads(path.with_name("adult_discrete_domain.json").read_text())
+    if not ADULT_DISCRETE.is_file():
+        pytest.skip(f"the data is not here: {ADULT_DISCRETE.name}")
+    sizes = json.loads(ADULT_DISCRETE.with_name("adult_discrete_domain.json").read_text())
     ordered = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
     domain = Domain({n: Integer(0, s - 1) if n in ordered else Category(list(range(s))) for n, s in sizes.items()})
-    rows = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
+    rows = np.loadtxt(ADULT_DISCRETE, delimiter=",", skiprows=1, dtype=np.int64)
     return domain, {n: rows[:, i] for i, n in enumerate(sizes)}
 
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import sordino as sd
 from sordino import synth
 from sordino.datasets import census_domain, make_census
 from sordino.errors import BudgetExhausted, DeclarationError
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
 
 
 def people(budget: sd.ApproxDP | sd.ZCDP) -> sd.Curator:

@@ -7,13 +7,13 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import sordino as sd
+from places import ADULT
 from sordino import synth
 from sordino.datasets import adult_domain, load_adult
 from sordino.errors import QuestionRefused
@@ -30,13 +30,12 @@ NAMES = ("age", "occupation", "education_num", "sex", "income", "marital_status"
 @lru_cache(maxsize=1)
 def extract() -> tuple[sd.Domain, Mapping[str, Any]]:
     """Return the extract's declared columns and the key of each row, or skip where it is absent."""
-    path = Path(__file__).parents[2] / ".." / "shared" / "data" / "adult.data"
-    if not path.is_file():
-        pytest.skip(f"the data is not here: {path.name}")
+    if not ADULT.is_file():
+        pytest.skip("no Adult extract; set SORDINO_ADULT to its path")
     declared = adult_domain()
     domain = sd.Domain({n: declared[n] for n in NAMES})
     columns = tuple(keyed_columns(domain, None, Neighbors("add_remove", None)))
-    return domain, dict(zip(NAMES, keys_of_table(load_adult(path), columns, domain), strict=True))
+    return domain, dict(zip(NAMES, keys_of_table(load_adult(ADULT), columns, domain), strict=True))
 
 
 def adult(seed: int = 1, relation: Any = "add_remove") -> Source:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+
+from places import ROOT
 
 
 def test_the_survey_example_runs() -> None:
-    script = Path(__file__).parents[2] / "examples" / "local_survey.py"
+    script = ROOT / "examples" / "local_survey.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "at most epsilon 2 of its cap of 3" in done.stdout

@@ -43,7 +43,7 @@ TAILS = (
 )
 
 
-def held(text: str) -> None:
+def assert_parsed_or_refused(text: str) -> None:
     try:
         found = parse_sql(text, table="adult", columns=DOMAIN)
         assert isinstance(found, Aggregation)
@@ -62,14 +62,14 @@ def held(text: str) -> None:
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(WORDS), max_size=14))
 def test_soups_of_words(head: str, words: list[str]) -> None:
-    held(head + " ".join(words))
+    assert_parsed_or_refused(head + " ".join(words))
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=40))
 def test_soups_of_letters(text: str) -> None:
-    held("SELECT COUNT(*) FROM adult WHERE " + text)
-    held(text)
+    assert_parsed_or_refused("SELECT COUNT(*) FROM adult WHERE " + text)
+    assert_parsed_or_refused(text)
 
 
 def grammar() -> st.SearchStrategy[str]:
@@ -98,14 +98,14 @@ def grammar() -> st.SearchStrategy[str]:
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(grammar(), grammar(), st.sampled_from(["occ", "age", "BIN(age, 10)", "ok", "1"]))
 def test_sentences_of_the_grammar(condition: str, number: str, group: str) -> None:
-    held(f"SELECT {group}, COUNT(*), SUM({number}) FROM adult WHERE {condition} GROUP BY {group}")
+    assert_parsed_or_refused(f"SELECT {group}, COUNT(*), SUM({number}) FROM adult WHERE {condition} GROUP BY {group}")
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(grammar(), grammar(), grammar(), st.sampled_from(["VAR_POP", "STDDEV", "COUNT(DISTINCT", "MEDIAN", "SUM"]))
 def test_sentences_through_sub_queries(condition: str, number: str, outer: str, word: str) -> None:
     opened = word if word.endswith("DISTINCT") else f"{word}("
-    held(
+    assert_parsed_or_refused(
         f"WITH w AS (SELECT *, {number} AS x FROM adult WHERE {condition}) "
         f"SELECT occ, {opened} x) AS n FROM (SELECT x, occ, age, ok, id, born FROM w WHERE {outer}) GROUP BY occ "
         "HAVING n > 1 ORDER BY n DESC LIMIT 3"

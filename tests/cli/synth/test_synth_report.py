@@ -6,43 +6,16 @@ import os
 import re
 import shutil
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from markup import Page
 from sordino.cli.main import main
 from sordino.datasets import write_census_project
 from sordino.noise.rng import Rng
 
-VOID = {"meta", "img", "br"}
 SECTIONS = ("How far it lies", "The worst ten", "Correlations", "A workload of counts", "Column by column")
-
-
-class Page(HTMLParser):
-    """Check that every tag is closed in turn, and keep tags, attributes and text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.words = ""
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 def loads_nothing(page: Page, text: str) -> None:

@@ -12,29 +12,22 @@ import pytest
 
 import sordino as sd
 from curator.support import S, curator
+from protecting import protect
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
 
 COUNTS = {"a": 40, "b": 36, "c": 0}
 
 
-def held(*, relation: str = "add_remove", budget: sd.PureDP | sd.ZCDP | None = None, seed: int = 1) -> sd.Curator:
+def curator_of(*, relation: str = "add_remove", budget: sd.PureDP | sd.ZCDP | None = None, seed: int = 1) -> sd.Curator:
     table = pa.table({"x": [v for v, n in COUNTS.items() for _ in range(n)]})
-    return sd.protect(
-        table,
-        domain=sd.Domain({"x": sd.Category(["a", "b", "c"])}),
-        neighbors=relation,
-        privacy_unit="row",
-        budget=budget or sd.PureDP(10**6),
-        ledger=None,
-        rng=sd.Rng.seeded(seed),
-    )
+    return protect(table, sd.Domain({"x": sd.Category(["a", "b", "c"])}), neighbors=relation, budget=budget, seed=seed)
 
 
 @pytest.mark.parametrize(("relation", "worth"), [("add_remove", 1), ("replace", 2)])
 def test_the_choice_follows_its_own_law(relation: str, worth: int) -> None:
     """20,000 draws of its mechanism, and 200 answers: a share that is 5 deviations off has chance below 1e-6."""
-    curator_ = held(relation=relation)
+    curator_ = curator_of(relation=relation)
     plan = curator_.plan(sd.most_common("x"), epsilon=0.5)
     assert plan.procedure.mechanism.rate * worth * 2 == 1
     rng, counts, labels = sd.Rng.seeded(2), list(COUNTS.values()), list(COUNTS)
@@ -70,18 +63,18 @@ def test_what_has_no_declared_values_or_is_no_choice_is_refused(text: str, messa
 
 
 def test_the_error_is_in_rows_and_holds() -> None:
-    plan = held().plan(sd.most_common("x"), epsilon=1)
+    plan = curator_of().plan(sd.most_common("x"), epsilon=1)
     assert plan.error(0.95) == plan.procedure.mechanism.error(0.95, candidates=3) < math.log(2 * 20)
     assert "rows below the most common" in plan.describe()
-    release = held(budget=sd.ZCDP(1)).ask(sd.most_common("x"), rho=0.5)
+    release = curator_of(budget=sd.ZCDP(1)).ask(sd.most_common("x"), rho=0.5)
     assert release.cost.rho <= 0.5
     assert release.interval(0.95) == (None, None)
 
 
 def test_p8_the_error_is_the_laws_own_quantile_for_the_worst_table() -> None:
     """Finding P8: 18.44 rows in docs/questions.md for epsilon 0.2 and 3 values, where the law's own is 14.89."""
-    plan = held().plan(sd.most_common("x"), epsilon=0.2)
-    release = held().ask(sd.most_common("x"), epsilon=0.2)
+    plan = curator_of().plan(sd.most_common("x"), epsilon=0.2)
+    release = curator_of().ask(sd.most_common("x"), epsilon=0.2)
     assert plan.error(0.95) == release.error(0.95) == pytest.approx(14.89, abs=0.005)
     assert sd.Release.from_dict(release.to_dict()).error(0.95) == release.error(0.95)
     old = release.to_dict()

@@ -1,4 +1,4 @@
-"""Keep each test's high-water marks of devices in its own directory."""
+"""What all tests share."""
 
 from pathlib import Path
 
@@ -7,5 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep each test's high-water marks in its own directory."""
     monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
     return tmp_path / "state"

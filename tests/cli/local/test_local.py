@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from places import ADULT, ROOT, needs_adult
 from sordino.cli.main import main
-
-ADULT = Path(os.environ.get("SORDINO_ADULT") or Path(__file__).parents[3] / "shared" / "data" / "adult.data")
-needs_adult = pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -118,7 +116,7 @@ def test_simulate_reads_any_table_with_declared_labels(capsys, tmp_path: Path) -
 
 
 def example(*arguments: str) -> str:
-    script = Path(__file__).parents[2] / "examples" / "local_adult.py"
+    script = ROOT / "examples" / "local_adult.py"
     environment = {name: value for name, value in os.environ.items() if name != "SORDINO_ADULT"}
     command = [sys.executable, str(script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from places import ROOT
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, InDoubt, LedgerError
 from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
 from sordino.loss import PureDP
 
 FORK = multiprocessing.get_context("fork")
-SOURCE = str(Path(__file__).parents[2] / "src")
+SOURCE = str(ROOT / "src")
 
 
 @pytest.fixture

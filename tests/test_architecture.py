@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from places import ROOT
+
 SOURCE = ROOT / "src" / "sordino"
 
 # A floor imports only lower ones; rooms of one floor do not import each other, apart from what BESIDE allows.

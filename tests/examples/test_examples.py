@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ADULT = Path(os.environ.get("SORDINO_ADULT") or ROOT.parent / "shared" / "data" / "adult.data")
+from places import ADULT, ROOT, needs_adult
 
 
 def ran(script: str, *arguments: str) -> str:
@@ -45,7 +44,7 @@ def test_synth_census() -> None:
     assert "over 40, from the model" in ran("synth_census.py")
 
 
-def test_households() -> None:
+def test_architectureholds() -> None:
     assert "hiding one household" in ran("households.py")
 
 
@@ -58,12 +57,12 @@ def test_without_adult_an_example_says_where_it_is_and_does_the_like(script: str
     assert instead in said
 
 
-@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+@needs_adult
 def test_adult() -> None:
     assert "mean age" in ran("adult.py", str(ADULT))
 
 
-@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+@needs_adult
 def test_adult_deeper(tmp_path: Path) -> None:
     """The script checks its own answers; with secure noise about one run in 500 fails by chance (a bound of age above 100)."""
     said = ran("adult_deeper.py", str(ADULT), str(tmp_path / "pictures"))
@@ -72,6 +71,6 @@ def test_adult_deeper(tmp_path: Path) -> None:
     assert len(list((tmp_path / "pictures").glob("*.svg"))) == 4
 
 
-@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+@needs_adult
 def test_local_adult() -> None:
     assert "largest error" in ran("local_adult.py", str(ADULT))

@@ -22,8 +22,7 @@ EPSILON = "0.01"
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
+def project(tmp_path: Path) -> Path:
     return write_census_project(tmp_path / "census", 2000, sd.Rng.seeded(1)).parent
 
 

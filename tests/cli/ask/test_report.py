@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from markup import Page
 from sordino.accounting.events import LaplaceEvent
 from sordino.ledger.ledger import Ledger
 from sordino.project.load import load_project
 
-VOID = {"meta", "img", "br"}
 HOSTILE = 'SELECT COUNT(*) AS "<script>alert(1)</script>" FROM people WHERE age > 64'
-
-
-class Page(HTMLParser):
-    """Check that every tag is closed in turn, and keep tags, attributes and text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.words = ""
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ADULT = Path(os.environ.get("SORDINO_ADULT") or ROOT.parent / "shared" / "data" / "adult.data")
+from places import ADULT, ROOT, needs_adult
+
 FACTS = {"[21, 33)": 9_878, "[30, 31)": 861, "[30, 71)": 22_310, "[20, 65)": 29_568, "[20, 30)": 8_054}
 JOBS = {"Sales": 3_650, "Armed-Forces": 9, "(missing)": 1_843, "Prof-specialty": 4_140}
 
@@ -25,7 +25,7 @@ def ran(*arguments: str) -> str:
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not ADULT.is_file(), reason="no Adult extract; set SORDINO_ADULT to its path")
+@needs_adult
 def test_the_textbook_in_numbers(tmp_path: Path) -> None:
     """Secure noise at epsilon 1: a range of 45 ages has the deviation 9.5, a cell of the joint table about 2: 12 deviations."""
     said = ran(str(ADULT), str(tmp_path / "ages.svg"))
