@@ -1,4 +1,4 @@
-"""The house: floors, walls, no circles, and nothing public without words. It reads source text, never a private file."""
+"""The architecture: layers, import rules, no import cycles, a docstring for every public name. Only source text is read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from places import ROOT
 
 SOURCE = ROOT / "src" / "sordino"
 
-# A floor imports only lower ones; rooms of one floor do not import each other, apart from what BESIDE allows.
-FLOORS = (
+# A layer imports only lower ones; packages of one layer do not import each other, apart from what BESIDE allows.
+LAYERS = (
     ("errors", "lazy", "rounding"),
     ("domain", "neighbors", "loss", "source", "primitives", "cells", "noise"),
     ("release", "estimates", "accounting"),
@@ -34,18 +34,18 @@ FLOORS = (
     ("cli",),
     ("__main__",),
 )
-GROUND = frozenset({"domain", "neighbors", "loss", "source", "primitives", "cells"})
-BESIDE = dict.fromkeys(GROUND, GROUND) | {
+DECLARED = frozenset({"domain", "neighbors", "loss", "source", "primitives", "cells"})
+BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates
 }
-FACE = frozenset(
+USES_PUBLIC_API = frozenset(
     {"__main__", "cli", "server", "collector", "workbench"}
 )  # who may use `import sordino as sd` like everyone
 
-ONLY_THESE_MAY = {  # room of the house: who may import it
+ONLY_THESE_MAY = {  # package: who may import it
     "engines": frozenset({"engines", "curator"}),
 }
-MAY_ONLY = {  # room: all that it may import of the house besides itself
+MAY_ONLY = {  # package: all of Sordino that it may import besides itself
     "noise": frozenset({"errors", "rounding"}),
     "datasets": frozenset({"errors", "cells", "domain", "neighbors", "loss", "noise"}),
 }
@@ -55,7 +55,7 @@ MAY_NOT = {
     "clipping": frozenset({"engines", "curator", "mechanisms"}),
     "report": frozenset({"curator", "engines"}),
 }
-RANDOM_DOOR = "sordino.noise.rng"
+RANDOM_SOURCE = "sordino.noise.rng"
 DOTTED = re.compile(r"[a-z_]+(\.[a-z_][a-z0-9_]*)+")
 THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "duckdb": ("engines", "datasets"),
@@ -87,22 +87,22 @@ class Module:
     imports: tuple[str, ...]
 
     @property
-    def room(self) -> str:
-        return room_of(self.name)
+    def package(self) -> str:
+        return package_of(self.name)
 
 
-def room_of(name: str) -> str:
+def package_of(name: str) -> str:
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
 def parse(path: Path, *, name: str) -> Module:
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return Module(name, path, tree, tuple(sorted(set(imported(tree, package)))))
+    parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return Module(name, path, tree, tuple(sorted(set(imports_of(tree, parent)))))
 
 
-def imported(tree: ast.AST, package: str) -> Iterator[str]:
+def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
     """Yield every name imported, also in functions and under TYPE_CHECKING, and by importlib.
 
     Where a file calls importlib, every text in it that is a dotted name of the project counts as imported: the name may
@@ -132,8 +132,8 @@ def module_name(path: Path) -> str:
 MODULES = {name: parse(path, name=name) for path in sorted(SOURCE.rglob("*.py")) for name in [module_name(path)]}
 
 
-def house_imports(module: Module) -> set[str]:
-    """Return the modules of the house that a module imports; a name in a package is that of its file or package."""
+def internal_imports(module: Module) -> set[str]:
+    """Return the modules of Sordino that a module imports; a name in a package counts as its file or package."""
     found = set()
     for name in module.imports:
         if name.split(".")[0] != "sordino":
@@ -160,47 +160,47 @@ def uses(tree: ast.AST) -> Iterator[str]:
 
 
 def broken_rules(module: Module) -> list[str]:
-    """Return each floor or wall that the imports of a module break."""
+    """Return each layer or import rule that a module breaks."""
     broken = []
-    floors = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-    room = module.room
+    layers = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
+    package = module.package
     if module.name == "sordino":
-        return []  # the face shows everything, lazily
-    if room not in floors:
-        return [f"{module.name}: the room {room!r} stands on no floor; give it one in FLOORS"]
-    for name in sorted(house_imports(module)):
-        other = room_of(name)
+        return []  # the public API exports everything, lazily
+    if package not in layers:
+        return [f"{module.name}: the package {package!r} is in no layer; put it into LAYERS"]
+    for name in sorted(internal_imports(module)):
+        other = package_of(name)
         if name == "sordino":
-            if room not in FACE:
-                broken.append(f"{module.name} imports the face of the house")
+            if package not in USES_PUBLIC_API:
+                broken.append(f"{module.name} imports the public API")
             continue
-        if other == room:
+        if other == package:
             continue
-        if other not in floors:
-            broken.append(f"{module.name} imports {name}, which is not in the house")
+        if other not in layers:
+            broken.append(f"{module.name} imports {name}, which does not exist")
             continue
-        lower = floors[other] < floors[room] or other in BESIDE.get(room, frozenset())
+        lower = layers[other] < layers[package] or other in BESIDE.get(package, frozenset())
         if not lower:
-            broken.append(f"floor: {module.name} imports {name}, which is not below it")
-        if room not in ONLY_THESE_MAY.get(other, frozenset({room})):
-            broken.append(f"wall: {module.name} imports {name}")
-        if other in MAY_NOT.get(room, frozenset()) or other not in MAY_ONLY.get(room, frozenset({other})):
-            broken.append(f"wall: {module.name} imports {name}")
+            broken.append(f"layer: {module.name} imports {name}, which is not below it")
+        if package not in ONLY_THESE_MAY.get(other, frozenset({package})):
+            broken.append(f"rule: {module.name} imports {name}")
+        if other in MAY_NOT.get(package, frozenset()) or other not in MAY_ONLY.get(package, frozenset({other})):
+            broken.append(f"rule: {module.name} imports {name}")
     for name in (*module.imports, *uses(module.tree)):
         if BANNED.match(name):
-            broken.append(f"wall: {module.name} uses {name}; randomness comes through {RANDOM_DOOR}")
-        if SECURE.match(name) and module.name != RANDOM_DOOR:
-            broken.append(f"wall: {module.name} uses {name}, which only {RANDOM_DOOR} may")
+            broken.append(f"rule: {module.name} uses {name}; randomness comes through {RANDOM_SOURCE}")
+        if SECURE.match(name) and module.name != RANDOM_SOURCE:
+            broken.append(f"rule: {module.name} uses {name}, which only {RANDOM_SOURCE} may")
         allowed = THIRD_PARTY.get(name.split(".")[0], ())
         if allowed and not any(f"{module.name}.".startswith(f"sordino.{place}.") for place in allowed):
-            broken.append(f"wall: {module.name} imports {name}, which only {', '.join(allowed)} may")
+            broken.append(f"rule: {module.name} imports {name}, which only {', '.join(allowed)} may")
         if name.split(".")[0] in TEST_ORACLES:
-            broken.append(f"wall: {module.name} imports {name}, which is for tests")
+            broken.append(f"rule: {module.name} imports {name}, which is for tests")
     return broken
 
 
-def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Return a circle of imports for each file that closes one, by depth-first search."""
+def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Return an import cycle for each file that closes one, by depth-first search."""
     state: dict[str, int] = {}
     found: list[list[str]] = []
 
@@ -220,13 +220,13 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_floors_and_walls(name: str) -> None:
+def test_layers_and_import_rules(name: str) -> None:
     assert broken_rules(MODULES[name]) == []
 
 
-def test_no_files_import_each_other_in_a_loop() -> None:
-    edges = {name: house_imports(module) - {"sordino"} for name, module in MODULES.items() if name != "sordino"}
-    assert circles(edges) == []
+def test_no_import_cycles() -> None:
+    edges = {name: internal_imports(module) - {"sordino"} for name, module in MODULES.items() if name != "sordino"}
+    assert cycles(edges) == []
 
 
 def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
@@ -265,8 +265,8 @@ def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
         assert rules(name, text), (name, text)
     assert rules("sordino.noise.rng", "import secrets\nfrom sordino.errors import DeclarationError") == []
     assert rules("sordino.cli.ask.ask", "import sordino as sd\nfrom sordino.curator.plan import Plan") == []
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c", "a"]]
-    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c", "a"]]
+    assert cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
@@ -295,22 +295,22 @@ def exported() -> list[str]:
 
 
 def test_an_exported_name_is_never_that_of_a_module() -> None:
-    face = importlib.import_module("sordino")
+    api = importlib.import_module("sordino")
     modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
-    clashes = [n for n in exported() if n in modules and not isinstance(getattr(face, n), types.ModuleType)]
+    clashes = [n for n in exported() if n in modules and not isinstance(getattr(api, n), types.ModuleType)]
     assert clashes == []
 
 
 def test_an_export_is_the_same_object_twice() -> None:
-    face = importlib.import_module("sordino")
+    api = importlib.import_module("sordino")
     for name in exported():
-        assert getattr(face, name) is getattr(face, name), name
-    assert set(exported()) <= set(dir(face))
+        assert getattr(api, name) is getattr(api, name), name
+    assert set(exported()) <= set(dir(api))
 
 
-def test_every_exported_name_has_words() -> None:
-    face = importlib.import_module("sordino")
-    assert [name for name in exported() if not inspect.getdoc(getattr(face, name))] == []
+def test_every_exported_name_has_a_docstring() -> None:
+    api = importlib.import_module("sordino")
+    assert [name for name in exported() if not inspect.getdoc(getattr(api, name))] == []
 
 
 def test_every_exported_name_is_in_the_reference() -> None:
@@ -347,7 +347,7 @@ def test_every_command_is_in_the_manual() -> None:
     assert sorted(option for option in options if option not in text) == []
 
 
-def test_the_face_imports_nothing_heavy() -> None:
+def test_importing_sordino_imports_nothing_heavy() -> None:
     script = f"import sordino, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
