@@ -15,7 +15,7 @@ import pytest
 from battery import audited_epsilon, chi_square_tail
 from quantile_law import Counted, law, single_law
 from sordino.errors import DeclarationError
-from sordino.estimates.estimate import estimate_from_dict
+from sordino.estimates.codec import estimate_from_dict
 from sordino.estimates.ranks import Ranks
 from sordino.mechanisms import partition, quantile
 from sordino.mechanisms.partition import Partition

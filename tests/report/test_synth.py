@@ -98,7 +98,7 @@ def test_representations_of_one_column_beside_each_other(table: sd.Curator) -> N
     spec, _ = drawn([one, two])
     series = sorted({v["series"] for v in values(spec) if "count" in v})
     assert [s[:3] for s in series] == ["1: ", "2: "]
-    assert all(s.endswith("a histogram of age") for s in series)
+    assert all("a histogram of age" in s for s in series)
     with pytest.raises(DeclarationError, match="one column over the same bins"):
         drawn([one, sd.synth.Histogram("pay").fit(table, epsilon=1)])
 

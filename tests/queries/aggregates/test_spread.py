@@ -18,7 +18,8 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Noisy, estimate_from_dict
+from sordino.estimates.codec import estimate_from_dict
+from sordino.estimates.estimate import Noisy
 from sordino.estimates.moments import combined_margin
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.queries.aggregation import resolve
