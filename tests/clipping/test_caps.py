@@ -153,7 +153,9 @@ def test_what_a_cap_loses_of_the_units_that_show_lies_within_its_interval() -> N
 
 
 def test_groups_are_capped_too_and_each_half_is_paid() -> None:
-    found = curator_of(skewed(5000, 5)).find_contribution_bounds(epsilon=1, by="word", assume_keys=3, question_epsilon=0.01)
+    found = curator_of(skewed(5000, 5)).find_contribution_bounds(
+        epsilon=1, by="word", assume_keys=3, question_epsilon=0.01
+    )
     assert set(found.value) == {"max_rows", "max_groups"}
     assert 1 <= found.value["max_groups"] <= 3
     assert found.cost == PureDP(1)
