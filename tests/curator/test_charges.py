@@ -31,6 +31,19 @@ def test_ten_asks_of_a_tenth_fill_one_exactly(tmp_path: Path) -> None:
     assert len(again.releases()) == 10
 
 
+def test_one_ask_is_two_transactions_of_the_ledger_and_no_other_read() -> None:
+    people = curator(budget=sd.PureDP(1))
+    people.ask(sd.count(), epsilon=0.1)  # records the declaration
+    statements: list[str] = []
+    people.ledger._writer._connection().set_trace_callback(statements.append)
+    release = people.ask(sd.count(), epsilon=0.2)
+    assert [s for s in statements if s.startswith("BEGIN")] == ["BEGIN IMMEDIATE"] * 2  # the charge, then its answer
+    assert (release.spent, release.remaining) == (sd.PureDP("0.3"), sd.PureDP("0.7"))
+    people.ask(sd.count(), epsilon=0.5)
+    assert [c.spent for c in people.ledger.charges()] == [sd.PureDP("0.1"), sd.PureDP("0.3"), sd.PureDP("0.8")]
+    assert [c.remaining for c in people.ledger.charges()] == [sd.PureDP("0.9"), sd.PureDP("0.7"), sd.PureDP("0.2")]
+
+
 def test_request_ids(tmp_path: Path) -> None:
     people = curator(budget=sd.PureDP(1), ledger=tmp_path / "p.ledger")
     first = people.ask(sd.count(), epsilon=0.1, request_id="a")

@@ -33,9 +33,7 @@ class Charging:
         self._declared = declared
         self._neighbors = neighbors
         self._private = private
-        self._on_record = False
-        if name in ledger.declarations():
-            self.declare()
+        self._on_record = ledger.is_declared(name, declared)
 
     def declare(self) -> None:
         """Put the declaration on the ledger's record, once; raises DeclarationChanged where it holds another."""
@@ -75,8 +73,8 @@ class Charging:
             keys=answer[0],
             outputs=answer[1],
             cost=plan.cost,
-            spent=self.ledger.spent(),
-            remaining=self.ledger.remaining(),
+            spent=charge.spent,
+            remaining=charge.remaining,
             event=plan.event,
             neighbors=self._neighbors.relation,
             privacy_unit="one row" if self._neighbors.unit is None else self._neighbors.describe().rsplit(",", 1)[0],

@@ -190,13 +190,7 @@ class Curator:
                 question, priced, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
             )
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        try:
-            read = read_question(cast(Question, question), self._table)
-            made = plan_question(read, self._table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean)
-        except QuestionRefused as refused:
-            if isinstance(question, SqlText):
-                raise refused.in_sql() from None
-            raise
+        made = self._plan(cast(Question, question), asked, assume_rows=assume_rows, assume_mean=assume_mean)
         return made.seen_before(self._charging.earlier(made))
 
     @overload
@@ -233,24 +227,22 @@ class Curator:
                 raise DeclarationError(
                     "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
                 )
-            return self._asked_together(question)
-        plan = self._planned(question, epsilon=epsilon, delta=delta, rho=rho)
+            return self._ask_batch(question)
+        plan = self._plan_to_run(question, epsilon=epsilon, delta=delta, rho=rho)
         identity = plan.identity()
         self._charging.declare()
         if request_id is not None:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
                 return self._charging.stored_release(stored, plan)
-        trees = plan.procedure.build(
-            lambda: self._engine.primitives
-        )  # what cannot be said is refused before the charge
+        trees = plan.procedure.build(lambda: self._engine.primitives)  # refuses what cannot be said, before the charge
         charged = self._charging.charge(plan, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
             return self._charging.stored_release(charged, plan)
-        answered = self._answered(plan, trees, charged)
-        if answered is None:
+        answer = self._answer(plan, trees, charged)
+        if answer is None:
             self._charging.fail(charged)
-        release, text = answered
+        release, text = answer
         self._charging.commit(charged, text)
         return release
 
@@ -276,7 +268,7 @@ class Curator:
         charged = self._charging.charge_new(plan)
         ran: tuple[T, Release, str] | None = None
         try:
-            ran = self._ran(plan, algorithm, tell, charged)
+            ran = self._run(plan, algorithm, tell, charged)
         except Exception:  # the words of any failure may quote data
             ran = None
         if ran is None:
@@ -404,40 +396,50 @@ class Curator:
 
     # ---- inside
 
-    def _asked_together(self, batch: Batch) -> list[Release]:
+    def _ask_batch(self, batch: Batch) -> list[Release]:
         """Return the answer to each plan of a batch; nothing is asked where the budget does not cover all."""
-        left, cost = self._ledger.remaining().amounts(), batch.cost.amounts()
+        remaining = self._ledger.remaining()
+        left, cost = remaining.amounts(), batch.cost.amounts()
         if set(cost) != set(left):
             raise DeclarationError("this batch was planned for a budget that counts otherwise: plan again")
         if any(amount > left[name] for name, amount in cost.items()):
-            raise BudgetExhausted(
-                f"the batch costs {batch.cost.describe()}, and {self._ledger.remaining().describe()} is left; nothing was charged"
-            )
+            rule = f"the batch costs {batch.cost.describe()}, and {remaining.describe()} is left"
+            raise BudgetExhausted(f"{rule}; nothing was charged")
         return [self.ask(plan) for plan in batch.plans]
 
-    def _planned(
+    def _plan(
+        self, question: Question, asked: Loss, *, assume_rows: int | None = None, assume_mean: float | None = None
+    ) -> Plan:
+        """Return the plan of one question; the ledger is not read."""
+        try:
+            read = read_question(question, self._table)
+            return plan_question(read, self._table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean)
+        except QuestionRefused as refused:
+            if isinstance(question, SqlText):
+                raise refused.in_sql() from None
+            raise
+
+    def _plan_to_run(
         self, question: Question | Plan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
     ) -> Plan:
+        """Return the plan that `ask` charges and runs: made here, never one that was handed in."""
         if not isinstance(question, Plan):
-            made = self.plan(question, epsilon=epsilon, delta=delta, rho=rho)
-            if isinstance(made, Batch):
+            if is_batch(question):
                 raise DeclarationError("a list of whole questions is asked as a batch: ask(plan([...], epsilon=...))")
-            return made
+            return self._plan(question, read_loss(epsilon=epsilon, delta=delta, rho=rho))
         if any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
         if question.declaration != self._charging.declaration or question.table_name != self._table.name:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
         asked: Any = question.question
-        if isinstance(asked, Aggregation):
-            asked = bind_tables(
-                asked, self._table, names="resolved"
-            )  # no second parse: the public tables alone are found again
+        if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
+            asked = bind_tables(asked, self._table, names="resolved")
         guesses = {name: getattr(question.procedure, name, None) for name in ("assume_rows", "assume_mean")}
         priced = plan_question(asked, self._table, asked=question.asked, **guesses)
         refuse_altered(question, priced)
-        return priced  # what was planned here is run, never what was handed in
+        return priced
 
-    def _ran(
+    def _run(
         self, plan: Plan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
     ) -> tuple[T, Release, str]:
         """Return an algorithm's result, the release on record and its text."""
@@ -465,7 +467,7 @@ class Curator:
         )
         return result, release, release.to_json()
 
-    def _answered(self, plan: Plan, trees: Any, charge: Charge) -> tuple[Release, str] | None:
+    def _answer(self, plan: Plan, trees: Any, charge: Charge) -> tuple[Release, str] | None:
         """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
         try:
             release = self._charging.make_release(

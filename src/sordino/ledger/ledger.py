@@ -190,7 +190,8 @@ class Ledger:
             seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
             row = (after.charges, request, digest, seq)
             step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
-            return Charge(name, amounts, plain, note, digest, request, time, "reserved")
+            spent, left = loss_of(after.spent, after.cap), remaining_of(after.spent, after.cap)
+            return Charge(name, amounts, plain, note, digest, request, time, "reserved", spent, left)
 
         return self._writer.write(job)
 
@@ -254,26 +255,29 @@ class Ledger:
         Raises DeclarationChanged, naming the keys, where it differs from the one recorded; DeclarationError where a new
         table has another neighbor relation or kind of privacy unit than those this ledger holds.
         """
+        _check_text(table, name="table", empty=False)
+        if self.is_declared(table, declaration):
+            return
         plain = json.loads(canonical(declaration))
 
-        def known(db: sqlite3.Connection) -> bool:
-            held_now = declarations_of(db)
-            if table in held_now:
-                declared.refuse_changed(table, held_now[table], plain)
-            return table in held_now
-
         def job(step: Transaction) -> None:
-            if not known(step.db):
-                tables = declarations_of(step.db)
-                declared.accept_new(table, plain, tables)
-                after = replace(step.sums, tables=_digest(tables | {table: plain}))
-                step.append("declare", {"table": table, "declaration": plain}, sums=after)
-                step.db.execute("INSERT INTO declarations VALUES (?, ?)", (table, canonical(plain)))
+            tables = declarations_of(step.db)
+            if table in tables:  # another process was first
+                declared.refuse_changed(table, tables[table], plain)
+                return
+            declared.accept_new(table, plain, tables)
+            after = replace(step.sums, tables=_digest(tables | {table: plain}))
+            step.append("declare", {"table": table, "declaration": plain}, sums=after)
+            step.db.execute("INSERT INTO declarations VALUES (?, ?)", (table, canonical(plain)))
 
-        _check_text(table, name="table", empty=False)
-        if not self._writer.read(known):
-            declared.accept_new(table, plain, {})
-            self._writer.write(job)
+        self._writer.write(job)
+
+    def is_declared(self, table: str, declaration: Mapping[str, Any]) -> bool:
+        """Return whether this declaration of a table is on record; raise DeclarationChanged where another one is."""
+        tables = self.declarations()
+        if table in tables:
+            declared.refuse_changed(table, tables[table], json.loads(canonical(declaration)))
+        return table in tables
 
     def declarations(self) -> dict[str, Any]:
         """Return the declaration of each table, by its name."""

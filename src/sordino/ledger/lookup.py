@@ -20,6 +20,7 @@ from sordino.ledger.records import (
     amounts_from_dict,
     charge_id,
     charge_number,
+    loss_from_dict,
 )
 from sordino.loss import ZCDP, Loss, format_number, loss_from
 
@@ -146,6 +147,8 @@ def _bare(loss: Loss) -> str:
 def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
     number, request, question, state, time, made, ended = row
     payload = json.loads(made)
+    after = payload["after"]
+    cap, spent = loss_from_dict(after["cap"]), amounts_from_dict(after["spent"])
     return Charge(
         id=charge_id(number),
         amounts=amounts_from_dict(payload["amounts"]),
@@ -155,5 +158,7 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
         request=request,
         time=time,
         state=state,
+        spent=loss_of(spent, cap),
+        remaining=remaining_of(spent, cap),
         reason=None if ended is None else json.loads(ended)["reason"],
     )

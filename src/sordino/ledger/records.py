@@ -52,7 +52,10 @@ State = Literal["reserved", "committed", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """State what was charged for one question: its id, exact amounts, event, note, question hash, request and state."""
+    """State what was charged for one question: its id, exact amounts, event, note, question hash, request and state.
+
+    `spent` and `remaining` are the ledger's right after it, read in its own transaction.
+    """
 
     id: str
     amounts: Mapping[str, Fraction]
@@ -62,6 +65,8 @@ class Charge:
     request: str | None
     time: str
     state: State
+    spent: Loss
+    remaining: Loss
     reason: str | None = None
 
     @property
