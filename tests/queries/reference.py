@@ -17,7 +17,7 @@ from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.expressions.expr import (
+from sordino.queries.expressions.nodes import (
     Absolute,
     Arithmetic,
     Bin,

@@ -17,8 +17,9 @@ from sordino.estimates.estimate import Noisy
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.queries.adaptive.contributions import Contributions, contribution_rungs
 from sordino.queries.build import Column
-from sordino.queries.expressions.expr import Expr, Node, col, describe
+from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.keys import keys
+from sordino.queries.expressions.nodes import Node, describe
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.release import Key, Output, Release
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from sordino.estimates.estimate import Noisy
 from sordino.estimates.moments import combined_margin
 from sordino.queries.adaptive.magnitudes import octaves
-from sordino.queries.expressions.compile import Measure
+from sordino.queries.expressions.bound_number import Measure
 
 __all__ = [
     "Clipped",

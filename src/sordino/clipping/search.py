@@ -34,8 +34,9 @@ from sordino.queries.adaptive.magnitudes import Beyond, Rungs, held_measure, oct
 from sordino.queries.aggregates.sums import Sum
 from sordino.queries.aggregation import Aggregation, resolve
 from sordino.queries.build import Column, label
-from sordino.queries.expressions.compile import Measure
-from sordino.queries.expressions.expr import Clip, Expr, Node, col, describe
+from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.expressions.nodes import Clip, Node, describe
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.release import Key, Output, Release, show_number
 

@@ -18,7 +18,7 @@ from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.aggregates.quantile import Quantile
 from sordino.queries.aggregation import Aggregation, Resolved
 from sordino.queries.expressions.compile import presence
-from sordino.queries.expressions.expr import Name
+from sordino.queries.expressions.nodes import Name
 from sordino.queries.query import Part, Term
 
 __all__ = ["Allocation", "NoisyVector", "Threshold", "allocate"]

@@ -23,7 +23,7 @@ from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.quantile import Quantile, bin_select
 from sordino.queries.aggregation import Resolved
-from sordino.queries.expressions.compile import Measure
+from sordino.queries.expressions.bound_number import Measure
 from sordino.release import Output
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.expressions.condition import Predicate, predicate
-from sordino.queries.expressions.expr import Arithmetic, Connective, Constant, Expr, Name, Node, describe, plain
+from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.keys import Keys, keys
+from sordino.queries.expressions.nodes import Arithmetic, Connective, Constant, Name, Node, describe, plain
 from sordino.queries.joins import Join, declared, joined, joined_domain, joined_neighbors, qualified
 from sordino.queries.post_processing import After
 from sordino.queries.query import Aggregate, Part, Term

@@ -14,7 +14,8 @@ from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
 from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation, Grouping
-from sordino.queries.expressions.expr import Bin, Connective, Constant, Expr, Name, Node, col, depth, describe
+from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.expressions.nodes import Bin, Connective, Constant, Name, Node, depth, describe
 from sordino.queries.joins import Join
 from sordino.queries.query import Aggregate
 

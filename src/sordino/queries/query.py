@@ -11,7 +11,7 @@ from sordino.domain import Domain
 from sordino.estimates.estimate import Estimate, Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.expressions.compile import Measure
+from sordino.queries.expressions.bound_number import Measure
 from sordino.queries.sensitivity_rules import count_sensitivity, sum_sensitivity
 
 if TYPE_CHECKING:

@@ -375,7 +375,7 @@ def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list
 
 def _unit(keyed: Any, domain: Any) -> float:
     from sordino.queries.expressions.compile import measure
-    from sordino.queries.expressions.expr import Name
+    from sordino.queries.expressions.nodes import Name
 
     return float(measure(Name(keyed.name), domain).unit)
 

@@ -22,8 +22,9 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Axis
-from sordino.queries.expressions.compile import EPOCH, measure
-from sordino.queries.expressions.expr import Name
+from sordino.queries.expressions.bound_number import EPOCH
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.nodes import Name
 from sordino.synth.sampler import Codes
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import numpy as np
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.queries.expressions.condition import predicate
-from sordino.queries.expressions.expr import Compare, Expr, Name, Node, describe
+from sordino.queries.expressions.expr import Expr
+from sordino.queries.expressions.nodes import Compare, Name, Node, describe
 from sordino.synth.classes import Follows, atoms_of, grid_of
 from sordino.synth.columns import Keyed, label_of
 from sordino.synth.expression_eval import Cells, names_in, truth_of

@@ -10,8 +10,9 @@ import numpy as np
 from sordino.domain import Boolean, Category, Date, Domain, Fill
 from sordino.errors import QuestionRefused
 from sordino.noise.lattice import scale_of, to_lattice
-from sordino.queries.expressions.compile import EPOCH, measure
-from sordino.queries.expressions.expr import Name
+from sordino.queries.expressions.bound_number import EPOCH
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.nodes import Name
 from sordino.synth.columns import Keyed
 from sordino.synth.sampler import Codes
 

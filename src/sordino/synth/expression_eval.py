@@ -17,9 +17,10 @@ import numpy as np
 
 from sordino.domain import Boolean, Category, Date, Domain
 from sordino.errors import QuestionRefused
+from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.column_codes import place
-from sordino.queries.expressions.compile import EPOCH, measure
-from sordino.queries.expressions.expr import (
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.nodes import (
     MIRROR,
     Absolute,
     Arithmetic,

@@ -20,8 +20,9 @@ from sordino.estimates.estimate import Law
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Table
-from sordino.queries.expressions.compile import EPOCH, measure
-from sordino.queries.expressions.expr import Name
+from sordino.queries.expressions.bound_number import EPOCH
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.nodes import Name
 from sordino.queries.queryable import Adaptive, Queryable, Told
 from sordino.synth.access import Counts, released_counts
 from sordino.synth.columns import Keyed, keyed, steps_of, values_of

@@ -13,7 +13,8 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.noise.rng import Rng
 from sordino.queries.build import as_aggregation
 from sordino.queries.expressions.condition import predicate
-from sordino.queries.expressions.expr import Connective, Expr, Node
+from sordino.queries.expressions.expr import Expr
+from sordino.queries.expressions.nodes import Connective, Node
 from sordino.synth.answers import Answered, Parts, answered
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.columns import steps_of, values_of

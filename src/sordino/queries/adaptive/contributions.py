@@ -18,8 +18,8 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.adaptive.marginal import Part
-from sordino.queries.expressions.expr import Node, describe, plain
 from sordino.queries.expressions.keys import keys
+from sordino.queries.expressions.nodes import Node, describe, plain
 from sordino.queries.queryable import Scan
 
 if TYPE_CHECKING:

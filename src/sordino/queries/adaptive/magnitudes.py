@@ -17,9 +17,9 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.adaptive.marginal import Part
-from sordino.queries.expressions.bound_number import binned, clipped
-from sordino.queries.expressions.compile import Measure, measure
-from sordino.queries.expressions.expr import Name, Node, describe, plain
+from sordino.queries.expressions.bound_number import Measure, binned, clipped
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.nodes import Name, Node, describe, plain
 from sordino.queries.expressions.sql_trees import whole
 from sordino.queries.queryable import Scan
 from sordino.queries.sensitivity_rules import count_sensitivity

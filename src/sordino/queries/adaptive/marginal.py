@@ -20,10 +20,10 @@ from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.aggregation import Resolved
-from sordino.queries.expressions.bound_number import binned
-from sordino.queries.expressions.compile import EPOCH, Measure, measure
-from sordino.queries.expressions.expr import Name
+from sordino.queries.expressions.bound_number import EPOCH, Measure, binned
+from sordino.queries.expressions.compile import measure
 from sordino.queries.expressions.keys import Keys, keys
+from sordino.queries.expressions.nodes import Name
 from sordino.queries.expressions.sql_trees import plus, sql
 from sordino.queries.query import Term
 from sordino.queries.sensitivity_rules import count_sensitivity, stacked

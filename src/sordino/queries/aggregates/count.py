@@ -9,8 +9,9 @@ from typing import Any
 
 from sordino.domain import Domain
 from sordino.estimates.estimate import Estimate, Law, Noisy
-from sordino.queries.expressions.compile import Measure, presence
-from sordino.queries.expressions.expr import Node, describe, plain
+from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.compile import presence
+from sordino.queries.expressions.nodes import Node, describe, plain
 from sordino.queries.query import Part, Term
 
 __all__ = ["Count", "count_part"]

@@ -11,8 +11,9 @@ from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Estimate, Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
-from sordino.queries.expressions.compile import Measure, presence
-from sordino.queries.expressions.expr import Bin, Name, Node, describe, plain
+from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.compile import presence
+from sordino.queries.expressions.nodes import Bin, Name, Node, describe, plain
 from sordino.queries.query import Part, Term
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 

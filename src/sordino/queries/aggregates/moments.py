@@ -19,8 +19,8 @@ from sordino.estimates.moments import Moments, combined_margin
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.count import count_part
 from sordino.queries.aggregates.sums import bounded
-from sordino.queries.expressions.compile import Measure
-from sordino.queries.expressions.expr import Arithmetic, Constant, Node, describe, plain
+from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.nodes import Arithmetic, Constant, Node, describe, plain
 from sordino.queries.query import Part, Term
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from sordino.errors import QuestionRefused
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregation import Aggregation, Grouping, Resolved, resolve
 from sordino.queries.build import Column, label
-from sordino.queries.expressions.expr import Expr, Node, col, describe, plain
+from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.expressions.nodes import Node, describe, plain
 
 __all__ = ["MostCommon", "most_common"]
 

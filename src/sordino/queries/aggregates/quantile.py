@@ -15,10 +15,11 @@ from sordino.queries.aggregates.count import count_part
 from sordino.queries.aggregates.sums import bounded
 from sordino.queries.aggregation import Resolved
 from sordino.queries.build import Asked, Column, label
-from sordino.queries.expressions.compile import Measure
+from sordino.queries.expressions.bound_number import Measure
 from sordino.queries.expressions.condition import Predicate
-from sordino.queries.expressions.expr import Constant, Expr, Node, col, describe, plain
+from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.keys import Keys
+from sordino.queries.expressions.nodes import Constant, Node, describe, plain
 from sordino.queries.expressions.sql_trees import whole
 
 if TYPE_CHECKING:

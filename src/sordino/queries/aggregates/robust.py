@@ -16,9 +16,10 @@ from sordino.loss import Number, format_number, to_fraction
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import bounded
 from sordino.queries.build import Column, label
-from sordino.queries.expressions.compile import Measure
+from sordino.queries.expressions.bound_number import Measure
 from sordino.queries.expressions.condition import predicate
-from sordino.queries.expressions.expr import Expr, Node, col, describe, plain
+from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.expressions.nodes import Node, describe, plain
 
 if TYPE_CHECKING:
     from sqlglot import exp

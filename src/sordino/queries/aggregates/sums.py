@@ -11,10 +11,11 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Estimate, Law, Noisy, Ratio, ratio_margin
 from sordino.loss import format_number
+from sordino.primitives import WIDEST
 from sordino.queries.aggregates.count import count_part
-from sordino.queries.expressions.compile import WIDEST, Measure, measure
-from sordino.queries.expressions.expr import Name, Node, describe, plain
-from sordino.queries.expressions.nodes import sql_name
+from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.nodes import Name, Node, describe, plain, sql_name
 from sordino.queries.query import Part, Term
 
 __all__ = ["Mean", "Sum"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.domain import STORED, Column, Date, Fill, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.noise.lattice import outward, to_lattice
-from sordino.primitives import NARROW, WIDEST, Primitives, check_range
+from sordino.primitives import NARROW, Primitives, check_range
 from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import Value
 from sordino.queries.expressions.sql_trees import Build, compared, plus, sql, whole
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EPOCH",
-    "WIDEST",
     "Measure",
     "absolute",
     "binary",

@@ -16,8 +16,6 @@ from sordino.domain import Boolean, Category, Domain, Fill, Identifier
 from sordino.errors import QuestionRefused
 from sordino.primitives import OutOfRange, Primitives
 from sordino.queries.expressions.bound_number import (
-    EPOCH,
-    WIDEST,
     Measure,
     absolute,
     binary,
@@ -26,8 +24,6 @@ from sordino.queries.expressions.bound_number import (
     common,
     compared_with,
     constant,
-    fixed,
-    integer_cell,
     negated,
     rescaled,
 )
@@ -59,20 +55,7 @@ from sordino.queries.expressions.sql_trees import Build, compared, one_of, sql, 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "EPOCH",
-    "WIDEST",
-    "Measure",
-    "common",
-    "condition",
-    "fixed",
-    "integer_cell",
-    "measure",
-    "number",
-    "plain_number",
-    "presence",
-    "rescaled",
-]
+__all__ = ["condition", "measure", "number", "plain_number", "presence"]
 
 T = TypeVar("T")
 

@@ -29,38 +29,10 @@ from sordino.queries.expressions.nodes import (
     Not,
     Value,
     When,
-    depth,
     describe,
-    plain,
 )
 
-__all__ = [
-    "MIRROR",
-    "Absolute",
-    "Arithmetic",
-    "Bin",
-    "Cases",
-    "Clip",
-    "Compare",
-    "Connective",
-    "Constant",
-    "DatePart",
-    "Expr",
-    "IsIn",
-    "IsNull",
-    "Name",
-    "Node",
-    "Not",
-    "Value",
-    "When",
-    "as_node",
-    "as_value",
-    "col",
-    "depth",
-    "describe",
-    "plain",
-    "when",
-]
+__all__ = ["Cases", "Expr", "as_node", "as_value", "col", "when"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

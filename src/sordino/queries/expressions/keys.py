@@ -13,9 +13,9 @@ from sordino.domain import Boolean, Category, Date, Domain, Identifier, Integer,
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.primitives import Primitives
-from sordino.queries.expressions.bound_number import binned
+from sordino.queries.expressions.bound_number import binned, integer_cell
 from sordino.queries.expressions.column_codes import category_place, truth_code, whole_values
-from sordino.queries.expressions.compile import condition, integer_cell, measure, plain_number
+from sordino.queries.expressions.compile import condition, measure, plain_number
 from sordino.queries.expressions.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe, sql_name
 from sordino.queries.expressions.sql_trees import Build, plus, sql, whole
 

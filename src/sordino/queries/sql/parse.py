@@ -26,7 +26,8 @@ from sordino.queries.build import (
     sum,
     variance,
 )
-from sordino.queries.expressions.expr import Constant, Expr, Node, col
+from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.expressions.nodes import Constant, Node
 from sordino.queries.post_processing import After
 from sordino.queries.sql.from_clause import Scope, base_table, scope_of
 from sordino.queries.sql.text import Place, only_known, parsed, trees

@@ -9,7 +9,8 @@ from typing import Any
 
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import to_fraction
-from sordino.queries.expressions.expr import Cases, Constant, DatePart, Expr, IsIn, IsNull, Not, as_value, when
+from sordino.queries.expressions.expr import Cases, Expr, as_value, when
+from sordino.queries.expressions.nodes import Constant, DatePart, IsIn, IsNull, Not
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 
 __all__ = ["AGGREGATES", "Values"]

@@ -20,8 +20,10 @@ from sordino.domain import Date
 from sordino.errors import QuestionRefused
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Selection, count
-from sordino.queries.expressions.compile import EPOCH, measure
-from sordino.queries.expressions.expr import Expr, Name, col, when
+from sordino.queries.expressions.bound_number import EPOCH
+from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.expr import Expr, col, when
+from sordino.queries.expressions.nodes import Name
 from sordino.synth.columns import label_of
 from sordino.synth.expression_eval import cells_of, names_in, truth_of
 
