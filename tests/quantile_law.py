@@ -31,7 +31,7 @@ class Counted:
         for group, (first, last) in wanted:
             width = next(w for w in self.widths if w < last - first + 1)
             inside = [v for v in self.tables[group] if first <= v <= last]
-            self.now[group] = self.now[group].refined((first, last), self._binned(inside, width))
+            self.now[group] = self.now[group].refine((first, last), self._binned(inside, width))
 
     def _binned(self, values: Sequence[int], width: int) -> Partition:
         firsts, rows = np.unique([(v - self.low) // width * width + self.low for v in values], return_counts=True)

@@ -5,7 +5,7 @@ trees it returns are sqlglot expressions; nothing here runs anything.
 
 Theorem: no accepted question fails at run time, whatever the rows. Each primitive that takes numbers states the range
 for which it is total, and whoever builds with it proves at plan, by `check_range` over exact intervals, that every
-number which may reach it lies there: a `Measure` cannot be made of others, nor a constant written. Conversely a
+number which may reach it lies there: a `BoundNumber` cannot be made of others, nor a constant written. Conversely a
 question that some rows could make fail would tell by its failure, at any price, whether such rows exist.
 """
 

@@ -17,7 +17,7 @@ from sordino import col
 from sordino.clipping.caps import lost_beyond, tails
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, PureDP
-from sordino.queries.adaptive.contributions import MOST_ROWS, Contributions, contribution_rungs
+from sordino.queries.adaptive.contributions import MOST_ROWS, Contributions, contribution_bins
 
 DOMAIN = sd.Domain(
     {"id": sd.Identifier(), "c": sd.Category(["a", "b", "d"]), "word": sd.Identifier(), "x": sd.Integer(0, 9)}
@@ -61,7 +61,7 @@ def exact(table: Any, of: Any = None, **how: Any) -> list[int]:
 def test_the_scan_sees_rows_before_any_cap_and_different_keys() -> None:
     table = table_of({"u": ["a"] * 5 + ["b"], "v": ["a"], "w": [None, None], None: ["a"] * 9, "z": ["q"] * 40})
     by_rows = exact(table)
-    rungs = contribution_rungs()
+    rungs = contribution_bins()
     assert by_rows[rungs.index(1)] == 1
     assert by_rows[rungs.index(2)] == 1
     assert by_rows[rungs.index(6)] == 1
@@ -208,7 +208,7 @@ def test_noise_alone_never_makes_a_large_cap() -> None:
     from sordino.noise.laws import DiscreteLaplace
 
     law, rng, found = DiscreteLaplace(Fraction(3)), sd.Rng.seeded(12), 0
-    size = len(contribution_rungs())
+    size = len(contribution_bins())
     for _ in range(500):
         noise = law.sample(rng, size=size)
         steps = tuple(int(z) + 2 * (i == 0) for i, z in enumerate(noise))

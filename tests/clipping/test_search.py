@@ -21,7 +21,7 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.estimate import Noisy
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
-from sordino.queries.adaptive.magnitudes import PARTS, TOP, Rungs, octaves
+from sordino.queries.adaptive.magnitudes import PARTS, TOP, MagnitudeHistogram, powers_of_two
 from sordino.release import Release
 
 
@@ -34,7 +34,7 @@ def curator_of(
 
 
 def test_octaves_tell_every_number_by_its_binary_digits() -> None:
-    edges = octaves()
+    edges = powers_of_two()
     assert len(edges) == 2 * TOP + 2
     for value in (-(2**61), -5, -4, -1, 0, 1, 2, 3, 4, 7, 8, 2**40 - 1, 2**40, 2**62):
         rung = next(i for i, (a, b) in enumerate(itertools.pairwise(edges)) if a <= value < b)
@@ -74,7 +74,7 @@ def test_clipped_sums_follow_from_one_histogram() -> None:
     """S(b_j) = sum over rungs to j of (foot n + r) + b_j times the rows above, exactly, where there is no noise."""
     values = np.random.default_rng(8).integers(-40, 160, 3_000)
     edges = tuple(range(-50, 176, 9))
-    rungs = Rungs(col("x").node, edges, offsets=True)
+    rungs = MagnitudeHistogram(col("x").node, edges, offsets=True)
     counts = [int(((values >= a) & (values < b)).sum()) * PARTS for a, b in itertools.pairwise(edges)]
     offsets = [
         int((values[(values >= a) & (values < b)] - a).sum()) * PARTS // (b - a) for a, b in itertools.pairwise(edges)
@@ -95,7 +95,7 @@ def test_clipped_sums_follow_from_one_histogram() -> None:
 )
 def test_counts_and_offsets_move_by_2c_and_4c_rows_and_a_part(relation: Any, factor: Fraction) -> None:
     domain = sd.Domain({"x": sd.Integer()})
-    rungs = Rungs(col("x").node, (0, 10, 20), offsets=True)
+    rungs = MagnitudeHistogram(col("x").node, (0, 10, 20), offsets=True)
     parts = rungs.parts(domain, sd.Neighbors(relation, None))
     total = sum((s.l1 for s, _ in parts), Fraction(0)) * rungs.unit
     assert total == factor * (1 + Fraction(1, 2 * PARTS))
@@ -104,7 +104,7 @@ def test_counts_and_offsets_move_by_2c_and_4c_rows_and_a_part(relation: Any, fac
 def test_rungs_move_within_their_sensitivity_over_all_neighbors_of_small_tables() -> None:
     """Brute force through the engine: adding any row to any table of two rows never moves them by more than the rule."""
     domain = sd.Domain({"x": sd.Integer()})
-    rungs = Rungs(col("x").node, (0, 3, 9, 10), offsets=True)
+    rungs = MagnitudeHistogram(col("x").node, (0, 3, 9, 10), offsets=True)
     bound = [s.l1 for s, _ in rungs.parts(domain, sd.Neighbors("add_remove", None))]
 
     def exact(values: tuple[int, ...]) -> Any:

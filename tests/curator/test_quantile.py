@@ -26,7 +26,7 @@ from sordino.loss import ZCDP, Loss, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.rng import Rng
 from sordino.queries.aggregates.quantile import iqr, median, quantile, quantiles
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, count
 from sordino.queries.expressions.expr import Expr
 
@@ -64,7 +64,7 @@ def _planned(
     selection = selection.group_by(*by) if by else selection
     question: Aggregation = selection.agg(count())
     return plan_quantile(
-        asked.made, resolve(question, domain), domain=domain, neighbors=neighbors, loss=loss or PureDP(1)
+        asked.made, compile_query(question, domain), domain=domain, neighbors=neighbors, loss=loss or PureDP(1)
     )
 
 

@@ -14,7 +14,7 @@ from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused
 from sordino.loss import ZCDP, PureDP
 from sordino.queries.adaptive.distance_to import PARTS, Distances
 from sordino.queries.adaptive.marginal import Axis, Marginals, Table
-from sordino.queries.queryable import Queryable, Told
+from sordino.queries.queryable import Queryable, ReleaseContent
 
 PAIR = Table((Axis("age", edges=(0, 40, 60, 100)), Axis("occ")))
 MIRRORED = Table((Axis("occ"), Axis("age", edges=(0, 40, 60, 100))))
@@ -100,7 +100,9 @@ def test_epsilon_with_delta_counts_the_rho_it_pays_for_and_is_charged_as_asked()
         assert isinstance(q.loss, ZCDP)
         return q.release(Marginals((ALONE,)), q.loss).outputs[0].estimate.values()
 
-    _, release = held.adapt(ask, describe="one table", epsilon=1, delta="1e-6", tell=lambda v: Told(notes=(str(v),)))
+    _, release = held.adapt(
+        ask, describe="one table", epsilon=1, delta="1e-6", tell=lambda v: ReleaseContent(notes=(str(v),))
+    )
     assert 0 < seen[0].rho < Fraction(1, 20)
     assert release.cost == sd.ApproxDP(1, "1e-6")
     assert held.release(release.charge).notes == release.notes

@@ -18,7 +18,7 @@ from sordino import col
 from sordino.curator.curator import Curator
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.neighbors import PrivacyUnit
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import when
 from sordino.queries.expressions.sql_trees import whole
@@ -114,7 +114,7 @@ def test_a_comparison_that_may_grow_past_what_engines_hold_is_refused_before_the
         S.where(col("age").clip(0, 0) * 10**60 + col("age") > 1).agg(sd.count()),
     ):
         with pytest.raises(QuestionRefused, match="37 digits"):
-            resolve(asked, table)
+            compile_query(asked, table)
 
 
 def test_an_age_is_not_read_by_failures() -> None:

@@ -11,7 +11,7 @@ from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import as_aggregation
 from sordino.source import Csv, Source, source_from
 
@@ -43,7 +43,7 @@ def exact(source: Any, domain: sd.Domain, question: Any, **how: Any) -> list[lis
 
 def ask(engine: DuckDBEngine, domain: sd.Domain, question: Any) -> list[list[Fraction]]:
     """Return the exact parts of a question from an open engine, in its own units."""
-    found = resolve(as_aggregation(question), domain)
+    found = compile_query(as_aggregation(question), domain)
     flat = [p for several in found.parts for p in several]
     vectors = exact_vectors(engine.run(found.select(engine.primitives)), found)
     return [[x * p.unit for x in v] for p, v in zip(flat, vectors, strict=True)]
@@ -53,7 +53,7 @@ def assert_within_sensitivity(
     domain: sd.Domain, question: Any, one: list[list[Fraction]], other: list[list[Fraction]], neighbors: Neighbors
 ) -> None:
     """Require that two neighbors' exact parts differ by no more than declared, in every norm."""
-    found = resolve(as_aggregation(question), domain)
+    found = compile_query(as_aggregation(question), domain)
     parts = [p for several in found.parts for p in several]
     for part, a, b in zip(parts, one, other, strict=True):
         bound = found.sensitivity(part, neighbors)

@@ -21,10 +21,10 @@ from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.public import public_cells
 from sordino.errors import DeclarationError, SourceError
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, as_aggregation
-from sordino.queries.joined_names import bound
-from sordino.queries.joins import joined, joined_domain, joined_neighbors
+from sordino.queries.joined_names import bind_names
+from sordino.queries.joins import join_domain, join_neighbors, join_tables
 from sordino.source import Csv, PublicTable, public, source_from
 
 S = Selection()
@@ -102,7 +102,7 @@ Exact = list[list[Fraction]]
 
 
 def asked_of(question: Any) -> Aggregation:
-    return bound(as_aggregation(question), public=PUBLIC, table="people", domain=DOMAIN, names="written")
+    return bind_names(as_aggregation(question), public=PUBLIC, table="people", domain=DOMAIN, names="written")
 
 
 def answers(
@@ -115,10 +115,10 @@ def answers(
     try:
         for question in questions:
             asked = asked_of(question)
-            whole = joined_domain(DOMAIN, asked.joins)
-            meant = resolve(asked, whole)
+            whole = join_domain(DOMAIN, asked.joins)
+            meant = compile_query(asked, whole)
             flat = [p for several in meant.parts for p in several]
-            exact = exact_vectors(engine.run(meant.select(joined(engine.primitives, asked.joins, whole))), meant)
+            exact = exact_vectors(engine.run(meant.select(join_tables(engine.primitives, asked.joins, whole))), meant)
             found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=True)])
     finally:
         engine.close()
@@ -129,8 +129,8 @@ def answers(
 def bounds(place: int, neighbors: Neighbors) -> list[Any]:
     """Return the sensitivity of each part of a question."""
     asked = asked_of(QUESTIONS[place])
-    meant = resolve(asked, joined_domain(DOMAIN, asked.joins))
-    wider = joined_neighbors(neighbors, asked.joins)
+    meant = compile_query(asked, join_domain(DOMAIN, asked.joins))
+    wider = join_neighbors(neighbors, asked.joins)
     return [meant.sensitivity(part, wider) for several in meant.parts for part in several]
 
 
@@ -176,7 +176,7 @@ def test_a_unit_in_the_fullest_key_moves_a_count_by_cap_times_max_rows() -> None
     unit = PrivacyUnit("id", max_rows=3)
     rows = [{"id": "v", **ODD[0], "r": i / 10} for i in range(9)]
     assert answers(rows, [QUESTIONS[0]], unit=unit)[0][0] == [6]
-    wider = joined_neighbors(Neighbors("add_remove", unit), asked_of(QUESTIONS[0]).joins)
+    wider = join_neighbors(Neighbors("add_remove", unit), asked_of(QUESTIONS[0]).joins)
     assert wider.contributions == 6
 
 
@@ -217,14 +217,14 @@ def test_days_and_truths_are_keys_too(how: Any) -> None:
     )
     tables = {"days": days, "flags": flags}
     asked = S.join("days", on="day", how=how).join("flags", on="flag", how=how).agg(sd.sum("n"), sd.sum("m"))
-    made = bound(asked, public=tables, table="people", domain=DOMAIN, names="written")
-    whole = joined_domain(DOMAIN, made.joins)
+    made = bind_names(asked, public=tables, table="people", domain=DOMAIN, names="written")
+    whole = join_domain(DOMAIN, made.joins)
     rows = [{"id": "a", **ODD[0]}, {"id": "b", **ODD[0], "flag": None}, {"id": "c", **ODD[0], "day": None}]
     engine = DuckDBEngine(
         pa.Table.from_pylist(rows, schema=SCHEMA), domain=DOMAIN, unit=None, public=public_cells(tables)
     )
-    meant = resolve(made, whole)
-    exact = exact_vectors(engine.run(meant.select(joined(engine.primitives, made.joins, whole))), meant)
+    meant = compile_query(made, whole)
+    exact = exact_vectors(engine.run(meant.select(join_tables(engine.primitives, made.joins, whole))), meant)
     engine.close()
     assert exact == ([[7], [2]] if how == "inner" else [[14], [4]])
 

@@ -19,7 +19,7 @@ import sordino as sd
 from engines.support import engine_of
 from sordino.engines import duckdb, duckdb_primitives
 from sordino.neighbors import PrivacyUnit
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
 
 DOMAIN = sd.Domain(
@@ -63,7 +63,7 @@ def kept(source: Any, *, groups: int | None) -> Kept:
     by_unit: Kept = {}
     engine = engine_of(source, DOMAIN, unit=PrivacyUnit("id", max_rows=3))
     for question in (asked, more):
-        found = replace(resolve(question, DOMAIN), most_groups=groups)
+        found = replace(compile_query(question, DOMAIN), most_groups=groups)
         for line in engine.run(found.select(engine.primitives)).to_pylist():
             by_unit.setdefault(line.pop("k0"), Counter())[tuple(line.values())] += 1
     engine.close()
@@ -111,7 +111,7 @@ def test_a_unit_of_colliding_rows_moves_a_sum_by_no_more_than_its_cap(monkeypatc
     for order in ([*ups, *downs], [*downs, *ups], [*ups[::2], *downs, *ups[1::2]]):
         table = pa.table({"id": [i for i, _ in order], "x": [x for _, x in order]})
         engine = engine_of(table, domain, unit=PrivacyUnit("id", max_rows=1))
-        found = resolve(Selection().agg(sd.sum("x")), domain)
+        found = compile_query(Selection().agg(sd.sum("x")), domain)
         sums.add(engine.run(found.select(engine.primitives)).to_pylist()[0]["t0"])
         engine.close()
     assert len(sums) == 1, sums

@@ -16,7 +16,7 @@ from engines.support import ask, engine_of
 from sordino import col
 from sordino.errors import DeclarationError
 from sordino.neighbors import Neighbors
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation
 
 S = Selection()
@@ -161,7 +161,7 @@ def test_poison_in_every_physical_type_declared_type_and_operator(tmp_path: Path
     one, other = (engine_of(p, domain, relation="t") for p in paths)
     for name, key in names.items():
         for asked in map(as_aggregation, declared(name)[key][1]):
-            found = resolve(asked, domain)
+            found = compile_query(asked, domain)
             parts = [p for several in found.parts for p in several]
             for part, before, after in zip(parts, ask(one, domain, asked), ask(other, domain, asked), strict=True):
                 assert len(before) == len(after) == found.cells

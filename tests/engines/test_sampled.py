@@ -16,7 +16,7 @@ import sordino as sd
 from engines.support import engine_of
 from sordino.engines.engine import EngineFailed
 from sordino.neighbors import PrivacyUnit
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation
 
 DOMAIN = sd.Domain({"id": sd.Identifier(), "x": sd.Integer(0, 10**6)})
@@ -83,7 +83,7 @@ def test_pairs_of_units_fall_independently_and_keys_matter() -> None:
 def test_caps_and_questions_work_on_a_sample_and_it_goes_when_closed() -> None:
     table = pa.table({"id": [f"u{i // 5}" for i in range(500)], "x": pa.array(range(500))})
     engine = engine_of(table, DOMAIN, unit=UNIT)
-    found = resolve(as_aggregation(Selection().agg(sd.count(), sd.count("id"))), DOMAIN)
+    found = compile_query(as_aggregation(Selection().agg(sd.count(), sd.count("id"))), DOMAIN)
     sample = engine.sampled(threshold=2**63, key=KEY)
     rows = sample.run(found.select(sample.primitives)).to_pylist()[0]
     units = len({i for i, _ in drawn(engine, 2**63, KEY)})

@@ -66,7 +66,7 @@ def _distance(known: Partition, problem: Problem, value: int, place: int, parts:
 def test_refined_and_holding() -> None:
     known = Partition.of(np.array([0, 10]), np.array([9, 19]), np.array([3, 4]))
     assert known.holding(Fraction(7, 2)) == (10, 19)
-    finer = known.refined((10, 19), Partition.of(np.array([11, 12]), np.array([11, 12]), np.array([1, 3])))
+    finer = known.refine((10, 19), Partition.of(np.array([11, 12]), np.array([11, 12]), np.array([1, 3])))
     assert finer.below.tolist() == [0, 3, 4, 7]
     assert finer.holding(Fraction(7)) is None
     assert finer.segment(15) is None

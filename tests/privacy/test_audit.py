@@ -18,14 +18,14 @@ import sordino as sd
 from battery import audited_epsilon
 from privacy.units import S
 from protecting import protect
-from sordino.clipping.search import _algorithm, held_measure
+from sordino.clipping.search import _algorithm, search_number
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.quantile import _ExactCounts
 from sordino.curator.session import Session
 from sordino.loss import PureDP
 from sordino.noise.rng import Rng
-from sordino.queries.adaptive.magnitudes import Beyond, Rungs
+from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount
 
 ALARM = 1e-6
 RUNS = [500, pytest.param(20_000, marks=pytest.mark.deep)]
@@ -137,16 +137,16 @@ def ran(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
     return np.array(found)
 
 
-LADDER = Rungs(sd.col("x").node, (0, 2, 4, 8), offsets=False)
+LADDER = MagnitudeHistogram(sd.col("x").node, (0, 2, 4, 8), offsets=False)
 
 
 def crossing(q: Any) -> float:
-    told = q.above([Beyond(LADDER, j, 5, "many", below=True) for j in (1, 1, 1, 2, 3)], 0, PureDP(1))
+    told = q.above([TailCount(LADDER, j, 5, "many", below=True) for j in (1, 1, 1, 2, 3)], 0, PureDP(1))
     return 9.0 if told.value is None else float(told.value)
 
 
 def chosen(q: Any) -> float:
-    return float(q.select([Beyond(LADDER, j, 5, "near", below=False) for j in range(3)], PureDP(1)).value)
+    return float(q.select([TailCount(LADDER, j, 5, "near", below=False) for j in range(3)], PureDP(1)).value)
 
 
 @pytest.mark.parametrize("runs", [200, pytest.param(10_000, marks=pytest.mark.deep)])
@@ -166,7 +166,7 @@ def test_bounds(method: Any, runs: int) -> None:
         one = curator_of(values)
         node = sd.col("x").node
         cuts = (Fraction(1), Fraction(4), Fraction(7)) if method == "ladder" else ()
-        search = _algorithm(method, node, held_measure(node, one.domain, coarse=False), cuts)
+        search = _algorithm(method, node, search_number(node, one.domain, coarse=False), cuts)
         return ran(one, lambda q: search(q).upper, runs, seed, 2)
 
     assert proved(drawn([1] * 30, 1), drawn([1] * 30 + [7], 2)) <= 2

@@ -26,15 +26,15 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused, SordinoError
 from sordino.loss import ZCDP, PureDP
 from sordino.queries.adaptive.distance_to import Distances
-from sordino.queries.adaptive.magnitudes import Beyond, Rungs
+from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount
 from sordino.queries.adaptive.marginal import Axis, Marginals, Table
 from sordino.queries.queryable import Queryable
 
 CANARY = "canary-4711"
 OCC = Table((Axis("occ"),))
-LADDER = Rungs(sd.col("age").node, (0, 25, 50, 75, 101), offsets=False)
-OFFSETS = Rungs(sd.col("age").node, (0, 25, 50, 75, 101), offsets=True)
-EDGES = [Beyond(LADDER, j, 10, "few", below=False) for j in range(5)]
+LADDER = MagnitudeHistogram(sd.col("age").node, (0, 25, 50, 75, 101), offsets=False)
+OFFSETS = MagnitudeHistogram(sd.col("age").node, (0, 25, 50, 75, 101), offsets=True)
+EDGES = [TailCount(LADDER, j, 10, "few", below=False) for j in range(5)]
 COUNT = S.agg(sd.count())
 
 
@@ -182,7 +182,7 @@ class Crooked:
         return [(OCC.sensitivity(domain, neighbors), s) for s in self._shares]
 
     def from_counts(self, counted: Any, domain: Any) -> Any:
-        return [t.coded(c, domain) for t, c in zip(self.tables, counted, strict=True)]
+        return [t.encode(c, domain) for t, c in zip(self.tables, counted, strict=True)]
 
     def names(self) -> list[str]:
         return ["x"] * len(self._shares)

@@ -20,12 +20,12 @@ from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.queries.adaptive.contributions import Contributions
 from sordino.queries.adaptive.distance_to import Distances
-from sordino.queries.adaptive.magnitudes import Beyond, Rungs, octaves
+from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two
 from sordino.queries.adaptive.marginal import Axis, Marginals, Table
-from sordino.queries.aggregation import Resolved
+from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import when
-from sordino.queries.queryable import Tabulated
+from sordino.queries.queryable import CountsQuery
 from sordino.source import public
 
 S = Selection()
@@ -122,18 +122,18 @@ _CODED = Table((Axis("c", codes=(0, 1, 0)), Axis("r", edges=(-2, 0, 1, 4))))
 _ONE = Table((Axis("t", codes=(0, 0)),))
 _ALONE = Table((Axis("k"),))
 _MODELS = (np.arange(24, dtype=np.int64) * 700 - 3000, np.full(6, 1500, np.int64), np.array([2048], np.int64))
-_LADDER = Rungs(col("free").node, octaves(), offsets=False)
+_LADDER = MagnitudeHistogram(col("free").node, powers_of_two(), offsets=False)
 VECTORS: dict[str, Any] = {
     "marginals": Marginals((_DAYS, _CODED, _ONE, _ALONE)),
     "distances": Distances((_DAYS, _CODED, _ONE), _MODELS),
-    "octaves": Rungs(col("open").node, octaves(), offsets=True),
-    "coarse": Rungs(col("open").node, octaves(), offsets=True, coarse=True),
-    "rungs": Rungs((col("i") + col("j")).node, (-4, -1, 0, 3, 8), offsets=True),
+    "octaves": MagnitudeHistogram(col("open").node, powers_of_two(), offsets=True),
+    "coarse": MagnitudeHistogram(col("open").node, powers_of_two(), offsets=True, coarse=True),
+    "rungs": MagnitudeHistogram((col("i") + col("j")).node, (-4, -1, 0, 3, 8), offsets=True),
     "units": Contributions(None),
     "units by key": Contributions(col("c").node),
     "units by open key": Contributions(col("town").node),
     **{
-        f"beyond {e} {s} {b}": Beyond(_LADDER, e, 2, s, below=b, handicap=1)  # type: ignore[arg-type]
+        f"beyond {e} {s} {b}": TailCount(_LADDER, e, 2, s, below=b, handicap=1)  # type: ignore[arg-type]
         for e, s, b in [
             (63, "few", True),
             (64, "many", False),
@@ -236,7 +236,7 @@ class Asker:
     def plan(self, plan: Any, held: Any) -> list[Exact]:
         """Return each part's exact value by key, in steps, and at the end the units of each private key."""
         rows = DataAccess(held._engine).join(plan.question.joins, plan.procedure.domain)
-        resolved: Resolved = plan.procedure.compiled
+        resolved: CompiledQuery = plan.procedure.compiled
         table = self.run(plan.identity(), rows, resolved.select)
         if plan.procedure.allocation.threshold is None:
             return [{(i,): x for i, x in enumerate(v)} for v in exact_vectors(table, resolved)]
@@ -254,7 +254,7 @@ class Asker:
     def vector(self, query: Any, held: Any) -> list[Exact]:
         """Return the exact vectors of a vector query, in steps, as a session would compute them."""
         rows = DataAccess(held._engine)
-        if isinstance(query, Tabulated):
+        if isinstance(query, CountsQuery):
             vectors: Any = query.from_counts(CountCache(rows, held.domain).count(query.tables), held.domain)
         else:
             tables = [self.run(s.key, rows, s.select) for s in query.scans(held.domain)]

@@ -15,7 +15,7 @@ from sordino import col
 from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.neighbors import PrivacyUnit
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, correlation, count_distinct, covariance, std, variance
 from sordino.queries.expressions.expr import Expr, when
 
@@ -77,7 +77,7 @@ def duckdb_exact(
     """Return the exact parts that DuckDB computes, in the question's own units; sums of means are centred."""
     engine = DuckDBEngine(table, domain=domain, unit=unit)
     try:
-        found = resolve(question, domain)
+        found = compile_query(question, domain)
         flat = [p for several in found.parts for p in several]
         vectors = exact_vectors(engine.run(found.select(engine.primitives)), found)
         return [[x * p.unit for x in v] for p, v in zip(flat, vectors, strict=True)]

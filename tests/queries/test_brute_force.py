@@ -19,7 +19,7 @@ from queries import reference
 from queries.support import DOMAIN, POOL, arrow, duckdb_exact, question, rows
 from sordino import col
 from sordino.neighbors import Neighbors
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import (
     Selection,
     as_aggregation,
@@ -87,7 +87,7 @@ def by_duckdb(asked: Aggregation, table: Sequence[dict[str, Any]]) -> list[list[
 
 def check(asked: Aggregation, relation: str, exact: Exact, pairs: list[tuple[Any, Any]]) -> list[Fraction]:
     """Hold each pair's distance against each part's sensitivity; return the largest l1 distance of each part."""
-    found = resolve(asked, DOMAIN)
+    found = compile_query(asked, DOMAIN)
     parts = [p for several in found.parts for p in several]
     bounds = [found.sensitivity(p, Neighbors(relation, None)) for p in parts]  # type: ignore[arg-type]
     largest = [Fraction(0)] * len(parts)

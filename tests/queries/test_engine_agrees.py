@@ -11,13 +11,13 @@ from queries import reference
 from queries.support import DOMAIN, arrow, duckdb_exact, question, rows
 from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
 from sordino.queries.aggregates.sums import Mean
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 
 
 def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[object]]:
     """Return the oracle's parts, the sums of means centred as the package does: at a public middle."""
     parts, made, at = reference.exact(asked, table, DOMAIN), [], 0
-    for aggregate, several in zip(asked.aggregates, resolve(asked, DOMAIN).parts, strict=True):
+    for aggregate, several in zip(asked.aggregates, compile_query(asked, DOMAIN).parts, strict=True):
         if isinstance(aggregate, Mean):
             total, count = parts[at], parts[at + 1]
             weight = several[0].terms[1][0] * several[0].unit  # minus the middle

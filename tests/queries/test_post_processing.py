@@ -13,10 +13,10 @@ from queries.support import DOMAIN, arrow
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
 from sordino.queries.aggregates.quantile import quantiles
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import Expr
-from sordino.queries.post_processing import After, kept_rows
+from sordino.queries.post_processing import PostProcessing, select_rows
 
 S = Selection()
 CONDITIONS: list[tuple[Expr, str]] = [
@@ -42,18 +42,18 @@ def test_it_means_what_sql_means(condition: tuple[Expr, str], order: Any) -> Non
     m = [rng.choice([None, -1.5, 0.25, 3.0]) for _ in range(40)]
     job = [rng.choice([None, "a", "b", "c"]) for _ in range(40)]
     columns: dict[str, list[Any]] = {"n": n, "m": m, "job": job}
-    after = After(condition[0].node, tuple((e.node, down) for e, down in order[0]), 9)
+    after = PostProcessing(condition[0].node, tuple((e.node, down) for e, down in order[0]), 9)
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t (place INT, n INT, m DOUBLE, job VARCHAR)")
     connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", list(zip(range(40), n, m, job, strict=True)))
     text = f"SELECT place FROM t WHERE {condition[1]} ORDER BY {order[1]} NULLS LAST, place LIMIT 9"
     text = text.replace(", job NULLS", " NULLS LAST, job NULLS").replace(", m NULLS", " NULLS LAST, m NULLS")
-    assert kept_rows(after, columns) == [p for (p,) in connection.execute(text).fetchall()]
+    assert select_rows(after, columns) == [p for (p,) in connection.execute(text).fetchall()]
 
 
 def test_bins_are_ordered_by_their_lower_ends() -> None:
     labels = ["[100, 125]", "[0, 10)", "[-5, 0)", "[20, 100)", "[1/3, 20)"]
-    assert kept_rows(After(None, ((col("b").node, False),)), {"b": labels}) == [2, 1, 4, 3, 0]
+    assert select_rows(PostProcessing(None, ((col("b").node, False),)), {"b": labels}) == [2, 1, 4, 3, 0]
 
 
 def test_it_is_part_of_the_question() -> None:
@@ -61,7 +61,7 @@ def test_it_is_part_of_the_question() -> None:
     chosen = asked.having(col("n") > 3).order_by(-col("n"), "c").limit(2)
     assert asked.identity() != chosen.identity()
     assert chosen.describe().endswith("; of the answer, rows with n > 3, ordered by n descending, c, the first 2")
-    assert resolve(chosen, DOMAIN).parts[0][0].role == resolve(asked, DOMAIN).parts[0][0].role
+    assert compile_query(chosen, DOMAIN).parts[0][0].role == compile_query(asked, DOMAIN).parts[0][0].role
     assert asked.having(col("n") > 3).having(col("n") < 9) == asked.having((col("n") > 3) & (col("n") < 9))
 
 
@@ -79,14 +79,14 @@ def test_it_is_part_of_the_question() -> None:
 )
 def test_what_makes_no_sense_is_refused(made: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
-        resolve(made(S.group_by("c").agg(sd.count().alias("n"))), DOMAIN)
+        compile_query(made(S.group_by("c").agg(sd.count().alias("n"))), DOMAIN)
 
 
 def test_several_quantiles_are_columns_of_their_own() -> None:
     asked = S.group_by("c").agg(quantiles("i", [0.25, 0.75]).alias("q"))
-    resolve(asked.having(col("q_0.25") > 0).order_by("q_0.75"), DOMAIN)
+    compile_query(asked.having(col("q_0.25") > 0).order_by("q_0.75"), DOMAIN)
     with pytest.raises(UnknownName, match="no column 'q'"):
-        resolve(asked.order_by("q"), DOMAIN)
+        compile_query(asked.order_by("q"), DOMAIN)
 
 
 def test_what_sql_says_of_the_answer_is_done_to_it() -> None:
@@ -100,6 +100,6 @@ def test_what_sql_says_of_the_answer_is_done_to_it() -> None:
 
 
 def test_text_never_meets_a_number() -> None:
-    after = After((col("job") > 3).node, ((col("x").node, False),))
-    assert kept_rows(after, {"job": ["a", "b"], "x": ["1", None]}) == []
-    assert kept_rows(After(None, ((col("x").node, False),)), {"x": ["b", 2, None, 1]}) == [3, 1, 0, 2]
+    after = PostProcessing((col("job") > 3).node, ((col("x").node, False),))
+    assert select_rows(after, {"job": ["a", "b"], "x": ["1", None]}) == []
+    assert select_rows(PostProcessing(None, ((col("x").node, False),)), {"x": ["b", 2, None, 1]}) == [3, 1, 0, 2]

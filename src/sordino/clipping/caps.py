@@ -15,12 +15,12 @@ from sordino.errors import QuestionRefused
 from sordino.estimates.curve import Curve
 from sordino.estimates.estimate import Noisy
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
-from sordino.queries.adaptive.contributions import Contributions, contribution_rungs
+from sordino.queries.adaptive.contributions import Contributions, contribution_bins
 from sordino.queries.build import Column
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.keys import keys
 from sordino.queries.expressions.nodes import Node, describe
-from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Key, Output, Release
 
 __all__ = ["Tradeoff", "find_contribution_bounds", "lost_beyond", "tails", "weighed"]
@@ -130,7 +130,7 @@ def weighed(units: Noisy, *, name: str, noise: float) -> Tradeoff:
 
     Rungs above the last that stands out of the noise are taken for empty: what few units hold there is not in the figures.
     """
-    rungs = contribution_rungs()
+    rungs = contribution_bins()
     last = _last_seen(units)
     if last is None:
         return Tradeoff(name, (1,), (0.0,), (0.0,), (noise,), 1, "no rung stood out of the noise: the least cap")
@@ -198,7 +198,7 @@ def _part(loss: Loss, share: Fraction) -> Loss:
     return ZCDP(amounts["rho"] * share) if "rho" in amounts else PureDP(amounts["epsilon"] * share)
 
 
-def _told(found: list[Tradeoff]) -> Told:
+def _told(found: list[Tradeoff]) -> ReleaseContent:
     rows = [(t.name, m) for t in found for m in t.caps]
     columns = (Key("cap", tuple(n for n, _ in rows)), Key("at", tuple(m for _, m in rows)))
     lost = tuple(v for t in found for v in t.lost)
@@ -211,4 +211,4 @@ def _told(found: list[Tradeoff]) -> Told:
         Output("error", Curve(tuple(a + b for a, b in zip(lost, noise, strict=True)), doubt), "the sum of both"),
     )
     notes = tuple(f"{t.name} {t.chosen}: {t.how}" for t in found)
-    return Told(columns, outputs, notes, tuple((t.name, Fraction(t.chosen)) for t in found))
+    return ReleaseContent(columns, outputs, notes, tuple((t.name, Fraction(t.chosen)) for t in found))

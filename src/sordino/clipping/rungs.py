@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from sordino.estimates.estimate import Noisy
 from sordino.estimates.moments import combined_margin
-from sordino.queries.adaptive.magnitudes import octaves
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.adaptive.magnitudes import powers_of_two
+from sordino.queries.expressions.bound_number import BoundNumber
 
 __all__ = [
     "Clipped",
@@ -47,7 +47,7 @@ class Clipped:
     deviations: tuple[float, ...]
 
 
-def declared(found: Measure) -> tuple[int, int]:
+def declared(found: BoundNumber) -> tuple[int, int]:
     """Return the declared bounds, in steps, of a number that has both."""
     low, high = found.interval.lower, found.interval.upper
     assert low is not None
@@ -55,7 +55,7 @@ def declared(found: Measure) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def narrow(found: Measure) -> bool:
+def narrow(found: BoundNumber) -> bool:
     """Return whether the declared bounds are so close that one linear ladder tells all."""
     low, high = found.interval.lower, found.interval.upper
     return low is not None and high is not None and high - low <= _NARROW
@@ -72,7 +72,7 @@ def linear(low: int, high: int, rungs: int = _RUNGS) -> tuple[int, ...]:
     return (*edges, high + 1)
 
 
-def within(edges: Sequence[int], found: Measure) -> tuple[int, ...]:
+def within(edges: Sequence[int], found: BoundNumber) -> tuple[int, ...]:
     """Return the edges that lie inside the declared bounds, with those bounds as the ends where they are declared."""
     low = None if found.interval.lower is None else int(found.interval.lower)
     high = None if found.interval.upper is None else int(found.interval.upper) + 1
@@ -80,12 +80,12 @@ def within(edges: Sequence[int], found: Measure) -> tuple[int, ...]:
     return (*([] if low is None else [low]), *inner, *([] if high is None else [high]))
 
 
-def spread(found: Measure, each: int) -> tuple[int, ...]:
+def spread(found: BoundNumber, each: int) -> tuple[int, ...]:
     """Return a ladder over the declared bounds: linear where they are narrow, else with `each` rungs an octave."""
     if narrow(found):
         return linear(*declared(found), 4 * _RUNGS)
     edges: set[int] = set()
-    rough = octaves()
+    rough = powers_of_two()
     for low, high in itertools.pairwise(rough):
         edges.update(low + (high - low) * i // each for i in range(each))
     return within(sorted({*edges, rough[-1]}), found)

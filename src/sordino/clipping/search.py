@@ -30,14 +30,14 @@ from sordino.estimates.curve import Curve
 from sordino.estimates.estimate import Noisy
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.neighbors import Neighbors
-from sordino.queries.adaptive.magnitudes import Beyond, Rungs, held_measure, octaves
+from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two, search_number
 from sordino.queries.aggregates.sums import Sum
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Column, label
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Clip, Node, describe
-from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Key, Output, Release, show_number
 
 __all__ = ["Bounds", "Method", "find_bounds"]
@@ -97,10 +97,10 @@ def find_bounds(
         raise QuestionRefused("a column is named by text or by col(...)")
     if method not in _METHODS:
         raise QuestionRefused(f"method is one of {', '.join(_METHODS)}, not {str(method)[:40]!r}")
-    found = held_measure(node, source.domain, coarse=False)
+    found = search_number(node, source.domain, coarse=False)
     cuts = _cuts(ladder, method, found)
     if cuts:
-        resolve(_sums(node, found, cuts), source.domain)  # what cannot be asked is refused before the charge
+        compile_query(_sums(node, found, cuts), source.domain)  # what cannot be asked is refused before the charge
     algorithm = _algorithm(method, node, found, cuts)
     words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
     if method == "ladder":
@@ -117,7 +117,9 @@ def find_bounds(
     return release
 
 
-def _algorithm(method: Method, node: Node, found: Measure, cuts: tuple[Fraction, ...]) -> Callable[[Queryable], Bounds]:
+def _algorithm(
+    method: Method, node: Node, found: BoundNumber, cuts: tuple[Fraction, ...]
+) -> Callable[[Queryable], Bounds]:
     if method == "ladder":
         return lambda q: _by_sums(q, node, found, cuts)
     if method == "histogram":
@@ -125,7 +127,7 @@ def _algorithm(method: Method, node: Node, found: Measure, cuts: tuple[Fraction,
     return lambda q: _by_edges(q, node, found, method)
 
 
-def _cuts(ladder: Sequence[Number] | None, method: Method, found: Measure) -> tuple[Fraction, ...]:
+def _cuts(ladder: Sequence[Number] | None, method: Method, found: BoundNumber) -> tuple[Fraction, ...]:
     """Return the bounds that the textbook search tries; raises QuestionRefused unless they ascend and end."""
     if method != "ladder":
         if ladder is not None:
@@ -149,7 +151,7 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, found: Measure) -> tu
 # ---- a histogram over a ladder
 
 
-def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
+def _by_histogram(q: Queryable, node: Node, found: BoundNumber) -> Bounds:
     """Search by magnitude first, unless the declared bounds are near, then count finely within the ends found."""
     spare, coarse, seen, outer = q.loss, False, None, (0.0, 0.0)
     rough: tuple[int, ...] = ()
@@ -157,21 +159,25 @@ def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
         edges = linear(*declared(found))
     else:
         third = _part(q.loss, Fraction(1, 3))
-        rough = within(octaves(), found)
-        counts = _noisy(q.release(Rungs(node, rough, offsets=False), third), 0)
+        rough = within(powers_of_two(), found)
+        counts = _noisy(q.release(MagnitudeHistogram(node, rough, offsets=False), third), 0)
         seen = occupied(counts, _ASTRAY)
         spare = _part(q.loss, Fraction(2, 3))
-        wide = held_measure(node, q.domain, coarse=True)
+        wide = search_number(node, q.domain, coarse=True)
         if seen is not None and wide.unit != found.unit and max(-rough[seen[0]], rough[seen[1] + 1]) >= 2**61:
-            coarse, found, rough = True, wide, within(octaves(), wide)  # beyond the fine grid: look on the coarse one
-            counts = _noisy(q.release(Rungs(node, rough, offsets=False, coarse=True), third), 0)
+            coarse, found, rough = (
+                True,
+                wide,
+                within(powers_of_two(), wide),
+            )  # beyond the fine grid: look on the coarse one
+            counts = _noisy(q.release(MagnitudeHistogram(node, rough, offsets=False, coarse=True), third), 0)
             seen = occupied(counts, _ASTRAY)
             spare = third
         if seen is None:
             return _nothing(found)
         edges = refined(rough, *seen)
         outer = rows_within(counts, range(seen[0])), rows_within(counts, range(seen[1] + 1, len(counts.steps)))
-    told = q.release(Rungs(node, edges, offsets=True, coarse=coarse), spare)
+    told = q.release(MagnitudeHistogram(node, edges, offsets=True, coarse=coarse), spare)
     rows, offsets = _noisy(told, 0), _noisy(told, 1)
     curves = tuple(clipped_sums(edges, found.unit, rows, offsets))
     ends = occupied(rows) if seen is None else ends_within(edges, rows, rough[seen[0] + 1], rough[seen[1]])
@@ -184,7 +190,7 @@ def _by_histogram(q: Queryable, node: Node, found: Measure) -> Bounds:
 # ---- the textbook: sums clipped at each bound
 
 
-def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...]) -> Bounds:
+def _by_sums(q: Queryable, node: Node, found: BoundNumber, cuts: tuple[Fraction, ...]) -> Bounds:
     """Return the first bound after which no clipped sum is higher by more than the noise of both."""
     low, told = _floor(found, cuts), q.release(_sums(node, found, cuts), q.loss)
     values = [float(o.estimate.values()[0] or 0) for o in told.outputs]
@@ -203,13 +209,13 @@ def _by_sums(q: Queryable, node: Node, found: Measure, cuts: tuple[Fraction, ...
     return Bounds(low, cuts[chosen], (curve,), how, beyond)
 
 
-def _sums(node: Node, found: Measure, cuts: Sequence[Fraction]) -> Aggregation:
+def _sums(node: Node, found: BoundNumber, cuts: Sequence[Fraction]) -> Aggregation:
     """Return the question for the sums clipped at each bound."""
     low = _floor(found, cuts)
     return Aggregation(None, (), tuple(Sum(Clip(node, low, b), f"sum_{i}") for i, b in enumerate(cuts)))
 
 
-def _floor(found: Measure, cuts: Sequence[Fraction]) -> Fraction:
+def _floor(found: BoundNumber, cuts: Sequence[Fraction]) -> Fraction:
     """Return the lower bound of every clip."""
     return min(found.values.lower if found.values.lower is not None else Fraction(0), cuts[0])
 
@@ -217,22 +223,24 @@ def _floor(found: Measure, cuts: Sequence[Fraction]) -> Fraction:
 # ---- sparse vector, and a private quantile
 
 
-def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bounds:
+def _by_edges(q: Queryable, node: Node, found: BoundNumber, method: Method) -> Bounds:
     """Return the outer edges with few rows beyond, each for 9/20 of the loss.
 
     A tenth counts the rows: neither method can tell an empty table from one of zeros.
     """
     edges = spread(found, _ACROSS if method == "sparse_vector" else _ACROSS // 2)
-    ladder = Rungs(node, edges, offsets=False)
-    counted = _noisy(q.release(Rungs(node, (edges[0], edges[-1]), offsets=False), _part(q.loss, Fraction(1, 10))), 0)
+    ladder = MagnitudeHistogram(node, edges, offsets=False)
+    counted = _noisy(
+        q.release(MagnitudeHistogram(node, (edges[0], edges[-1]), offsets=False), _part(q.loss, Fraction(1, 10))), 0
+    )
     half = _part(q.loss, Fraction(9, 20))
     worth = _epsilon(half)
     top = len(edges) - 1
     if method == "sparse_vector":
         target = math.ceil(_LEFT * math.log(top) / worth) * q.neighbors.contributions
-        high = q.above([Beyond(ladder, j, target, "few", below=False) for j in range(top + 1)], 0, half).value
+        high = q.above([TailCount(ladder, j, target, "few", below=False) for j in range(top + 1)], 0, half).value
         down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
-        low = q.above([Beyond(ladder, j, target, "few", below=True) for j in down], 0, half).value
+        low = q.above([TailCount(ladder, j, target, "few", below=True) for j in down], 0, half).value
         first, last = 0 if low is None else top - low, top if high is None else high
         most = target + 8 * (math.log(top) + math.log(2 / _MISS)) / worth * q.neighbors.contributions
     else:
@@ -240,8 +248,8 @@ def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bound
         step = math.ceil(2 / worth) * q.neighbors.contributions  # each rung away from 0 is e times less likely
         zero = next((j for j, e in enumerate(edges) if e >= 0), top)
 
-        def near(below: bool) -> list[Beyond]:
-            return [Beyond(ladder, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
+        def near(below: bool) -> list[TailCount]:
+            return [TailCount(ladder, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
 
         last, first = q.select(near(False), half).value, q.select(near(True), half).value
         gap = 2 * (math.log(top + 1) + math.log(2 / _MISS)) / worth * q.neighbors.contributions
@@ -258,7 +266,7 @@ def _by_edges(q: Queryable, node: Node, found: Measure, method: Method) -> Bound
     return Bounds(*_ends(edges, first, last, found), (), how, beyond)
 
 
-def _nothing(found: Measure, curves: tuple[Clipped, ...] = ()) -> Bounds:
+def _nothing(found: BoundNumber, curves: tuple[Clipped, ...] = ()) -> Bounds:
     """Return what is known where too few rows are to be seen: the declared bounds where there are two, else nothing."""
     low, high = found.values.lower, found.values.upper
     if low is not None and high is not None:
@@ -300,7 +308,7 @@ def _round(value: float) -> int:
     return math.ceil(value / size) * size
 
 
-def _ends(edges: Sequence[int], first: int, last: int, found: Measure) -> tuple[Fraction, Fraction]:
+def _ends(edges: Sequence[int], first: int, last: int, found: BoundNumber) -> tuple[Fraction, Fraction]:
     """Return the values at two edges, within the declared bounds; below the upper one: a step less on whole numbers."""
     unit, low, high = found.unit, found.values.lower, found.values.upper
     lower, upper = edges[first] * unit, (edges[last] - 1) * unit if unit.denominator == 1 else edges[last] * unit
@@ -323,11 +331,11 @@ def _noisy(told: Release, place: int) -> Noisy:
     return estimate
 
 
-def _told(found: Bounds, name: str, neighbors: Neighbors) -> Told:
+def _told(found: Bounds, name: str, neighbors: Neighbors) -> ReleaseContent:
     rows = [(c.side, b) for c in found.curves for b in c.bounds]
     keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
     curve = Curve(tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations))
     chosen = (("lower", found.lower), ("upper", found.upper))
     caps = neighbors.describe_caps()
     notes = (found.how, found.beyond, *([] if caps is None else [caps]))
-    return Told(keys, (Output(f"clipped_sum_{name}", curve, found.how),), notes, chosen)
+    return ReleaseContent(keys, (Output(f"clipped_sum_{name}", curve, found.how),), notes, chosen)

@@ -20,7 +20,7 @@ from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
-from sordino.queries.aggregation import Aggregation, Resolved, resolve
+from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.own import refuse_foreign
 from sordino.release import Key, Output, Release
 
@@ -84,7 +84,7 @@ class AboveThreshold:
             if not self._session.open:
                 count = self._mechanism.crossings
                 raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
-            resolved = resolve(asked, self._domain)
+            resolved = compile_query(asked, self._domain)
             select = resolved.select(self._rows.primitives())  # what cannot be said is refused, and the session goes on
             found = self._crossed(resolved, select, unit, scale, level)
             if found is None:
@@ -121,7 +121,7 @@ class AboveThreshold:
         return f"<AboveThreshold: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
 
     def _crossed(
-        self, resolved: Resolved, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
+        self, resolved: CompiledQuery, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
     ) -> bool | None:
         """Return whether the answer crosses, None where anything failed: the words of any failure may quote data."""
         try:
@@ -137,7 +137,7 @@ class AboveThreshold:
 
         asked = as_aggregation(question)
         refuse_foreign(asked)
-        resolved = resolve(asked, self._domain)
+        resolved = compile_query(asked, self._domain)
         if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
             raise QuestionRefused("a session is asked for one count or sum at a time, without group_by")
         part = resolved.parts[0][0]

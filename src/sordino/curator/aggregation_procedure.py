@@ -24,8 +24,8 @@ from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import Mean
-from sordino.queries.aggregation import Aggregation, Resolved, resolve
-from sordino.queries.joins import joined, joined_domain, joined_neighbors
+from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.queries.joins import join_domain, join_neighbors, join_tables
 from sordino.queries.off_grid import never_equal
 from sordino.release import Output, show_number, show_rows
 
@@ -54,7 +54,7 @@ class AggregationProcedure:
     assume_mean: float | None = None
 
     @property
-    def compiled(self) -> Resolved:
+    def compiled(self) -> CompiledQuery:
         """The question's meaning over the domain."""
         return self.allocation.resolved
 
@@ -84,7 +84,7 @@ class AggregationProcedure:
         joins = self.question.joins
 
         def words() -> Primitives:
-            return joined(primitives(), joins, self.domain)
+            return join_tables(primitives(), joins, self.domain)
 
         table = self.compiled.select(words()) if self.compiled.terms else None
         return table, tuple(s if s is None else s.select(words()) for s in self.allocation.selections)
@@ -175,9 +175,9 @@ def plan_aggregation(
         isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1
     ):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
-    domain = joined_domain(table.domain, question.joins)
-    wider = joined_neighbors(table.neighbors, question.joins)
-    compiled = resolve(question, domain)
+    domain = join_domain(table.domain, question.joins)
+    wider = join_neighbors(table.neighbors, question.joins)
+    compiled = compile_query(question, domain)
     _check_groups(compiled, table, wider)
     allocation = allocate(question, compiled, domain, wider, asked)
     event = _sample_event(question.sample, allocation.event, table.neighbors)
@@ -188,7 +188,7 @@ def plan_aggregation(
     return price(question, table, asked=asked, procedure=procedure)
 
 
-def _check_groups(compiled: Resolved, table: TableContext, wider: Neighbors) -> None:
+def _check_groups(compiled: CompiledQuery, table: TableContext, wider: Neighbors) -> None:
     """Refuse private keys that no budget or unit allows, and means of more groups than their intervals can be found for."""
     if not compiled.private_keys:
         if compiled.cells > _MOST_MEANS and any(len(several) > 1 for several in compiled.parts):
@@ -251,12 +251,12 @@ def _say_notes(
     return notes if sample is None else (*notes, sample)
 
 
-def _count_groups(compiled: Resolved) -> int | None:
+def _count_groups(compiled: CompiledQuery) -> int | None:
     """Return how many rows the noisy answer has before any are left out; None where that is private."""
     return None if compiled.private_keys else compiled.cells
 
 
-def _selects(question: Aggregation, compiled: Resolved) -> bool:
+def _selects(question: Aggregation, compiled: CompiledQuery) -> bool:
     """Return whether noisy values decide which rows are shown."""
     return question.after is not None and question.after.selects(
         tuple(g.alias for g in question.groups), _count_groups(compiled)

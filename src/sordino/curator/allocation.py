@@ -16,10 +16,10 @@ from sordino.mechanisms.mechanism import Mechanism
 from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.aggregates.quantile import Quantile
-from sordino.queries.aggregation import Aggregation, Resolved
+from sordino.queries.aggregation import Aggregation, CompiledQuery
 from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.nodes import Name
-from sordino.queries.query import Part, Term
+from sordino.queries.query import SqlAggregate, Vector
 
 __all__ = ["Allocation", "NoisyVector", "Threshold", "allocate"]
 
@@ -33,7 +33,7 @@ class NoisyVector:
     """One vector that gets noise of its own: what it is, how far one unit moves it and why, and its mechanism."""
 
     column: str
-    part: Part
+    part: Vector
     sensitivity: Sensitivity
     mechanism: Mechanism
 
@@ -50,14 +50,16 @@ class Allocation:
     `resolved` is what is run: with private keys it also counts the units of each group, as its last term.
     """
 
-    resolved: Resolved
+    resolved: CompiledQuery
     vectors: tuple[tuple[NoisyVector, ...], ...]
     selections: tuple[PlannedQuantile | None, ...]
     threshold: Threshold | None
     event: Event
 
 
-def allocate(question: Aggregation, resolved: Resolved, domain: Domain, neighbors: Neighbors, loss: Loss) -> Allocation:
+def allocate(
+    question: Aggregation, resolved: CompiledQuery, domain: Domain, neighbors: Neighbors, loss: Loss
+) -> Allocation:
     """Return the parts of a question. Private keys, each selection and each aggregate that needs noise share equally.
 
     An aggregate's share is shared equally by its vectors. Raises QuestionRefused where keys are private and no delta
@@ -85,7 +87,7 @@ def allocate(question: Aggregation, resolved: Resolved, domain: Domain, neighbor
 
 
 def _vectors(
-    question: Aggregation, resolved: Resolved, moved: Sequence[Sequence[Sensitivity]], loss: Loss
+    question: Aggregation, resolved: CompiledQuery, moved: Sequence[Sequence[Sensitivity]], loss: Loss
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], Event]:
     active = [sum(1 for s in several if s.l1) for several in moved]
     aggregates = sum(1 for a in active if a)
@@ -105,7 +107,7 @@ def _vectors(
 def _selection(
     question: Aggregation,
     place: int,
-    resolved: Resolved,
+    resolved: CompiledQuery,
     domain: Domain,
     neighbors: Neighbors,
     loss: Loss,
@@ -118,7 +120,7 @@ def _selection(
     return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
 
 
-def _threshold(resolved: Resolved, neighbors: Neighbors, loss: Loss, shares: int) -> tuple[Threshold | None, Loss]:
+def _threshold(resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, shares: int) -> tuple[Threshold | None, Loss]:
     """Return the threshold of private keys, and the loss that is left for the rest."""
     if not resolved.private_keys:
         return None, loss
@@ -143,11 +145,11 @@ def _threshold(resolved: Resolved, neighbors: Neighbors, loss: Loss, shares: int
     return gaussian, ApproxDP(left, loss.delta / 2)
 
 
-def _counting_units(resolved: Resolved, domain: Domain, neighbors: Neighbors) -> Resolved:
+def _counting_units(resolved: CompiledQuery, domain: Domain, neighbors: Neighbors) -> CompiledQuery:
     """Return the question with one term more: the units of each group, and each unit's groups capped where declared."""
     if neighbors.unit is None:
-        return replace(resolved, terms=(*resolved.terms, Term("rows", None)))
-    units = Term("distinct", presence(Name(neighbors.unit.column), domain))
+        return replace(resolved, terms=(*resolved.terms, SqlAggregate("rows", None)))
+    units = SqlAggregate("distinct", presence(Name(neighbors.unit.column), domain))
     capped = neighbors.groups if neighbors.groups < neighbors.contributions else None
     return replace(resolved, terms=(*resolved.terms, units), most_groups=capped)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.curator.data_access import DataAccess
 from sordino.domain import Domain
-from sordino.queries.adaptive.marginal import Axis, Counted, Table, grouped
+from sordino.queries.adaptive.marginal import Axis, SparseCounts, Table, select_groupings
 
 __all__ = ["CountCache"]
 
@@ -25,15 +25,15 @@ class CountCache:
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
         self._domain = domain
-        self._kept: dict[tuple[Axis, ...], Counted] = {}
+        self._kept: dict[tuple[Axis, ...], SparseCounts] = {}
 
-    def count(self, tables: Sequence[Table]) -> list[Counted]:
+    def count(self, tables: Sequence[Table]) -> list[SparseCounts]:
         """Return the sparse exact counts of each table, by raw keys (before codes)."""
         orders = [_ordered(t) for t in tables]  # one order for (a, b) and (b, a): as two sets they would count twice
         wanted = list(dict.fromkeys(o for o in orders if o not in self._kept))
         for start in range(0, len(wanted), _MOST_SETS):
             self._scan([Table(o) for o in wanted[start : start + _MOST_SETS]])
-        found: list[Counted] = []
+        found: list[SparseCounts] = []
         for table, order in zip(tables, orders, strict=True):
             keys, counts = self._kept[order]
             found.append((keys[:, [order.index(a) for a in table.grouping()]], counts))
@@ -45,7 +45,7 @@ class CountCache:
 
     def _scan(self, tables: Sequence[Table]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
-        found = self._rows.run(grouped(tables, self._rows.primitives(), self._domain))
+        found = self._rows.run(select_groupings(tables, self._rows.primitives(), self._domain))
         axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
         codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
         left_out = _codes(found.column("left_out"))

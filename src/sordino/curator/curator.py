@@ -35,9 +35,9 @@ from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import Asked, Column, Selection
+from sordino.queries.build import AggregateExpr, Column, Selection
 from sordino.queries.expressions.expr import Expr
-from sordino.queries.queryable import Queryable, Told
+from sordino.queries.queryable import Queryable, ReleaseContent
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
 from sordino.source import PublicTable
@@ -97,7 +97,7 @@ class Curator:
         """Return the rows joined with a declared public table where its key equals column `on`; end it with `.agg(...)`."""
         return Selection().join(table, on=on, how=how)
 
-    def agg(self, *aggregates: Asked | Sequence[Asked], **named: Asked) -> Aggregation:
+    def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for aggregates over all rows, a keyword naming the aggregate's column."""
         return Selection().agg(*aggregates, **named)
 
@@ -251,7 +251,7 @@ class Curator:
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
-        tell: Callable[[T], Told] | None = None,
+        tell: Callable[[T], ReleaseContent] | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
@@ -440,7 +440,11 @@ class Curator:
         return priced
 
     def _run(
-        self, plan: Plan, algorithm: Callable[[Queryable], T], tell: Callable[[T], Told] | None, charge: Charge
+        self,
+        plan: Plan,
+        algorithm: Callable[[Queryable], T],
+        tell: Callable[[T], ReleaseContent] | None,
+        charge: Charge,
     ) -> tuple[T, Release, str]:
         """Return an algorithm's result, the release on record and its text."""
 
@@ -461,7 +465,7 @@ class Curator:
             result = algorithm(session)
         finally:
             session.close()
-        told = Told() if tell is None else tell(result)
+        told = ReleaseContent() if tell is None else tell(result)
         release = replace(
             self._charging.make_release(plan, charge, (told.keys, told.outputs)), notes=told.notes, chosen=told.chosen
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sordino.domain import Domain
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.queries.joins import Join, joined
+from sordino.queries.joins import Join, join_tables
 from sordino.release import Key, Output
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class DataAccess:
     def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
         words = self._engine.primitives
-        return words if self._domain is None else joined(words, self._joins, self._domain)
+        return words if self._domain is None else join_tables(words, self._joins, self._domain)
 
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer of a tree; raises EngineFailed, without any of the engine's words."""

@@ -20,7 +20,7 @@ from sordino.mechanisms.selection_choice import best_selection
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.most_common import MostCommon
-from sordino.queries.aggregation import Resolved
+from sordino.queries.aggregation import CompiledQuery
 from sordino.release import Output, show_rows
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class MostCommonProcedure:
     """Choose one declared value by a selection mechanism."""
 
     question: MostCommon
-    compiled: Resolved
+    compiled: CompiledQuery
     mechanism: Exponential | PermuteAndFlip
     groups: tuple[str, ...] = ()
     rows: PlannedRows = ONE_ROW
@@ -82,7 +82,7 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
     Theorem: a unit of C rows moves each count by at most C, and under add_remove all in one direction (monotone), so a
     point of score is worth epsilon / C in the exponent; under replace epsilon / 2C.
     """
-    compiled = question.resolve(table.domain)
+    compiled = question.compile_query(table.domain)
     mechanism = best_selection(
         sensitivity=Fraction(table.neighbors.contributions),
         loss=asked,

@@ -14,8 +14,8 @@ from sordino.estimates.estimate import Noisy, take_rows
 from sordino.estimates.selected import Selected
 from sordino.loss import format_number
 from sordino.noise.rng import Rng
-from sordino.queries.aggregation import Aggregation, Resolved
-from sordino.queries.post_processing import After, kept_rows
+from sordino.queries.aggregation import Aggregation, CompiledQuery
+from sordino.queries.post_processing import PostProcessing, select_rows
 from sordino.release import Key, Output
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def noisy_columns(
     return keys, outputs
 
 
-def after_release(after: After | None, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Answer:
+def after_release(after: PostProcessing | None, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Answer:
     """Return what HAVING, ORDER BY and LIMIT leave of a noisy answer, in their order: post-processing, free.
 
     Where noisy values decide which rows are left, the intervals of those hold all together: see `Selected`.
@@ -64,7 +64,7 @@ def after_release(after: After | None, keys: tuple[Key, ...], outputs: tuple[Out
         return keys, outputs
     columns: dict[str, Sequence[Any]] = {k.name: k.labels for k in keys}
     columns |= {o.name: o.estimate.values() for o in outputs}
-    places = kept_rows(after, columns)
+    places = select_rows(after, columns)
     shown_keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
     rows = len(keys[0].labels) if keys else 1
     left = [Output(o.name, take_rows(o.estimate, places), o.mechanism) for o in outputs]
@@ -73,7 +73,7 @@ def after_release(after: After | None, keys: tuple[Key, ...], outputs: tuple[Out
     return shown_keys, tuple(left)
 
 
-def exact_vectors(table: pa.Table, resolved: Resolved) -> list[list[int]]:
+def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:
     """Return the exact value of each part in each declared cell, in order; cells that no row has are 0.
 
     Rows whose key is NULL were dropped by declaration; they are left out here.
@@ -109,11 +109,11 @@ def _shown(table: pa.Table, parts: Allocation, rng: Rng) -> tuple[list[tuple[Any
     return kept, _weighted(resolved, found, len(kept))
 
 
-def _labels(row: tuple[Any, ...], resolved: Resolved) -> tuple[Any, ...]:
+def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:
     return tuple(c if k.private else k.labels[int(c)] for c, k in zip(row, resolved.keys, strict=True))
 
 
-def _weighted(resolved: Resolved, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
+def _weighted(resolved: CompiledQuery, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
     """Return each part as the weighted sum of its terms, cell by cell."""
     index = {id(t): i for i, t in enumerate(resolved.terms)}
     at = {t: index[id(t)] for t in resolved.terms}

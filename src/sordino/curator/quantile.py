@@ -22,8 +22,8 @@ from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.quantile import Quantile, bin_select
-from sordino.queries.aggregation import Resolved
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.aggregation import CompiledQuery
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.release import Output
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class PlannedQuantile:
 
     asked: Quantile
     selection: QuantileSelection
-    resolved: Resolved
-    measure: Measure
+    resolved: CompiledQuery
+    measure: BoundNumber
     low: int
     high: int
     row_ceiling: int
@@ -106,7 +106,7 @@ class PlannedQuantile:
 
 
 def plan_quantile(
-    asked: Quantile, resolved: Resolved, *, domain: Domain, neighbors: Neighbors, loss: Loss
+    asked: Quantile, resolved: CompiledQuery, *, domain: Domain, neighbors: Neighbors, loss: Loss
 ) -> PlannedQuantile:
     """Return the plan of one aggregate of quantiles for the whole of `loss`; `resolved` gives its keys and condition.
 
@@ -170,7 +170,7 @@ class _ExactCounts:
             finer = self._scanned(width, sorted({segment for _, segment in asked}))
             for group, segment in asked:
                 exact_part = _part(finer[group], segment)
-                self._exact[group] = self._exact[group].refined(segment, exact_part)
+                self._exact[group] = self._exact[group].refine(segment, exact_part)
 
     def _scanned(self, width: int, segments: list[Segment] | None) -> list[Partition]:
         """Return each group's partition in bins of `width` steps, of the segments given or of all."""
@@ -219,7 +219,7 @@ def _merged(segments: Sequence[Segment]) -> list[Segment]:
     return made
 
 
-def _places(codes: list[Any], resolved: Resolved, bins: Any) -> tuple[Array, Array]:
+def _places(codes: list[Any], resolved: CompiledQuery, bins: Any) -> tuple[Array, Array]:
     """Return the group's place of each kept line, and which lines are kept: those with a declared key and a value."""
     kept = np.asarray(bins.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
     for code in codes:

@@ -10,14 +10,14 @@ from sordino.errors import QuestionRefused
 from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import Asked, as_aggregation
-from sordino.queries.joined_names import bound
+from sordino.queries.build import AggregateExpr, as_aggregation
+from sordino.queries.joined_names import bind_names
 from sordino.queries.sql.parse import SqlText, parse_question
 
 __all__ = ["Question", "Whole", "bind_tables", "read_question"]
 
 Whole: TypeAlias = Aggregation | SqlText | MostCommon
-Question: TypeAlias = Aggregation | Robust | MostCommon | Asked | Sequence[Asked] | SqlText | str
+Question: TypeAlias = Aggregation | Robust | MostCommon | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
 
 
 def read_question(question: Question, table: TableContext) -> Aggregation | Robust | MostCommon:
@@ -38,4 +38,6 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
     """Return the question with the public tables that it joins; `names` says whether its columns are resolved already."""
-    return bound(asked, public=table.public, table=table.name, domain=table.domain, names=names, private=table.private)
+    return bind_names(
+        asked, public=table.public, table=table.name, domain=table.domain, names=names, private=table.private
+    )

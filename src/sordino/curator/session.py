@@ -28,7 +28,7 @@ from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.own import refuse_foreign
-from sordino.queries.queryable import Inquiry, Scan, Scanned, Tabulated, VectorQuery
+from sordino.queries.queryable import CountsQuery, Inquiry, Scan, ScanQuery, VectorQuery
 from sordino.release import Output, Release
 
 if TYPE_CHECKING:
@@ -160,15 +160,15 @@ class Session:
 
     def _exact(self, query: VectorQuery) -> Sequence[Any]:
         with self._guard.hold():  # one scan at a time, and none after the end
-            if isinstance(query, Tabulated):
+            if isinstance(query, CountsQuery):
                 return query.from_counts(self._count_cache.count(query.tables), self._domain)
-            assert isinstance(query, Scanned)
+            assert isinstance(query, ScanQuery)
             return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
     def _build(self, *queries: Inquiry) -> None:
         """Build the trees of all scans, before the charge: raises QuestionRefused for what the engine cannot say."""
         for query in queries:
-            for scan in query.scans(self._domain) if isinstance(query, Scanned) else ():
+            for scan in query.scans(self._domain) if isinstance(query, ScanQuery) else ():
                 if scan.key not in self._trees:
                     self._trees[scan.key] = scan.select(self._rows.primitives())
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
-from sordino.engines.duckdb_primitives import DuckDBWords, Held, public_name
+from sordino.engines.duckdb_primitives import DuckDBPrimitives, TableLayout, public_name
 from sordino.engines.engine import EngineFailed
 from sordino.engines.interrupts import interruptible
 from sordino.engines.sampled import SampledEngine, coin_sql
-from sordino.engines.utf8 import mend_arrow, mended_parquet, read_parquet
+from sordino.engines.utf8 import mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source
@@ -94,7 +94,7 @@ class DuckDBEngine:
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._csv = source.csv if isinstance(source, Source) else None
         self._files: str | None = None  # of a Parquet source, until it was mended
-        self._connection = self._connected(source, public or {})
+        self._connection = self._connect(source, public or {})
         physical = self._schema("source")
         headed = (
             self._csv is not None and self._csv.names is None
@@ -119,13 +119,13 @@ class DuckDBEngine:
                 f"the privacy unit's column {unit.column!r} is not declared; add it to the domain as Identifier()"
             )
         joinable = {name: self._public_schema(name) for name in public or {}}
-        self._held = Held(physical, domain, unit, self._csv, public=joinable)
+        self._held = TableLayout(physical, domain, unit, self._csv, public=joinable)
         self._samples = itertools.count()
 
     @property
-    def primitives(self) -> DuckDBWords:
+    def primitives(self) -> DuckDBPrimitives:
         """The words to build one tree with: new ones for each, as they name its steps."""
-        return DuckDBWords(self._held)
+        return DuckDBPrimitives(self._held)
 
     @property
     def physical(self) -> Mapping[str, str]:
@@ -159,16 +159,16 @@ class DuckDBEngine:
         files, self._files = self._files, None
         if files is None:
             return False
-        cells = mended_parquet(files, self._held.physical, self._held.domain)
-        made = self._executed(f"CREATE TABLE sordino_mended AS {cells}", [])
-        return made and self._executed("CREATE OR REPLACE VIEW source AS SELECT * FROM sordino_mended", [])
+        cells = mend_parquet(files, self._held.physical, self._held.domain)
+        made = self._execute(f"CREATE TABLE sordino_mended AS {cells}", [])
+        return made and self._execute("CREATE OR REPLACE VIEW source AS SELECT * FROM sordino_mended", [])
 
     def sampled(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""
         name = f"sordino_sample_{next(self._samples)}"
-        drawn = DuckDBWords(self._held).drawn(lambda named: coin_sql(named, threshold=threshold))
+        drawn = DuckDBPrimitives(self._held).drawn(lambda named: coin_sql(named, threshold=threshold))
         made = f'CREATE TEMP TABLE "{name}" AS {drawn}'
-        if not (self._executed(made, [key.hex()]) or (self._mend() and self._executed(made, [key.hex()]))):
+        if not (self._execute(made, [key.hex()]) or (self._mend() and self._execute(made, [key.hex()]))):
             raise EngineFailed("the engine could not draw the sample")
         return SampledEngine(
             replace(self._held, source=f'"{name}"'),
@@ -178,9 +178,9 @@ class DuckDBEngine:
         )
 
     def _forget(self, name: str) -> None:
-        self._executed(f'DROP TABLE IF EXISTS "{name}"', [])
+        self._execute(f'DROP TABLE IF EXISTS "{name}"', [])
 
-    def _executed(self, text: str, values: list[str]) -> bool:
+    def _execute(self, text: str, values: list[str]) -> bool:
         """Run a statement that answers nothing; what DuckDB says of a failure may quote a cell, so it is not kept."""
         with self._lock:
             try:
@@ -198,7 +198,7 @@ class DuckDBEngine:
             self._connection.close()
         self._finalizer()
 
-    def _connected(self, source: Source | pa.Table, public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+    def _connect(self, source: Source | pa.Table, public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         import duckdb
 
         connection = duckdb.connect(":memory:")
@@ -211,7 +211,7 @@ class DuckDBEngine:
         else:
             _register(connection, source)
         for name, table in public.items():
-            _copied(connection, name, table)
+            _copy_table(connection, name, table)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection
@@ -294,7 +294,7 @@ def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
         )
 
 
-def _copied(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """Hold a public table in memory, in types of our own choice, so that no statistics of its file prune anything."""
     connection.register("sordino_incoming", table)
     connection.execute(f'CREATE TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')

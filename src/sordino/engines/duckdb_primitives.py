@@ -21,7 +21,7 @@ from sordino.source import Csv
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["DuckDBWords", "Held", "public_name"]
+__all__ = ["DuckDBPrimitives", "TableLayout", "public_name"]
 
 _WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
 _LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
@@ -33,7 +33,7 @@ _CHOICE = "sordino"  # public: keys hashes, so that they are nobody else's
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class TableLayout:
     """How one table is held: the physical type of each column, what is declared, the capped unit, the CSV rules."""
 
     physical: Mapping[str, str]
@@ -44,14 +44,14 @@ class Held:
     public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
 
 
-class DuckDBWords:
+class DuckDBPrimitives:
     """Build the cells of one SELECT over one table.
 
     Each step that is used more than once is named in a sub-query (`sordino_0_`, ...), so that the text stays as long as the
     question and no cell is computed twice. Take a new one for each SELECT, and `source()` last.
     """
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: TableLayout) -> None:
         self._held = held
         self._stages: list[dict[str, str]] = []
         self._levels: dict[str, int] = {}
@@ -73,18 +73,18 @@ class DuckDBWords:
         unit = self._held.unit
         base = self._held.source
         if unit is not None:
-            rows = DuckDBWords(self._held)
+            rows = DuckDBPrimitives(self._held)
             kind, cell = rows._cell(unit.column)
             owner = cell if kind in _WHOLE | _LARGE else rows._text(unit.column)  # numbers sort in less memory
             cells = ", ".join(_name(n) for n in sorted(self._held.domain))
             base = (
                 f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS sordino_unit, "
-                f"{order_hash(cells)} AS sordino_order FROM {rows._staged(base)})"
+                f"{order_hash(cells)} AS sordino_order FROM {rows._stage(base)})"
                 f" WHERE sordino_unit IS NOT NULL QUALIFY "
                 f"row_number() OVER (PARTITION BY sordino_unit ORDER BY sordino_order, {cells}) <= {unit.max_rows}"
                 ") AS sordino_capped"
             )
-        return _table(self._staged(base))
+        return _table(self._stage(base))
 
     def drawn(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
@@ -94,7 +94,7 @@ class DuckDBWords:
             numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
             return f"SELECT {cells} FROM {numbered} WHERE {coin('CAST(sordino_row AS VARCHAR)')}"
         owner = self._let(self._text(unit.column))
-        return f"SELECT {cells} FROM {self._staged(self._held.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
+        return f"SELECT {cells} FROM {self._stage(self._held.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
 
     def units(self, of: exp.Expression | None) -> exp.Expression:
         """Return one row a unit: how many rows it has before any cap, or how many different values of `of`."""
@@ -102,7 +102,7 @@ class DuckDBWords:
         owner = self._let(self._text(self._held.unit.column))
         counted = "*" if of is None else f"DISTINCT {of.sql(dialect='duckdb')}"
         return _table(
-            f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._staged(self._held.source)} "
+            f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._stage(self._held.source)} "
             f"WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_units"
         )
 
@@ -126,20 +126,20 @@ class DuckDBWords:
         """Return a whole number, clipped; text other than up to 18 digits (and .0), fractions and NaN are missing."""
         kind, cell = self._cell(column)
         if kind in _WHOLE or kind == "BOOLEAN":
-            return self._clipped(cell if kind == "BIGINT" else f"CAST({cell} AS BIGINT)", lower, upper)
+            return self._clip(cell if kind == "BIGINT" else f"CAST({cell} AS BIGINT)", lower, upper)
         if kind == "UHUGEINT":  # compared with its own kind only: DuckDB cannot bring it to any other
             small = (
                 f"CASE WHEN {cell} > CAST('{_TOP}' AS UHUGEINT) THEN {_whole(_TOP)} ELSE TRY_CAST({cell} AS BIGINT) END"
             )
-            return self._clipped(small, lower, upper)
+            return self._clip(small, lower, upper)
         if kind in _LARGE:
             return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE TRY_CAST({cell} AS BIGINT) END")
         if kind in _FLOATING:
             real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
             return self._whole_of(real, f"isnan({real}) OR floor({real}) <> {real}", lower, upper)
         if kind in ("VARCHAR", "ENUM"):
-            text = self._trimmed(column)
-            return self._clipped(
+            text = self._trim(column)
+            return self._clip(
                 f"CASE WHEN regexp_full_match({text}, '{WHOLE}') THEN TRY_CAST({text} AS BIGINT) END", lower, upper
             )
         return self._column("CAST(NULL AS BIGINT)")
@@ -148,7 +148,7 @@ class DuckDBWords:
         """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing. See `scale_of`."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = self._trimmed(column)
+            text = self._trim(column)
             real = self._let(f"CASE WHEN regexp_full_match({text}, '{DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END")
         elif kind in _WHOLE | _LARGE | _FLOATING | {"BOOLEAN"}:
             real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
@@ -172,7 +172,7 @@ class DuckDBWords:
             listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
             found = f"NULLIF(list_position([{listed}], {at}), 0) - 1"
         else:
-            listed = ", ".join(_quoted(str(v)) for v in values)
+            listed = ", ".join(_quote(str(v)) for v in values)
             if all(str(v) == str(v).strip(BLANKS) for v in values):  # then blanks around a cell mean nothing
                 at = f"trim({at}, {_BLANKS})"
             found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest
@@ -186,10 +186,10 @@ class DuckDBWords:
         if kind == "BOOLEAN":
             return _parse(cell)
         if kind in ("VARCHAR", "ENUM"):
-            word = self._let(f"lower({self._trimmed(column)})")
+            word = self._let(f"lower({self._trim(column)})")
             return self._column(
-                f"CASE WHEN {word} IN ({', '.join(map(_quoted, TRUE))}) THEN true "
-                f"WHEN {word} IN ({', '.join(map(_quoted, FALSE))}) THEN false END"
+                f"CASE WHEN {word} IN ({', '.join(map(_quote, TRUE))}) THEN true "
+                f"WHEN {word} IN ({', '.join(map(_quote, FALSE))}) THEN false END"
             )
         if kind in _WHOLE | _LARGE | _FLOATING:
             number = self._let(f"CAST({cell} AS DOUBLE)")  # not every DECIMAL can be compared with 1
@@ -200,7 +200,7 @@ class DuckDBWords:
         """Return days since 1970-01-01, clipped; a timestamp counts by the day that is written, text is read as 2000-01-31."""
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
-            text = self._trimmed(column)
+            text = self._trim(column)
             written = f"replace(left({text}, 10), '/', '-')"
             day = self._let(f"CASE WHEN regexp_full_match({text}, '{DAY}') THEN TRY_CAST({written} AS DATE) END")
         elif kind in ("DATE", "TIMESTAMP"):
@@ -223,7 +223,7 @@ class DuckDBWords:
 
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
         """Return a whole number clipped; NULL stays NULL, as comparisons with it are not true."""
-        return self._clipped(value.sql(dialect="duckdb"), lower, upper)
+        return self._clip(value.sql(dialect="duckdb"), lower, upper)
 
     def wide(self, value: exp.Expression) -> exp.Expression:
         """Return a whole number as HUGEINT."""
@@ -246,7 +246,7 @@ class DuckDBWords:
                 moved, step = f"CAST({cell} AS HUGEINT)", f"CAST({step} AS HUGEINT)"
             place = f"LEAST(({moved} - {_whole(start)}) // {step}, {count - 1})"
             return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
-        return self._column(f"CASE WHEN {inside} THEN CAST({_halved(cell, edges, 0, count)} AS BIGINT) END")
+        return self._column(f"CASE WHEN {inside} THEN CAST({_bisect_bins(cell, edges, 0, count)} AS BIGINT) END")
 
     # ---- steps
 
@@ -269,7 +269,7 @@ class DuckDBWords:
     def _column(self, text: str) -> exp.Expression:
         return _parse(self._let(text))
 
-    def _staged(self, relation: str) -> str:
+    def _stage(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
         for i in range(len(self._stages) + 1):
             for level, told, on, name in self._joins:
@@ -284,7 +284,7 @@ class DuckDBWords:
                 relation = f"(SELECT *, {steps} FROM {relation}) AS sordino_s{i}"
         return relation
 
-    def _clipped(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
+    def _clip(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
         cell = self._let(text)
         if lower is None or upper is None:
             return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE {cell} END")
@@ -317,7 +317,7 @@ class DuckDBWords:
         )
         if max(abs(lower), abs(upper)) <= 2**53:
             return self._column(found)
-        return self._clipped(found, lower, upper)  # a float cannot tell such bounds from their neighbors
+        return self._clip(found, lower, upper)  # a float cannot tell such bounds from their neighbors
 
     def _text(self, column: str) -> str:
         kind, cell = self._cell(column)
@@ -329,7 +329,7 @@ class DuckDBWords:
             )
         return self._let(f"CAST({cell} AS VARCHAR)")
 
-    def _trimmed(self, column: str) -> str:
+    def _trim(self, column: str) -> str:
         """Return a cell of text without the blanks around it; cells of CSV have none."""
         kind, cell = self._cell(column)
         if self._held.csv is not None and column not in self._public:
@@ -344,7 +344,7 @@ class DuckDBWords:
         if self._held.csv is None:
             return self._held.physical[column], cell
         trimmed = self._let(f"trim({cell}, {_BLANKS})")
-        tokens = ", ".join(_quoted(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
+        tokens = ", ".join(_quote(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 
 
@@ -358,12 +358,12 @@ def public_name(table: str) -> str:
     return f"sordino_public_{table}"
 
 
-def _halved(cell: str, edges: Sequence[int], first: int, last: int) -> str:
+def _bisect_bins(cell: str, edges: Sequence[int], first: int, last: int) -> str:
     """Return the bin among first..last - 1 by halving: about log2 comparisons a row, however many bins."""
     if last - first == 1:
         return str(first)
     middle = (first + last) // 2
-    low, high = _halved(cell, edges, first, middle), _halved(cell, edges, middle, last)
+    low, high = _bisect_bins(cell, edges, first, middle), _bisect_bins(cell, edges, middle, last)
     return f"CASE WHEN {cell} < {_whole(edges[middle])} THEN {low} ELSE {high} END"
 
 
@@ -378,7 +378,7 @@ def _whole(number: int) -> str:
     return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -388,11 +388,11 @@ def _name(column: str) -> str:
 
 def _parse(text: str) -> exp.Expression:
     """Return our own SQL text as a tree; only names and values that we quoted ourselves are in it."""
-    return _parsed(text).copy()
+    return _parse_once(text).copy()
 
 
 @functools.lru_cache(maxsize=512)
-def _parsed(text: str) -> exp.Expression:
+def _parse_once(text: str) -> exp.Expression:
     from sqlglot import parse_one
 
     return cast("exp.Expression", parse_one(text, dialect="duckdb"))
@@ -400,6 +400,6 @@ def _parsed(text: str) -> exp.Expression:
 
 def _table(text: str) -> exp.Expression:
     """Return our own SQL text of a relation as a tree."""
-    select = _parsed(f"SELECT 1 FROM {text}").copy()
+    select = _parse_once(f"SELECT 1 FROM {text}").copy()
     found: exp.Expression = (select.args.get("from_") or select.args["from"]).this
     return found

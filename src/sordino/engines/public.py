@@ -27,7 +27,7 @@ def public_cells(public: Mapping[str, PublicTable]) -> dict[str, pa.Table]:
     Raises SourceError where one cannot be read, DeclarationError where a key has more rows than declared or a table
     more than ten million.
     """
-    return {name: _checked(name, _read(name, table), table) for name, table in public.items()}
+    return {name: _check(name, _read(name, table), table) for name, table in public.items()}
 
 
 def _read(name: str, table: PublicTable) -> pa.Table:
@@ -52,7 +52,7 @@ def _read(name: str, table: PublicTable) -> pa.Table:
     return found.rename_columns(["sordino_key", *table.columns])
 
 
-def _checked(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
+def _check(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sordino.engines.duckdb_primitives import DuckDBWords, Held
+from sordino.engines.duckdb_primitives import DuckDBPrimitives, TableLayout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,12 @@ class SampledEngine:
     """Answer trees over a sample that another engine holds; `close` gives the sample back, and that alone."""
 
     def __init__(
-        self, held: Held, *, run: Callable[[exp.Select], pa.Table], drop: Callable[[], None], unreadable_rows: bool
+        self,
+        held: TableLayout,
+        *,
+        run: Callable[[exp.Select], pa.Table],
+        drop: Callable[[], None],
+        unreadable_rows: bool,
     ) -> None:
         self._held = held
         self._run = run
@@ -32,9 +37,9 @@ class SampledEngine:
         self._unreadable_rows = unreadable_rows
 
     @property
-    def primitives(self) -> DuckDBWords:
+    def primitives(self) -> DuckDBPrimitives:
         """The words to build one tree with."""
-        return DuckDBWords(self._held)
+        return DuckDBPrimitives(self._held)
 
     @property
     def unreadable_rows(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["mend_arrow", "mended_parquet", "read_parquet"]
+__all__ = ["mend_arrow", "mend_parquet", "read_parquet"]
 
 
 def mend_arrow(table: pa.Table) -> pa.Table:
@@ -33,7 +33,7 @@ def read_parquet(files: str, *, bad: str = "strict", numbered: bool = False) -> 
     return f"read_parquet({_text(files)}, hive_partitioning = false, union_by_name = true, utf8_validation = '{bad}'{place})"
 
 
-def mended_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]) -> str:
+def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]) -> str:
     """Return the SELECT of these columns of Parquet files, text that is not UTF-8 missing.
 
     A bad byte is read as "?" one time and as nothing the other: both readings are equal for whole text alone.

@@ -43,7 +43,7 @@ class Partition:
         """All rows."""
         return int(self.below[-1])
 
-    def refined(self, segment: tuple[int, int], finer: Partition) -> Partition:
+    def refine(self, segment: tuple[int, int], finer: Partition) -> Partition:
         """Return the partition with one of its segments, which holds at least a row, replaced by finer ones."""
         at = int(np.searchsorted(self.first, segment[0], "left"))
         rows = np.diff(self.below)

@@ -18,15 +18,15 @@ from sordino.queries.expressions.condition import Predicate, predicate
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Arithmetic, Connective, Constant, Name, Node, describe, plain
-from sordino.queries.joins import Join, declared, joined, joined_domain, joined_neighbors, qualified
-from sordino.queries.post_processing import After
-from sordino.queries.query import Aggregate, Part, Term
-from sordino.queries.sensitivity_rules import stacked
+from sordino.queries.joins import Join, join_domain, join_neighbors, join_tables, public_table, qualify
+from sordino.queries.post_processing import PostProcessing
+from sordino.queries.query import Aggregate, SqlAggregate, Vector
+from sordino.queries.sensitivity_rules import stack
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["MOST_PRIVATE_KEYS", "Aggregation", "Grouping", "Resolved", "resolve"]
+__all__ = ["MOST_PRIVATE_KEYS", "Aggregation", "CompiledQuery", "Grouping", "compile_query"]
 
 _MOST_CELLS = 1_000_000
 _MOST_AGGREGATES = 256
@@ -53,7 +53,7 @@ class Aggregation:
     where: Node | None
     groups: tuple[Grouping, ...]
     aggregates: tuple[Aggregate, ...]
-    after: After | None = None
+    after: PostProcessing | None = None
     sample: Fraction | None = None
     joins: tuple[Join, ...] = ()
     layout: tuple[str, ...] = ()  # the answer's columns in the order of SELECT; empty for groups first
@@ -62,30 +62,30 @@ class Aggregation:
         """Return the question whose answer shows only rows that meet `condition` on its own noisy columns, at no cost."""
         if not isinstance(condition, Expr):
             raise QuestionRefused('having takes a condition on the answer, such as col("count") > 30')
-        now = self.after or After()
+        now = self.after or PostProcessing()
         both = condition.node if now.having is None else Connective("and", now.having, condition.node)
         return replace(self, after=replace(now, having=both))
 
     def order_by(self, *columns: str | Expr) -> Aggregation:
         """Return the question whose answer is ordered by these of its columns; `-col("count")` for the largest first."""
-        made = tuple(_ordered(c) for c in columns)
-        return replace(self, after=replace(self.after or After(), order=made))
+        made = tuple(_order_key(c) for c in columns)
+        return replace(self, after=replace(self.after or PostProcessing(), order=made))
 
     def limit(self, rows: int) -> Aggregation:
         """Return the question whose answer shows the first `rows` rows only, after `having` and `order_by`."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise QuestionRefused("limit takes a number of rows, such as limit(10)")
-        return replace(self, after=replace(self.after or After(), limit=rows))
+        return replace(self, after=replace(self.after or PostProcessing(), limit=rows))
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact answer: columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
-        whole = joined_domain(domain, self.joins)
-        return resolve(self, whole).select(joined(on, self.joins, whole))
+        whole = join_domain(domain, self.joins)
+        return compile_query(self, whole).select(join_tables(on, self.joins, whole))
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all noisy parts together."""
-        found, neighbors = resolve(self, joined_domain(domain, self.joins)), joined_neighbors(neighbors, self.joins)
-        return stacked([found.sensitivity(p, neighbors) for parts in found.parts for p in parts])
+        found, neighbors = compile_query(self, join_domain(domain, self.joins)), join_neighbors(neighbors, self.joins)
+        return stack([found.sensitivity(p, neighbors) for parts in found.parts for p in parts])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the question in words in a notebook; `repr` states every part."""
@@ -94,9 +94,9 @@ class Aggregation:
 
     def describe(self) -> str:
         """Return the question as a sentence."""
-        what = _listed([a.describe() for a in self.aggregates])
+        what = _join_words([a.describe() for a in self.aggregates])
         where = "" if self.where is None else f", where {describe(self.where)}"
-        per = "" if not self.groups else f", for each {_listed([describe(g.of) for g in self.groups])}"
+        per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
         share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
         joins = "".join(f", {j.describe()}" for j in self.joins)
         after = "" if self.after is None else f"; {self.after.describe()}"
@@ -119,13 +119,13 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class CompiledQuery:
     """An aggregation with its meaning over a domain: declared keys, the condition, the parts of each aggregate."""
 
     keys: tuple[Keys, ...]
     condition: Predicate | None
-    parts: tuple[tuple[Part, ...], ...]
-    terms: tuple[Term, ...]
+    parts: tuple[tuple[Vector, ...], ...]
+    terms: tuple[SqlAggregate, ...]
     unreadable_rows: bool
     most_groups: int | None = None  # groups of one unit that are kept, where they are capped
 
@@ -141,7 +141,7 @@ class Resolved:
         """Whether a group-by column has keys that are not public."""
         return any(k.private for k in self.keys)
 
-    def sensitivity(self, part: Part, neighbors: Neighbors) -> Sensitivity:
+    def sensitivity(self, part: Vector, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves one part."""
         droppable = self.condition is not None or self.unreadable_rows or bool(self.keys)
         return part.sensitivity(neighbors, cells=self.cells, droppable=droppable)
@@ -189,32 +189,34 @@ def _ordinals(count: int) -> list[exp.Expression]:
     return [exp.Literal.number(i + 1) for i in range(count)]
 
 
-def resolve(question: Aggregation, domain: Domain) -> Resolved:
+def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     """Return what a question means over a domain; raises QuestionRefused where it has no private answer."""
     if not question.aggregates:
         raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
     if len(question.aggregates) > _MOST_AGGREGATES:
         raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
     names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
-    _distinct(names)
+    _check_distinct(names)
     if question.after is not None:
         question.after.check(names)
         if not question.groups and (question.after.having is not None or question.after.limit == 0):
             raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
-    if any(qualified(j.table, declared(j).key) not in domain for j in question.joins):  # a join must not be passed over
+    if any(
+        qualify(j.table, public_table(j).key) not in domain for j in question.joins
+    ):  # a join must not be passed over
         raise QuestionRefused("a question with a join is planned and asked of its table: adult.plan(...)")
     found = tuple(keys(g.of, domain) for g in question.groups)
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
     condition = None if question.where is None else predicate(question.where, domain)
-    _writable(question)
+    _check_text(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
-    return Resolved(found, condition, parts, terms, domain.unreadable_rows)
+    return CompiledQuery(found, condition, parts, terms, domain.unreadable_rows)
 
 
-def _ordered(column: str | Expr) -> tuple[Node, bool]:
+def _order_key(column: str | Expr) -> tuple[Node, bool]:
     """Return what the answer is ordered by, and whether the largest comes first: -x means x descending."""
     node = Name(column) if isinstance(column, str) else column.node
     if isinstance(node, Arithmetic) and node.op == "*" and node.left == Constant(Fraction(-1)):
@@ -222,7 +224,7 @@ def _ordered(column: str | Expr) -> tuple[Node, bool]:
     return node, False
 
 
-def _writable(question: Aggregation) -> None:
+def _check_text(question: Aggregation) -> None:
     words = [question.describe(), *(g.alias for g in question.groups), *(a.alias for a in question.aggregates)]
     try:
         "".join(words).encode()
@@ -233,12 +235,12 @@ def _writable(question: Aggregation) -> None:
         raise QuestionRefused("the question holds half of a character (a lone surrogate): write it as whole text")
 
 
-def _distinct(names: Sequence[str]) -> None:
+def _check_distinct(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name.lower() in (n.lower() for n in names[:i]):
             said = f"two columns of the answer are named {name!r}: give one another name with"
             raise QuestionRefused(f"{said} .alias(...)", sql=f"{said} AS")
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

@@ -20,7 +20,7 @@ from sordino.queries.joins import Join
 from sordino.queries.query import Aggregate
 
 __all__ = [
-    "Asked",
+    "AggregateExpr",
     "Column",
     "Selection",
     "as_aggregation",
@@ -41,16 +41,16 @@ Column = str | Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AggregateExpr:
     """An aggregate as a person writes it; `.alias(name)` names its column."""
 
     made: Aggregate
 
-    def alias(self, name: str) -> Asked:
+    def alias(self, name: str) -> AggregateExpr:
         """Return the same aggregate under another name."""
         if not isinstance(name, str) or not name.strip():
             raise QuestionRefused("alias takes a name that is not empty")
-        return Asked(replace(cast("Any", self.made), alias=name))
+        return AggregateExpr(replace(cast("Any", self.made), alias=name))
 
     def __repr__(self) -> str:
         return f"<{self.made.describe()}, as {self.made.alias}>"
@@ -103,51 +103,51 @@ class Selection:
         made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
         return replace(self, groups=(*self.groups, *groupings(made)))
 
-    def agg(self, *aggregates: Asked | Sequence[Asked], **named: Asked) -> Aggregation:
+    def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
-        flat: list[Asked] = []
+        flat: list[AggregateExpr] = []
         for item in aggregates:
-            if not isinstance(item, (Asked, list, tuple)):
+            if not isinstance(item, (AggregateExpr, list, tuple)):
                 raise QuestionRefused(
                     f"agg takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
                 )
-            flat.extend([item] if isinstance(item, Asked) else item)
+            flat.extend([item] if isinstance(item, AggregateExpr) else item)
         for name, item in named.items():
-            if not isinstance(item, Asked):
+            if not isinstance(item, AggregateExpr):
                 raise QuestionRefused(f"agg({name}=...) takes an aggregate, such as agg({name}=sd.mean('age'))")
             flat.append(item.alias(name))
-        if not all(isinstance(a, Asked) for a in flat):
+        if not all(isinstance(a, AggregateExpr) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
         made = tuple(a.made for a in flat)
         return Aggregation(self.condition, self.groups, made, sample=self.share, joins=self.joins)
 
 
-def count(of: Column | None = None) -> Asked:
+def count(of: Column | None = None) -> AggregateExpr:
     """Count rows, or the rows in which `of` is not missing.
 
     >>> count()
     <the number of rows, as count>
     """
     if of is None:
-        return Asked(Count(None, "count"))
-    return Asked(Count(_node(of), f"count_{label(_node(of))}"))
+        return AggregateExpr(Count(None, "count"))
+    return AggregateExpr(Count(_node(of), f"count_{label(_node(of))}"))
 
 
-def sum(of: Column) -> Asked:  # the field's word, used as sd.sum
+def sum(of: Column) -> AggregateExpr:  # the field's word, used as sd.sum
     """Sum a bounded number; rows in which it is missing take no part."""
-    return Asked(Sum(_node(of), f"sum_{label(_node(of))}"))
+    return AggregateExpr(Sum(_node(of), f"sum_{label(_node(of))}"))
 
 
-def mean(of: Column) -> Asked:
+def mean(of: Column) -> AggregateExpr:
     """Average a bounded number: a noisy centred sum over a noisy count, half of the cost each.
 
     >>> mean(col("age").clip(0, 90)).alias("age")
     <the mean of clip(age, 0, 90), as age>
     """
-    return Asked(Mean(_node(of), f"mean_{label(_node(of))}"))
+    return AggregateExpr(Mean(_node(of), f"mean_{label(_node(of))}"))
 
 
-def variance(of: Column, *, ddof: int = 0) -> Asked:
+def variance(of: Column, *, ddof: int = 0) -> AggregateExpr:
     """Ask for the variance of a bounded number: noisy sum, sum of squares and count, a third of the cost each.
 
     The count less `ddof` divides, as in numpy: 0 for the rows themselves (SQL's VAR_POP), 1 for a sample (VAR_SAMP).
@@ -155,45 +155,45 @@ def variance(of: Column, *, ddof: int = 0) -> Asked:
     >>> variance("age")
     <the population variance of age, as variance_age>
     """
-    return Asked(Variance(_node(of), _ddof(ddof), f"variance_{label(_node(of))}"))
+    return AggregateExpr(Variance(_node(of), _ddof(ddof), f"variance_{label(_node(of))}"))
 
 
-def std(of: Column, *, ddof: int = 0) -> Asked:
+def std(of: Column, *, ddof: int = 0) -> AggregateExpr:
     """Ask for the standard deviation of a bounded number: the root of its variance, at the same cost.
 
     >>> std("age", ddof=1)
     <the sample standard deviation of age, as std_age>
     """
-    return Asked(Deviation(_node(of), _ddof(ddof), f"std_{label(_node(of))}"))
+    return AggregateExpr(Deviation(_node(of), _ddof(ddof), f"std_{label(_node(of))}"))
 
 
-def covariance(x: Column, y: Column, *, ddof: int = 0) -> Asked:
+def covariance(x: Column, y: Column, *, ddof: int = 0) -> AggregateExpr:
     """Ask for the covariance of two bounded numbers over the rows that have both, by four noisy sums.
 
     >>> covariance("age", "hours")
     <the population covariance of age and hours, as covariance_age_hours>
     """
     one, other = _node(x), _node(y)
-    return Asked(Covariance(one, other, _ddof(ddof), f"covariance_{label(one)}_{label(other)}"))
+    return AggregateExpr(Covariance(one, other, _ddof(ddof), f"covariance_{label(one)}_{label(other)}"))
 
 
-def correlation(x: Column, y: Column) -> Asked:
+def correlation(x: Column, y: Column) -> AggregateExpr:
     """Ask for Pearson's correlation of two bounded numbers over the rows that have both, by six noisy sums.
 
     >>> correlation("age", "hours")
     <the correlation of age and hours, as correlation_age_hours>
     """
     one, other = _node(x), _node(y)
-    return Asked(Correlation(one, other, f"correlation_{label(one)}_{label(other)}"))
+    return AggregateExpr(Correlation(one, other, f"correlation_{label(one)}_{label(other)}"))
 
 
-def count_distinct(of: Column) -> Asked:
+def count_distinct(of: Column) -> AggregateExpr:
     """Count the different values of a column that rows have; of the privacy unit's own column, the number of units.
 
     >>> count_distinct("occupation")
     <the number of different values of occupation, as distinct_occupation>
     """
-    return Asked(Distinct(_node(of), f"distinct_{label(_node(of))}"))
+    return AggregateExpr(Distinct(_node(of), f"distinct_{label(_node(of))}"))
 
 
 def histogram(of: Column, *, edges: Sequence[Number] | None = None, width: Number | None = None) -> Aggregation:
@@ -212,9 +212,9 @@ def as_aggregation(question: object) -> Aggregation:
     """Return the aggregation that a person means by an aggregate, a list of them, or a question."""
     if isinstance(question, Aggregation):
         return question
-    if isinstance(question, Asked):
+    if isinstance(question, AggregateExpr):
         return Aggregation(None, (), (question.made,))
-    if isinstance(question, (list, tuple)) and question and all(isinstance(q, Asked) for q in question):
+    if isinstance(question, (list, tuple)) and question and all(isinstance(q, AggregateExpr) for q in question):
         return Aggregation(None, (), tuple(q.made for q in question))
     if isinstance(question, Selection):
         raise QuestionRefused("this selects rows but asks nothing: end it with .agg(sd.count())")

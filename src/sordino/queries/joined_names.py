@@ -15,16 +15,16 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.nodes import Name, depth
-from sordino.queries.joins import Join, declared, join_cell, qualified
+from sordino.queries.joins import Join, join_cell, public_table, qualify
 from sordino.source import PublicTable
 
-__all__ = ["bound"]
+__all__ = ["bind_names"]
 
 _MOST_JOINS = 8
 _KINDS = {"text": "text", "whole": "whole numbers", "day": "days", "truth": "true or false"}
 
 
-def bound(
+def bind_names(
     question: Aggregation,
     *,
     public: Mapping[str, PublicTable],
@@ -45,7 +45,7 @@ def bound(
         return question
     if len(question.joins) > _MOST_JOINS:
         raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(question.joins)}")
-    made = tuple(_found(j, public, domain, table, private) for j in question.joins)
+    made = tuple(_find_table(j, public, domain, table, private) for j in question.joins)
     if len({j.table for j in made}) != len(made):
         raise QuestionRefused("a public table is joined twice in one question: join it once")
     meant = _Names(table, domain, made, written=names == "written")
@@ -55,18 +55,20 @@ def bound(
         raise QuestionRefused(
             "these joins could make more than 2^48 rows: declare the table's row_ceiling, a public bound on its rows"
         )
-    aggregates = tuple(_renamed(a, meant) for a in question.aggregates)
-    groups = tuple(_renamed(g, meant) for g in question.groups)
+    aggregates = tuple(_rename(a, meant) for a in question.aggregates)
+    groups = tuple(_rename(g, meant) for g in question.groups)
     return replace(
         question,
-        where=None if question.where is None else _renamed(question.where, meant),
+        where=None if question.where is None else _rename(question.where, meant),
         groups=groups,
         aggregates=aggregates,
         joins=made,
     )
 
 
-def _found(join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str, private: Sequence[str]) -> Join:
+def _find_table(
+    join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str, private: Sequence[str]
+) -> Join:
     by_name = {name.lower(): name for name in public}
     name = by_name.get(join.table.lower())
     if name is None:
@@ -100,10 +102,10 @@ class _Names:
         self._meant = {f"{table}.{c}": c for c in domain} | {c: c for c in domain}
         self._several: dict[str, list[str]] = {}
         for join in joins:
-            for column in declared(join).columns:
-                whole = qualified(join.table, column)
+            for column in public_table(join).columns:
+                whole = qualify(join.table, column)
                 self._meant.setdefault(whole, whole)
-                if column in domain and column == join.on and column == declared(join).key:
+                if column in domain and column == join.on and column == public_table(join).key:
                     continue  # equal on both sides: the table's own
                 self._several.setdefault(column, [f"{table}.{column}"] if column in domain else []).append(whole)
         if not written:
@@ -114,9 +116,9 @@ class _Names:
 
     def free(self, join: Join) -> None:
         """Raise QuestionRefused where a joined column would bear the name of one of the table's own."""
-        for column in declared(join).columns:
-            if qualified(join.table, column).lower() in {c.lower() for c in self._domain}:
-                raise QuestionRefused(f"column {qualified(join.table, column)!r} is in the table already: rename one")
+        for column in public_table(join).columns:
+            if qualify(join.table, column).lower() in {c.lower() for c in self._domain}:
+                raise QuestionRefused(f"column {qualify(join.table, column)!r} is in the table already: rename one")
 
     def __call__(self, name: str) -> str:
         if len(self._several.get(name, ())) > 1:
@@ -127,15 +129,15 @@ class _Names:
         return self._meant[name]
 
 
-def _renamed(thing: Any, names: Callable[[str], str]) -> Any:
+def _rename(thing: Any, names: Callable[[str], str]) -> Any:
     """Return an aggregate, a group or an expression with every column's name made whole."""
     if isinstance(thing, Name):
         return Name(names(thing.name))
     if isinstance(thing, tuple):
-        return tuple(_renamed(item, names) for item in thing)
+        return tuple(_rename(item, names) for item in thing)
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         return thing
     if hasattr(thing, "left") or hasattr(thing, "of"):
         depth(thing)  # type: ignore[arg-type]  # it looks at fields only
-    changed = {f.name: _renamed(getattr(thing, f.name), names) for f in dataclasses.fields(thing)}
+    changed = {f.name: _rename(getattr(thing, f.name), names) for f in dataclasses.fields(thing)}
     return replace(thing, **changed)

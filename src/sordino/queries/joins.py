@@ -17,7 +17,7 @@ from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, 
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
-from sordino.queries.expressions.bound_number import cell
+from sordino.queries.expressions.bound_number import number_cell
 from sordino.queries.expressions.column_codes import category_code, truth_code
 from sordino.queries.expressions.sql_trees import Build
 from sordino.source import PublicTable
@@ -25,7 +25,7 @@ from sordino.source import PublicTable
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Join", "declared", "join_cell", "joined", "joined_domain", "joined_neighbors", "qualified"]
+__all__ = ["Join", "join_cell", "join_domain", "join_neighbors", "join_tables", "public_table", "qualify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +52,32 @@ class Join:
         return [self.table, self.on, self.how, None if self.to is None else self.to.to_dict()]
 
 
-def qualified(table: str, column: str) -> str:
+def qualify(table: str, column: str) -> str:
     """Return the name of a joined column."""
     return f"{table}.{column}"
 
 
-def joined_domain(domain: Domain, joins: Sequence[Join]) -> Domain:
+def join_domain(domain: Domain, joins: Sequence[Join]) -> Domain:
     """Return the domain of the joined rows: the table's columns, and those of each public table as table.column."""
     if not joins:
         return domain
     columns: dict[str, Column] = dict(domain.columns)
     ceiling, kept = domain.row_ceiling, True
     for join in joins:
-        to = declared(join)
-        columns.update({qualified(join.table, name): to.columns[name] for name in to.columns})
+        to = public_table(join)
+        columns.update({qualify(join.table, name): to.columns[name] for name in to.columns})
         ceiling *= to.max_rows
         kept = kept and join.how == "left" and to.max_rows == 1
     return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or not kept)
 
 
-def joined_neighbors(neighbors: Neighbors, joins: Sequence[Join]) -> Neighbors:
+def join_neighbors(neighbors: Neighbors, joins: Sequence[Join]) -> Neighbors:
     """Return the relation of the joined rows: each row of a unit may have become several."""
-    copies = math.prod(declared(j).max_rows for j in joins)
+    copies = math.prod(public_table(j).max_rows for j in joins)
     return replace(neighbors, copies=neighbors.copies * copies) if copies > 1 else neighbors
 
 
-def joined(on: Primitives, joins: Sequence[Join], domain: Domain) -> Primitives:
+def join_tables(on: Primitives, joins: Sequence[Join], domain: Domain) -> Primitives:
     """Return an engine's words with the joins said; take it before any other word."""
     from sqlglot import exp
 
@@ -101,15 +101,15 @@ def join_cell(name: str, column: Column) -> tuple[str, Build]:
     if isinstance(column, Identifier):
         return "text", lambda on: on.text(name)
     if isinstance(column, Integer):
-        return "whole", cell(name, column).build
+        return "whole", number_cell(name, column).build
     if isinstance(column, Date):
-        return "day", cell(name, column).build
+        return "day", number_cell(name, column).build
     if isinstance(column, Boolean):
         return "truth", truth_code(name, column)
     raise QuestionRefused(f"column {name!r} holds reals, which cannot be compared for equality: join by another column")
 
 
-def declared(join: Join) -> PublicTable:
+def public_table(join: Join) -> PublicTable:
     """Return the public table that a join is with; raises QuestionRefused where no curator has found it yet."""
     if join.to is None:
         raise QuestionRefused(f"{join.describe()}: a join is asked of its table, as in adult.join(...) or in SQL")

@@ -8,7 +8,7 @@ from typing import Any
 from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.loss import format_number
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe
 
 __all__ = ["never_equal"]
@@ -36,7 +36,7 @@ def _said(of: Node, values: Any, domain: Domain) -> list[str]:
     constants = [v for v in values if isinstance(v, Fraction) and not isinstance(v, bool)]
     if not constants or (isinstance(of, Name) and isinstance(domain[of.name], (Category, Boolean, Identifier))):
         return []
-    unit = measure(of, domain).unit
+    unit = bind_number(of, domain).unit
     return [
         f"{describe(Compare('=', of, Constant(v)))} is true for no row: {describe(of)} is read in steps of {format_number(unit)}"
         for v in constants

@@ -29,7 +29,7 @@ from sordino.queries.expressions.nodes import (
     plain,
 )
 
-__all__ = ["After", "kept_rows"]
+__all__ = ["PostProcessing", "select_rows"]
 
 _BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
 _OPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -47,7 +47,7 @@ _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull)
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class PostProcessing:
     """Keep released rows that meet `having`, in the order of `order` (an expression, descending or not), `limit` at most.
 
     Names in it are columns of the answer.
@@ -67,7 +67,7 @@ class After:
                 )
         for node in [*([] if self.having is None else [self.having]), *(n for n, _ in self.order)]:
             depth(node)
-            _checked(node, columns)
+            _check_names(node, columns)
         if self.limit is not None and self.limit < 0:
             raise QuestionRefused("limit is a number of rows, 0 or more")
 
@@ -97,14 +97,14 @@ class After:
         return [plain(self.having), [[plain(n), down] for n, down in self.order], self.limit]
 
 
-def kept_rows(after: After, columns: Mapping[str, Sequence[Any]]) -> list[int]:
+def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> list[int]:
     """Return which rows of a released answer are shown, in what order, by their places from 0.
 
     `columns` are the released columns by name: keys and noisy values. A row whose condition is missing is not kept;
     missing values come last, whichever way the order goes; bins are ordered by their lower ends.
 
     >>> from sordino.queries.expressions.expr import col
-    >>> kept_rows(After((col("n") > 3).node, ((col("n").node, True),), 2), {"n": [5, 2, 9, 4]})
+    >>> select_rows(PostProcessing((col("n") > 3).node, ((col("n").node, True),), 2), {"n": [5, 2, 9, 4]})
     [2, 0]
     """
     height = max((len(c) for c in columns.values()), default=0)
@@ -127,7 +127,7 @@ def _names(node: Node) -> list[str]:
     return found
 
 
-def _checked(node: Node, columns: Sequence[str]) -> None:
+def _check_names(node: Node, columns: Sequence[str]) -> None:
     nodes = [node]
     while nodes:
         at = nodes.pop()

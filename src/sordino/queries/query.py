@@ -11,13 +11,13 @@ from sordino.domain import Domain
 from sordino.estimates.estimate import Estimate, Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.sensitivity_rules import count_sensitivity, sum_sensitivity
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Aggregate", "Part", "Query", "Rule", "Term"]
+__all__ = ["Aggregate", "Query", "SensitivityRule", "SqlAggregate", "Vector"]
 
 
 @runtime_checkable
@@ -35,11 +35,11 @@ class Query(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class SqlAggregate:
     """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct."""
 
     kind: str
-    of: Measure | None
+    of: BoundNumber | None
 
     def sql(self, on: Primitives) -> exp.Expression:
         """Return the aggregate in an engine's words."""
@@ -53,7 +53,7 @@ class Term:
         return exp.Count(this=cell) if self.kind == "count" else exp.Sum(this=cell)
 
 
-class Rule(Protocol):
+class SensitivityRule(Protocol):
     """How far one unit moves a vector that is neither a count nor a sum of rows."""
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
@@ -61,7 +61,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Vector:
     """A vector of whole numbers, one a group, that gets noise of its own: a weighted sum of terms, in steps of `unit`.
 
     A count where `bounds` is None; else the sum of values that lie within `bounds`, in steps, row by row. What is neither
@@ -69,11 +69,11 @@ class Part:
     """
 
     role: str
-    terms: tuple[tuple[int, Term], ...]
+    terms: tuple[tuple[int, SqlAggregate], ...]
     unit: Fraction
     bounds: tuple[int, int] | None
     missable: bool
-    rule: Rule | None = None
+    rule: SensitivityRule | None = None
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
         """Return how far one unit moves the vector, in the question's units."""
@@ -93,7 +93,7 @@ class Aggregate(Protocol):
     def alias(self) -> str:
         """The name of its column."""
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the vectors to release; raises QuestionRefused where none has a bounded sensitivity."""
 
     def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:

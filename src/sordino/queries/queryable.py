@@ -15,7 +15,7 @@ from sordino.domain import Domain
 from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
-from sordino.queries.adaptive.marginal import Counted, Integers, Part, Table
+from sordino.queries.adaptive.marginal import Integers, SparseCounts, Table, VectorShare
 from sordino.queries.aggregation import Aggregation
 from sordino.release import Key, Output, Release
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["Adaptive", "Inquiry", "Queryable", "Scan", "Scanned", "Tabulated", "Told", "VectorQuery"]
+__all__ = ["Adaptive", "CountsQuery", "Inquiry", "Queryable", "ReleaseContent", "Scan", "ScanQuery", "VectorQuery"]
 
 T = TypeVar("T")
 
@@ -40,14 +40,14 @@ class Scan:
 class VectorQuery(Protocol):
     """A question answered by vectors of whole numbers, each with noise of its own.
 
-    Its exact vectors follow from tables of counts (a `Tabulated`), or from scans of its own (a `Scanned`).
+    Its exact vectors follow from tables of counts (a `CountsQuery`), or from scans of its own (a `ScanQuery`).
     """
 
     @property
     def unit(self) -> Fraction:
         """The step that the vectors are told in."""
 
-    def parts(self, domain: Domain, neighbors: Neighbors) -> Sequence[Part]:
+    def parts(self, domain: Domain, neighbors: Neighbors) -> Sequence[VectorShare]:
         """Return each vector's sensitivity in steps and its share of the loss; raises QuestionRefused where it has none."""
 
     def names(self) -> Sequence[str]:
@@ -58,19 +58,19 @@ class VectorQuery(Protocol):
 
 
 @runtime_checkable
-class Tabulated(Protocol):
+class CountsQuery(Protocol):
     """A vector query whose exact vectors follow from tables of counts by declared keys."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
         """The tables."""
 
-    def from_counts(self, counted: Sequence[Counted], domain: Domain) -> Sequence[Integers]:
+    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> Sequence[Integers]:
         """Return the exact vectors from the sparse exact counts of each table; only the curator calls it."""
 
 
 @runtime_checkable
-class Scanned(Protocol):
+class ScanQuery(Protocol):
     """A vector query whose exact vectors follow from SELECTs of its own."""
 
     def scans(self, domain: Domain) -> Sequence[Scan]:
@@ -109,7 +109,7 @@ class Queryable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReleaseContent:
     """What an adaptive algorithm puts on record beside its result: columns, notes in words, numbers that it chose."""
 
     keys: tuple[Key, ...] = ()
@@ -134,7 +134,7 @@ class Adaptive(Protocol):
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
-        tell: Callable[[T], Told] | None = None,
+        tell: Callable[[T], ReleaseContent] | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,

@@ -27,7 +27,7 @@ from fractions import Fraction
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 
-__all__ = ["count_sensitivity", "distinct_sensitivity", "stacked", "sum_sensitivity"]
+__all__ = ["count_sensitivity", "distinct_sensitivity", "stack", "sum_sensitivity"]
 
 
 def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
@@ -106,7 +106,7 @@ def distinct_sensitivity(neighbors: Neighbors, *, cells: int, values: int | None
     return Sensitivity(min(l1, cells), Fraction(l1), Fraction(l2_squared), Fraction(most), because)
 
 
-def stacked(parts: list[Sensitivity]) -> Sensitivity:
+def stack(parts: list[Sensitivity]) -> Sensitivity:
     """Return the sensitivity of several answers told together: l0, l1 and l2 squared add, linf is the largest."""
     if len(parts) == 1:
         return parts[0]

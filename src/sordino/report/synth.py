@@ -374,10 +374,10 @@ def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list
 
 
 def _unit(keyed: Any, domain: Any) -> float:
-    from sordino.queries.expressions.compile import measure
+    from sordino.queries.expressions.compile import bind_number
     from sordino.queries.expressions.nodes import Name
 
-    return float(measure(Name(keyed.name), domain).unit)
+    return float(bind_number(Name(keyed.name), domain).unit)
 
 
 def _one_way(parts: Any, column: int) -> list[float]:

@@ -18,7 +18,7 @@ from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, format_number, to
 from sordino.mechanisms.cheapest import cheapest
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.aggregates.sums import Mean
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
 from sordino.queries.sql.parse import SqlText, parse_sql, table_of
 from sordino.risk.figures import amount, chance
@@ -76,7 +76,7 @@ class Precision:
         >>> precision_of(count(), domain=adult, neighbors=Neighbors("add_remove", None), confidence=0.95).error(0.1)
         30
         """
-        found = resolve(self.question, self.domain)
+        found = compile_query(self.question, self.domain)
         moved = [found.sensitivity(p, self.neighbors) for p in found.parts[0]]
         busy = sum(1 for s in moved if s.l1)
         sized: list[tuple[Sensitivity, Fraction]] = [
@@ -158,7 +158,7 @@ def precision_of(
         question = parse_sql(query.text, table=table_of(query.text), columns=tuple(domain))
     else:
         question = as_aggregation(query)
-    resolve(question, domain)
+    compile_query(question, domain)
     if len(question.aggregates) != 1:
         raise DeclarationError(
             f"an accuracy is asked of one aggregate, not of {len(question.aggregates)}: state one accuracy for each"

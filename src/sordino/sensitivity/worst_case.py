@@ -11,10 +11,10 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity, neighbors_from
-from sordino.queries.aggregates.sums import Mean, bounded
-from sordino.queries.aggregation import Aggregation, Resolved, resolve
+from sordino.queries.aggregates.sums import Mean, require_bounds
+from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.build import as_aggregation
-from sordino.queries.sensitivity_rules import stacked
+from sordino.queries.sensitivity_rules import stack
 
 __all__ = ["worst_case_sensitivity"]
 
@@ -47,7 +47,7 @@ def worst_case_sensitivity(
         if n is not None:
             raise DeclarationError("n is the public size for a mean, and no mean is asked: leave it out")
         return asked.sensitivity(domain, between)
-    found = resolve(asked, domain)
+    found = compile_query(asked, domain)
     for mean in means:
         private = _private_size(asked, found, mean, domain, between)
         if private:
@@ -67,10 +67,10 @@ def worst_case_sensitivity(
             parts.append(_mean(aggregate, domain, n))
         else:
             parts += [found.sensitivity(p, between) for p in several]
-    return stacked(parts)
+    return stack(parts)
 
 
-def _private_size(asked: Aggregation, found: Resolved, mean: Mean, domain: Domain, between: Neighbors) -> str:
+def _private_size(asked: Aggregation, found: CompiledQuery, mean: Mean, domain: Domain, between: Neighbors) -> str:
     """Return why the number of rows averaged depends on private data, or nothing where it is public."""
     if between.relation == "add_remove":
         return "add_remove changes the number of rows, so one row may be all of them"
@@ -82,13 +82,13 @@ def _private_size(asked: Aggregation, found: Resolved, mean: Mean, domain: Domai
         return "a row may change its group, so the sizes of the groups are private"
     if found.unreadable_rows:
         return "a row of the source may be unreadable, so the number of rows is private"
-    if bounded(mean.of, domain, "mean")[0].missable:
+    if require_bounds(mean.of, domain, "mean")[0].missable:
         return "the number may be missing from a row, so the number of rows averaged is private"
     return ""
 
 
 def _mean(mean: Mean, domain: Domain, n: int) -> Sensitivity:
-    measured, low, high = bounded(mean.of, domain, "mean")
+    measured, low, high = require_bounds(mean.of, domain, "mean")
     move = Fraction(high - low, n) * measured.unit
     span = f"[{format_number(low * measured.unit)}, {format_number(high * measured.unit)}]"
     because = f"replace of one row moves a mean of {n} values in {span} by {format_number(move)}"

@@ -17,7 +17,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.sums import Mean, Sum
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.classes import Follows, Grid, atoms_of, grid_of
@@ -126,7 +126,7 @@ def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constrai
     """
     if question.sample is not None or question.joins:
         raise QuestionRefused("a model answers about all of its own rows: leave TABLESAMPLE and JOIN out")
-    resolved = resolve(question, parts.domain)
+    resolved = compile_query(question, parts.domain)
     by_name = {c.name: c for c in parts.columns}
     whole = _whole(question)
     names = list(dict.fromkeys([*whole, *names_in(question.where)]))
@@ -290,9 +290,9 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, Cells]) -> Any:
     value, absent = number_of(node.of, cells)
     edges = node.edges
     if edges is None:
-        from sordino.queries.expressions.compile import measure
+        from sordino.queries.expressions.compile import bind_number
 
-        values = measure(node.of, domain).values
+        values = bind_number(node.of, domain).values
         width, low, high = float(node.width or 1), float(values.lower or 0), float(values.upper or 0)
         cuts = low + width * np.arange(max(1, math.ceil((high - low) / width)) + 1)
     else:

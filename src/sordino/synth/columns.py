@@ -23,7 +23,7 @@ from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Axis
 from sordino.queries.expressions.bound_number import EPOCH
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
 from sordino.synth.sampler import Codes
 
@@ -101,7 +101,7 @@ def _keyed(name: str, domain: Domain, *, kept: Sequence[str]) -> Keyed:
     if isinstance(column, (Category, Boolean)):
         count = len(column.values) if isinstance(column, Category) else 2
         return Keyed(name, column, None, count + missing, False, missing)
-    of = measure(Name(name), domain)
+    of = bind_number(Name(name), domain)
     if of.interval.lower is None or of.interval.upper is None:
         raise QuestionRefused(f"{name!r} has no declared bounds, so its keys are not public: declare lower and upper")
     low, high = int(of.interval.lower), int(of.interval.upper)

@@ -11,7 +11,7 @@ from sordino.domain import Boolean, Category, Date, Domain, Fill
 from sordino.errors import QuestionRefused
 from sordino.noise.lattice import scale_of, to_lattice
 from sordino.queries.expressions.bound_number import EPOCH
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
 from sordino.synth.columns import Keyed
 from sordino.synth.sampler import Codes
@@ -48,7 +48,7 @@ def encoded(column: Keyed, cells: Any, domain: Domain) -> Codes:
         else:
             found = flat.cast(pa.int64())
         return _filled_keys(column, np.asarray(pc.fill_null(found.cast(pa.int64()), -1)))
-    of = measure(Name(column.name), domain)
+    of = bind_number(Name(column.name), domain)
     numbers = flat.cast(pa.date32()).cast(pa.int32()) if isinstance(declared, Date) else flat
     missing = np.asarray(pc.is_null(numbers, nan_is_null=True))
     values = np.asarray(pc.fill_null(numbers.cast(pa.float64()), 0.0))

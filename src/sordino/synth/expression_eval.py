@@ -18,8 +18,8 @@ import numpy as np
 from sordino.domain import Boolean, Category, Date, Domain
 from sordino.errors import QuestionRefused
 from sordino.queries.expressions.bound_number import EPOCH
-from sordino.queries.expressions.column_codes import place
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.column_codes import code_of
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import (
     MIRROR,
     Absolute,
@@ -69,7 +69,7 @@ def cells_of(keyed: Keyed, keys: Codes, domain: Domain, *, steps: Codes | None =
     if isinstance(column, (Category, Boolean)):
         values = keys.astype(np.float64)
         return Cells(keyed, keys, missing, values, values, Fraction(1))
-    of = measure(Name(keyed.name), domain)
+    of = bind_number(Name(keyed.name), domain)
     if steps is not None:
         low = high = steps.astype(np.float64)
     elif keyed.edges is None:
@@ -172,7 +172,7 @@ def _share(one: Cells, op: str, value: Value) -> Floats:
                 raise QuestionRefused(f"column {one.keyed.name!r} is true or false: compare it with those")
             key = int(value)
         else:
-            key = place(one.keyed.name, column, value)
+            key = code_of(one.keyed.name, column, value)
         same = (one.keys == key).astype(np.float64)
         made: Floats = same if op == "=" else 1.0 - same
         return made

@@ -11,7 +11,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Number, read_loss
 from sordino.noise.rng import Rng
-from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Release
 from sordino.synth.adaptive import FAINT, fit_adaptive
 from sordino.synth.aim import fit_aim
@@ -236,7 +236,7 @@ class _Plan:
         parts, release = self.source.adapt(
             lambda data: _fitted(data, self.columns, domain, algorithm, source),
             describe=f"a synthetic table ({method}) of {names}",
-            tell=lambda found: Told(notes=(found[1], *([] if caps is None else [caps]))),
+            tell=lambda found: ReleaseContent(notes=(found[1], *([] if caps is None else [caps]))),
             epsilon=self.epsilon,
             delta=None if pure else self.delta,
             rho=self.asked_rho,

@@ -21,9 +21,9 @@ from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Table
 from sordino.queries.expressions.bound_number import EPOCH
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
-from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.synth.access import Counts, released_counts
 from sordino.synth.columns import Keyed, keyed, steps_of, values_of
 from sordino.synth.levels import Layout, best_layout, combined, layout_of, quantile, sum_quantile, weights_of
@@ -113,7 +113,7 @@ class Histogram:
         made, release = source.adapt(
             lambda data: _released(data, column, layout, self.rows),
             describe=told,
-            tell=lambda _: Told(notes=(f"{told}: {size} bins",)),
+            tell=lambda _: ReleaseContent(notes=(f"{told}: {size} bins",)),
             epsilon=epsilon,
             delta=delta,
             rho=rho,
@@ -121,7 +121,7 @@ class Histogram:
         levels, total = made
         seal = "" if release.private else "NOT PRIVATE (seeded noise). "
         facts = f"{seal}{told}; cost: {release.cost.describe()}; charge {release.charge}"
-        step = measure(Name(self.column), source.domain) if column.ordered else None
+        step = bind_number(Name(self.column), source.domain) if column.ordered else None
         unit = Fraction(1) if step is None else step.unit
         return Representation(column, layout, tuple(levels), total, unit, facts)
 
@@ -206,7 +206,7 @@ def ranged(name: str, source: Adaptive, width: Number | None) -> Keyed:
         return found
     if isinstance(found.column, (Category, Boolean)):
         raise QuestionRefused(f"{name!r} is no number: its bins are its values, so leave out width")
-    of = measure(Name(name), source.domain)
+    of = bind_number(Name(name), source.domain)
     steps = to_fraction(width, name="width") / of.unit
     if steps < 1 or steps.denominator != 1:
         raise DeclarationError(f"width must be a whole number of steps of {format_number(of.unit)}, one or more")
@@ -218,7 +218,7 @@ def ranged(name: str, source: Adaptive, width: Number | None) -> Keyed:
 
 def place_of(column: Keyed, source: Adaptive, lower: Any, upper: Any) -> tuple[int, int]:
     """Return the bins [i, j) of the range of values lower <= x < upper."""
-    unit = measure(Name(column.name), source.domain).unit if column.ordered else Fraction(1)
+    unit = bind_number(Name(column.name), source.domain).unit if column.ordered else Fraction(1)
     return _steps_between(column, unit, lower, upper)
 
 

@@ -15,7 +15,7 @@ from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.adaptive.distance_to import PARTS, Distances
-from sordino.queries.adaptive.marginal import Axis, Marginals, Table, grouped
+from sordino.queries.adaptive.marginal import Axis, Marginals, Table, select_groupings
 from sordino.synth.columns import keyed_columns
 from sordino.synth.encoding import keys_of_table
 
@@ -110,7 +110,7 @@ def test_duckdb_counts_what_numpy_counts_for_every_kind_of_column() -> None:
     tables = [Table((a.axis, b.axis)) for a, b in itertools.combinations(columns, 2)]
     engine = DuckDBEngine(table, domain=domain, unit=None)
     try:
-        found = engine.run(grouped(tables, engine.primitives, domain))
+        found = engine.run(select_groupings(tables, engine.primitives, domain))
         axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
         rows = found.to_pylist()
         for one in tables:
@@ -125,7 +125,7 @@ def test_duckdb_counts_what_numpy_counts_for_every_kind_of_column() -> None:
             held = [keys[a.column] for a in one.axes]
             kept = np.all([k >= 0 for k in held], axis=0)
             ours = np.stack([k[kept] for k in held], axis=1), np.ones(int(kept.sum()), dtype=np.int64)
-            assert np.array_equal(one.coded(sparse, domain), one.coded(ours, domain))
+            assert np.array_equal(one.encode(sparse, domain), one.encode(ours, domain))
             if one is not tables[0] and one is not tables[-1]:
                 continue
             by_one = engine.run(one.select(engine.primitives, domain))

@@ -14,7 +14,7 @@ from queries.support import DOMAIN, arrow, duckdb_exact
 from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation, count_distinct
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 
@@ -94,9 +94,9 @@ def test_of_identifiers_and_units() -> None:
     table = pa.table({"id": ["u", "u", "v", None, "w"], "job": ["a", "b", "a", "a", None]})
     for unit, units in ((PrivacyUnit("id", 2), [3]), (None, [3])):
         engine = DuckDBEngine(table, domain=domain, unit=unit)
-        found = resolve(as_aggregation(count_distinct("id")), domain)
+        found = compile_query(as_aggregation(count_distinct("id")), domain)
         assert exact_vectors(engine.run(found.select(engine.primitives)), found) == [units]
-        grouped = resolve(S.group_by("job").agg(count_distinct("id")), domain)
+        grouped = compile_query(S.group_by("job").agg(count_distinct("id")), domain)
         assert exact_vectors(engine.run(grouped.select(engine.primitives)), grouped) == [[2, 1, 1]]
         engine.close()
 

@@ -22,7 +22,7 @@ from sordino.estimates.codec import estimate_from_dict
 from sordino.estimates.estimate import Noisy
 from sordino.estimates.moments import combined_margin
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation, correlation, covariance, std, variance
 
 DOMAIN = sd.Domain(
@@ -269,6 +269,6 @@ def test_refusals_name_the_rule() -> None:
         (std("d"), "standard deviation of dates is not supported"),
     ):
         with pytest.raises(QuestionRefused, match=match):
-            resolve(as_aggregation(asked), domain)
+            compile_query(as_aggregation(asked), domain)
     with pytest.raises(QuestionRefused, match="ddof is 0"):
         variance("x", ddof=2)

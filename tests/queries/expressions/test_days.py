@@ -12,7 +12,7 @@ from sordino import col
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.queries.build import Selection
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.keys import keys
 
 PARTS = ["year", "quarter", "month", "day", "dow"]
@@ -38,7 +38,9 @@ def test_every_day_of_centuries() -> None:
     from sqlglot import exp
 
     words = engine.primitives
-    chosen = [exp.alias_(measure(e.node, domain).build(words), p) for e, p in zip(expressions(), PARTS, strict=True)]
+    chosen = [
+        exp.alias_(bind_number(e.node, domain).build(words), p) for e, p in zip(expressions(), PARTS, strict=True)
+    ]
     chosen.append(exp.alias_(words.days("d", datetime.date(1, 1, 1), datetime.date(9999, 12, 31)), "at"))
     table = engine.run(exp.Select(expressions=chosen).from_(words.source()))
     engine.close()
@@ -59,7 +61,7 @@ def test_ranges_hold_every_declared_day_and_no_more(lower: str, upper: str) -> N
     days = [column.lower + datetime.timedelta(days=i) for i in range((column.upper - column.lower).days + 1)]
     for place, of in enumerate(expressions()):
         seen = [expected(day)[place] for day in days]
-        found = measure(of.node, domain)
+        found = bind_number(of.node, domain)
         assert (found.interval.lower, found.interval.upper) == (min(seen), max(seen))
         assert keys(of.node, domain).labels == tuple(range(min(seen), max(seen) + 1))
 
@@ -82,4 +84,4 @@ def test_a_missing_day_has_no_part_and_may_be_a_key() -> None:
 def test_a_number_has_no_parts() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 9)})
     with pytest.raises(QuestionRefused, match="needs a day"):
-        measure(col("x").year().node, domain)
+        bind_number(col("x").year().node, domain)

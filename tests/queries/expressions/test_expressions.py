@@ -11,7 +11,7 @@ import sordino as sd
 from queries.support import DOMAIN, arrow, duckdb_exact
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
-from sordino.queries.aggregation import resolve
+from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation
 
 S = Selection()
@@ -19,7 +19,7 @@ S = Selection()
 
 def refused(question: Any, match: str) -> None:
     with pytest.raises(QuestionRefused, match=match) as refusal:
-        resolve(as_aggregation(question), DOMAIN)
+        compile_query(as_aggregation(question), DOMAIN)
     assert "\n" not in str(refusal.value)
 
 
@@ -72,7 +72,7 @@ def test_refusals_say_what_and_why(question: Any, match: str) -> None:
 
 def test_unknown_names_are_their_own_class() -> None:
     with pytest.raises(UnknownName, match="did you mean 'free'"):
-        resolve(as_aggregation(sd.sum("fre")), DOMAIN)
+        compile_query(as_aggregation(sd.sum("fre")), DOMAIN)
 
 
 def test_division_and_odd_constants_are_refused() -> None:
@@ -101,7 +101,7 @@ def test_a_tree_with_shared_branches_cannot_run_for_ever() -> None:
     for _ in range(150):
         x = x + x
     with pytest.raises(QuestionRefused, match="simplify"):
-        resolve(as_aggregation(S.where(x > 1).agg(sd.count())), DOMAIN)
+        compile_query(as_aggregation(S.where(x > 1).agg(sd.count())), DOMAIN)
     with pytest.raises(QuestionRefused, match="simplify"):
         sd.sum(x)
 
@@ -138,7 +138,7 @@ def test_whatever_depth_is_let_through_can_be_computed(kind: str) -> None:
     deepest = 0
     for levels in (*range(1, 80), 150, 200, 250, 290):
         try:
-            resolve(deep(kind, levels), DOMAIN)
+            compile_query(deep(kind, levels), DOMAIN)
         except QuestionRefused:
             break
         deepest = levels
@@ -168,7 +168,7 @@ def test_a_constant_may_stand_on_either_side() -> None:
 def test_steps_beyond_the_range_of_floats_are_refused_at_plan() -> None:
     domain = sd.Domain({"x": sd.Real(0, "1e130", resolution="1e125")})
     with pytest.raises(QuestionRefused, match="no float can tell"):
-        resolve(as_aggregation(sd.sum(col("x") * col("x") * col("x"))), domain)
+        compile_query(as_aggregation(sd.sum(col("x") * col("x") * col("x"))), domain)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import sordino as sd
 from queries.reference import value
 from sordino import col
 from sordino.errors import QuestionRefused
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.intervals import Interval
 
@@ -21,7 +21,7 @@ X = col("x")
 
 
 def span(of: Expr, lower: int | None, upper: int | None) -> str:
-    return str(measure(of.node, sd.Domain({"x": sd.Integer(lower, upper)})).values)
+    return str(bind_number(of.node, sd.Domain({"x": sd.Integer(lower, upper)})).values)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_examples_on_minus_3_to_2(of: Expr, found: str) -> None:
 def test_an_unbounded_column_leaves_each_unbounded_and_its_sum_refused_with_the_way_to_clip(of: Expr) -> None:
     domain = sd.Domain({"x": sd.Integer()})
     if "x * x" not in str(of):  # too large to compute before it is clipped
-        assert not measure(of.node, domain).interval.bounded
+        assert not bind_number(of.node, domain).interval.bounded
     curator = sd.protect(
         pa.table({"x": [1]}),
         domain=domain,
@@ -103,7 +103,7 @@ def trees() -> st.SearchStrategy[Expr]:
 @given(trees(), bounds, bounds, st.data())
 def test_no_value_leaves_its_interval(of: Expr, a: tuple[int, int], b: tuple[int, int], data: st.DataObject) -> None:
     domain = sd.Domain({"a": sd.Integer(*a), "b": sd.Integer(*b)})
-    found = measure(of.node, domain)
+    found = bind_number(of.node, domain)
     low, high = found.values.lower, found.values.upper
     assert low is not None
     assert high is not None

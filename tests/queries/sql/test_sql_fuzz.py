@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import sordino as sd
 from sordino.errors import QuestionRefused
-from sordino.queries.aggregation import Aggregation, resolve
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.sql.parse import parse_sql
 
 DOMAIN = sd.Domain(
@@ -47,7 +47,7 @@ def assert_parsed_or_refused(text: str) -> None:
     try:
         found = parse_sql(text, table="adult", columns=DOMAIN)
         assert isinstance(found, Aggregation)
-        resolve(found, DOMAIN)
+        compile_query(found, DOMAIN)
         assert found.identity()
         assert "\n" not in found.describe()
     except QuestionRefused as refusal:

@@ -84,10 +84,10 @@ def _after(answered: Answered, after: Any) -> Answered:
     """Return the rows that HAVING, ORDER BY and LIMIT leave of an answer; it is noisy, so that is free."""
     if after is None:
         return answered
-    from sordino.queries.post_processing import kept_rows
+    from sordino.queries.post_processing import select_rows
 
     named = dict((*answered.keys, *zip(answered.names, answered.values, strict=True)))
-    places = kept_rows(after, named)
+    places = select_rows(after, named)
     return replace(
         answered,
         keys=tuple((n, tuple(v[i] for i in places)) for n, v in answered.keys),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sordino.domain import Domain
     from sordino.loss import Loss, Number
     from sordino.neighbors import Neighbors
-    from sordino.queries.queryable import Adaptive, Queryable, Told
+    from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
     from sordino.release import Release
 
 __all__ = ["Stages", "Watched", "stages"]
@@ -92,7 +92,7 @@ class Watched:
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
-        tell: Callable[[T], Told] | None = None,
+        tell: Callable[[T], ReleaseContent] | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,

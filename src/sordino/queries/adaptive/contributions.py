@@ -17,7 +17,7 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.adaptive.marginal import Part
+from sordino.queries.adaptive.marginal import VectorShare
 from sordino.queries.expressions.keys import keys
 from sordino.queries.expressions.nodes import Node, describe, plain
 from sordino.queries.queryable import Scan
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["MOST_ROWS", "Contributions", "contribution_rungs"]
+__all__ = ["MOST_ROWS", "Contributions", "contribution_bins"]
 
 MOST_ROWS = 2**20  # a unit with more counts as if it had these: public
 _SINGLE, _OCTAVE = 8, 4  # rungs of one number each, then rungs an octave
 
 
-def contribution_rungs() -> tuple[int, ...]:
+def contribution_bins() -> tuple[int, ...]:
     """Return the first numbers of the rungs: 1 to 8 by themselves, then 4 an octave, up to MOST_ROWS.
 
-    >>> contribution_rungs()[6:11], contribution_rungs()[-1] == MOST_ROWS
+    >>> contribution_bins()[6:11], contribution_bins()[-1] == MOST_ROWS
     ((7, 8, 10, 12, 14), True)
     """
     octaves = itertools.takewhile(lambda low: low < MOST_ROWS, (_SINGLE * 2**i for i in itertools.count()))
@@ -59,7 +59,7 @@ class Contributions:
         """One unit."""
         return Fraction(1)
 
-    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the one sensitivity; raises QuestionRefused where a row is the unit, or keys cannot be grouped by."""
         if neighbors.unit is None:
             raise QuestionRefused(
@@ -94,7 +94,7 @@ class Contributions:
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact number of units on each rung; a unit without any key stands on none."""
         del domain
-        rungs = contribution_rungs()
+        rungs = contribution_bins()
         exact_units = [0] * len(rungs)
         columns = [tables[0][n].to_pylist() for n in ("k0", "t0")]
         for has, units in zip(*columns, strict=True):

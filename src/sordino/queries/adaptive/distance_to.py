@@ -15,8 +15,8 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.adaptive.marginal import Counted, Integers, Part, Table, grouped, listed
-from sordino.queries.sensitivity_rules import stacked
+from sordino.queries.adaptive.marginal import Integers, SparseCounts, Table, VectorShare, join_words, select_groupings
+from sordino.queries.sensitivity_rules import stack
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -47,9 +47,9 @@ class Distances:
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of all tables' exact counts by keys in one scan."""
-        return grouped(self.tables, on, domain)
+        return select_groupings(self.tables, on, domain)
 
-    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity, in whole steps, of the one vector, which gets the whole loss."""
         return [(self.sensitivity(domain, neighbors).scaled(1 / self.unit), Fraction(1))]
 
@@ -66,12 +66,12 @@ class Distances:
             move = table.sensitivity(domain, neighbors)
             because = f"a distance moves as far as its table: {move.because}"
             moved.append(Sensitivity(1, move.l1, move.l1**2, move.l1, because))
-        return stacked(moved)
+        return stack(moved)
 
-    def from_counts(self, counted: Sequence[Counted], domain: Domain) -> list[Integers]:
+    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> list[Integers]:
         """Return the exact vector of distances, in steps, from the sparse exact counts of each table."""
         exact_distances = [
-            int(np.abs(t.coded(c, domain) * PARTS - m).sum())
+            int(np.abs(t.encode(c, domain) * PARTS - m).sum())
             for t, c, m in zip(self.tables, counted, self.models, strict=True)
         ]
         return [np.array(exact_distances, dtype=np.int64)]
@@ -83,7 +83,7 @@ class Distances:
     def describe(self) -> str:
         """Return the question as a sentence."""
         words = [" x ".join(a.column for a in t.axes) for t in self.tables]
-        return f"how far the number of rows by {listed(words)} lies from a public model"
+        return f"how far the number of rows by {join_words(words)} lies from a public model"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""

@@ -16,9 +16,9 @@ from sordino.domain import STORED, Domain, Real
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.adaptive.marginal import Part
-from sordino.queries.expressions.bound_number import Measure, binned, clipped
-from sordino.queries.expressions.compile import measure
+from sordino.queries.adaptive.marginal import VectorShare
+from sordino.queries.expressions.bound_number import BoundNumber, bin_index, clip
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name, Node, describe, plain
 from sordino.queries.expressions.sql_trees import whole
 from sordino.queries.queryable import Scan
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["PARTS", "TOP", "Beyond", "Rungs", "held_measure", "octaves"]
+__all__ = ["PARTS", "TOP", "MagnitudeHistogram", "TailCount", "powers_of_two", "search_number"]
 
 PARTS = 1024  # parts of a rung's width in which offsets are told
 TOP = 63  # binary digits of the largest magnitude, in steps, that is told apart
 _FINEST = Fraction(1, 2**20)
 
 
-def held_measure(of: Node, domain: Domain, *, coarse: bool) -> Measure:
+def search_number(of: Node, domain: Domain, *, coarse: bool) -> BoundNumber:
     """Return the number to search bounds for; a real column without a resolution is read in steps of 2^-20, or of 1."""
     if isinstance(of, Name) and isinstance(domain[of.name], Real):
         column = domain[of.name]
@@ -48,19 +48,19 @@ def held_measure(of: Node, domain: Domain, *, coarse: bool) -> Measure:
                 )
             step = Fraction(1) if coarse or reach >= STORED * _FINEST else _FINEST
             finer = Real(column.lower, column.upper, resolution=step, missing=column.missing)
-            return measure(of, Domain({of.name: finer}))
-    found = measure(of, domain)
+            return bind_number(of, Domain({of.name: finer}))
+    found = bind_number(of, domain)
     if found.kind != "number":
         raise QuestionRefused(f"{describe(of)} is a date: its bounds are declared, and need no search")
     return found
 
 
-def octaves() -> tuple[int, ...]:
+def powers_of_two() -> tuple[int, ...]:
     """Return the edges that tell numbers apart by sign and count of binary digits, whatever the scale: 2 TOP + 1 rungs.
 
     Rung TOP + c holds 2^(c-1) <= x < 2^c, rung TOP holds 0, rung TOP - c mirrors.
 
-    >>> octaves()[TOP - 2 : TOP + 4]
+    >>> powers_of_two()[TOP - 2 : TOP + 4]
     (-3, -1, 0, 1, 2, 4)
     """
     low = [-(2**c) + 1 for c in range(TOP - 1, 0, -1)]
@@ -69,7 +69,7 @@ def octaves() -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rungs:
+class MagnitudeHistogram:
     """Count rows on the rungs [e0, e1), ..., [e(n-1), en], edges in steps; what lies outside is clipped to the ends.
 
     With `offsets`, also the sum of (x - foot) / width over each rung, in 1 / PARTS, rounded down once a rung.
@@ -89,9 +89,9 @@ class Rungs:
         """One part of a row, or of a rung's width."""
         return Fraction(1, PARTS) if self.offsets else Fraction(1)
 
-    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivities, in steps: the counts' and, with `offsets`, the offsets'."""
-        held_measure(self.of, domain, coarse=self.coarse)
+        search_number(self.of, domain, coarse=self.coarse)
         if len(self.edges) < 2 or any(a >= b for a, b in zip(self.edges[:-1], self.edges[1:], strict=True)):
             raise QuestionRefused("a ladder's edges must ascend, two or more")
         if max(abs(self.edges[0]), abs(self.edges[-1])) > 2**TOP:
@@ -113,9 +113,9 @@ class Rungs:
     def scans(self, domain: Domain) -> list[Scan]:
         """Return the one scan: k0 (the rung), t0 (its rows), t1 (the sum of their offsets in steps)."""
         low, high = self.edges[0], self.edges[-1]
-        found = held_measure(self.of, domain, coarse=self.coarse)
-        value = clipped(found, low * found.unit, high * found.unit)
-        rung = binned(value, self.edges)
+        found = search_number(self.of, domain, coarse=self.coarse)
+        value = clip(found, low * found.unit, high * found.unit)
+        rung = bin_index(value, self.edges)
 
         def select(on: Primitives) -> exp.Select:
             from sqlglot import exp
@@ -147,7 +147,7 @@ class Rungs:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class TailCount:
     """Score one edge of a ladder by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
 
     `handicap`, a public number, is taken off, so that of many empty edges the nearest is likely.
@@ -155,7 +155,7 @@ class Beyond:
     Theorem: the rows beyond an edge are a count, so every score moves by C under add_remove and under replace.
     """
 
-    ladder: Rungs
+    ladder: MagnitudeHistogram
     edge: int
     target: int
     score: Literal["few", "many", "near"]
@@ -167,7 +167,7 @@ class Beyond:
         """One row."""
         return Fraction(1)
 
-    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity of the score."""
         del domain
         return [(count_sensitivity(neighbors, cells=1, droppable=True), Fraction(1))]

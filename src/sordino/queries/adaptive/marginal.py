@@ -19,23 +19,27 @@ from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.aggregation import Resolved
-from sordino.queries.expressions.bound_number import EPOCH, Measure, binned
-from sordino.queries.expressions.compile import measure
+from sordino.queries.aggregation import CompiledQuery
+from sordino.queries.expressions.bound_number import EPOCH, BoundNumber, bin_index
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Name
 from sordino.queries.expressions.sql_trees import plus, sql
-from sordino.queries.query import Term
-from sordino.queries.sensitivity_rules import count_sensitivity, stacked
+from sordino.queries.query import SqlAggregate
+from sordino.queries.sensitivity_rules import count_sensitivity, stack
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Axis", "Counted", "Integers", "Marginals", "Part", "Table", "grouped"]
+__all__ = ["Axis", "Integers", "Marginals", "SparseCounts", "Table", "VectorShare", "select_groupings"]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-Counted = tuple[Integers, Integers]  # keys of shape (cells, axes), how many rows each (cells): only cells that occur
-Part = tuple[Sensitivity, Fraction]  # how far one unit moves one vector, in whole steps, and its share of the loss
+SparseCounts = tuple[
+    Integers, Integers
+]  # keys of shape (cells, axes), how many rows each (cells): only cells that occur
+VectorShare = tuple[
+    Sensitivity, Fraction
+]  # how far one unit moves one vector, in whole steps, and its share of the loss
 
 _MOST_CELLS = 1 << 26  # cells of one table: the noise of a table is drawn cell by cell
 _MOST_COLUMNS = 60  # the bits that tell which columns a grouping set leaves out
@@ -96,11 +100,11 @@ class Table:
 
     def select(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact counts by keys: columns k0.. (NULL for rows left out) and t0."""
-        rows = Term("rows", None)
-        made = Resolved(tuple(a.keys(domain) for a in self.axes), None, (), (rows,), domain.unreadable_rows)
+        rows = SqlAggregate("rows", None)
+        made = CompiledQuery(tuple(a.keys(domain) for a in self.axes), None, (), (rows,), domain.unreadable_rows)
         return made.select(on)
 
-    def coded(self, counted: Counted, domain: Domain) -> Integers:
+    def encode(self, counted: SparseCounts, domain: Domain) -> Integers:
         """Return the exact counts as a vector over all codes, from the sparse counts over keys."""
         cells, counts = np.asarray(counted[0], dtype=np.int64), np.asarray(counted[1], dtype=np.int64)
         shape = self.shape(domain)
@@ -138,10 +142,10 @@ class Marginals:
         return Fraction(1)
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
-        """Return the SQL tree of all tables' exact counts by keys in one scan, see `grouped`."""
-        return grouped(self.tables, on, domain)
+        """Return the SQL tree of all tables' exact counts by keys in one scan, see `select_groupings`."""
+        return select_groupings(self.tables, on, domain)
 
-    def parts(self, domain: Domain, neighbors: Neighbors) -> list[Part]:
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return each vector's sensitivity, in whole steps, and its share of the loss; one vector a table."""
         count = len(self.tables)
         shares = self.shares if self.shares is not None else (Fraction(1, count),) * count if count else ()
@@ -151,11 +155,11 @@ class Marginals:
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all tables together."""
-        return stacked([s for s, _ in self.parts(domain, neighbors)])
+        return stack([s for s, _ in self.parts(domain, neighbors)])
 
-    def from_counts(self, counted: Sequence[Counted], domain: Domain) -> list[Integers]:
+    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> list[Integers]:
         """Return the exact vectors, one a table, from the sparse exact counts of each."""
-        return [t.coded(c, domain) for t, c in zip(self.tables, counted, strict=True)]
+        return [t.encode(c, domain) for t, c in zip(self.tables, counted, strict=True)]
 
     def names(self) -> list[str]:
         """Return a name for each vector."""
@@ -163,7 +167,7 @@ class Marginals:
 
     def describe(self) -> str:
         """Return the question as a sentence."""
-        return f"the number of rows by {listed(self.names())}"
+        return f"the number of rows by {join_words(self.names())}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
@@ -172,7 +176,7 @@ class Marginals:
         return json.dumps(data, separators=(",", ":"))
 
 
-def grouped(tables: Sequence[Table], on: Primitives, domain: Domain) -> exp.Select:
+def select_groupings(tables: Sequence[Table], on: Primitives, domain: Domain) -> exp.Select:
     """Return one SQL tree of the exact counts of several tables: k0.. one a distinct axis, `left_out`, and t0.
 
     A grouping set for each distinct grouping of `tables`. `left_out` has bit n - 1 - i set where axis i of the n distinct
@@ -200,7 +204,7 @@ def grouped(tables: Sequence[Table], on: Primitives, domain: Domain) -> exp.Sele
     return made
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Return names in a row, the many cut short."""
     shown_words = [*words[:6], f"{len(words) - 6} more"] if len(words) > 7 else list(words)
     return ", ".join(shown_words[:-1]) + " and " + shown_words[-1] if len(shown_words) > 1 else shown_words[0]
@@ -212,18 +216,18 @@ def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missin
     found = keep_missing(column) if missing else column
     domain = Domain({name: found})
     if edges is not None:
-        of = measure(Name(name), domain)
+        of = bind_number(Name(name), domain)
         labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
-        return _with_missing(labels, of, found.missing == "keep", binned(of, edges))  # type: ignore[union-attr]
+        return _with_missing(labels, of, found.missing == "keep", bin_index(of, edges))  # type: ignore[union-attr]
     if isinstance(found, Date):
         low = (found.lower - EPOCH).days
         days = tuple(found.lower + datetime.timedelta(days=n) for n in range((found.upper - found.lower).days + 1))
-        of = measure(Name(name), domain)
+        of = bind_number(Name(name), domain)
         return _with_missing(days, of, found.missing == "keep", lambda on: plus(of.build(on), -low))
     return keys(Name(name), domain)
 
 
-def _with_missing(labels: tuple[Any, ...], of: Measure, kept: bool, build: Any) -> Keys:
+def _with_missing(labels: tuple[Any, ...], of: BoundNumber, kept: bool, build: Any) -> Keys:
     if not (kept and of.missable):
         return Keys(labels, build)
     last = len(labels)

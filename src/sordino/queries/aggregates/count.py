@@ -9,10 +9,10 @@ from typing import Any
 
 from sordino.domain import Domain
 from sordino.estimates.estimate import Estimate, Law, Noisy
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.nodes import Node, describe, plain
-from sordino.queries.query import Part, Term
+from sordino.queries.query import SqlAggregate, Vector
 
 __all__ = ["Count", "count_part"]
 
@@ -24,7 +24,7 @@ class Count:
     of: Node | None
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
         if self.of is None:
             return (count_part(None),)
@@ -51,7 +51,7 @@ class Count:
         return "the number of rows" if self.of is None else f"the number of rows with {describe(self.of)}"
 
 
-def count_part(of: Measure | None) -> Part:
+def count_part(of: BoundNumber | None) -> Vector:
     """Return the part that counts rows, or rows in which `of` is not missing."""
-    term = Term("rows", None) if of is None else Term("count", of)
-    return Part("count", ((1, term),), Fraction(1), None, of is not None and of.missable)
+    term = SqlAggregate("rows", None) if of is None else SqlAggregate("count", of)
+    return Vector("count", ((1, term),), Fraction(1), None, of is not None and of.missable)

@@ -11,10 +11,10 @@ from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import Estimate, Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe, plain
-from sordino.queries.query import Part, Term
+from sordino.queries.query import SqlAggregate, Vector
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 
 __all__ = ["Distinct"]
@@ -27,12 +27,12 @@ class Distinct:
     of: Node
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
         found, values = _cell(self.of, domain)
         column = self.of.name if isinstance(self.of, Name) else None
         rule = _OfValues(values, column)
-        return (Part("count", ((1, Term("distinct", found)),), Fraction(1), None, found.missable, rule),)
+        return (Vector("count", ((1, SqlAggregate("distinct", found)),), Fraction(1), None, found.missable, rule),)
 
     def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
         """Return the noisy count; the true one is at least 0, at most the number of declared values."""
@@ -68,7 +68,7 @@ class _OfValues:
         return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
 
 
-def _cell(of: Node, domain: Domain) -> tuple[Measure, int | None]:
+def _cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
     """Return what is counted, and how many values it can have, None where that is not declared."""
     if isinstance(of, Bin):
         raise QuestionRefused(f"different {describe(of)} cannot be counted: group by it, or count different values")

@@ -18,10 +18,10 @@ from sordino.estimates.estimate import Estimate, Law, Noisy
 from sordino.estimates.moments import Moments, combined_margin
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.count import count_part
-from sordino.queries.aggregates.sums import bounded
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.aggregates.sums import require_bounds
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.nodes import Arithmetic, Constant, Node, describe, plain
-from sordino.queries.query import Part, Term
+from sordino.queries.query import SqlAggregate, Vector
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -42,7 +42,7 @@ class Variance:
     ddof: int
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the three vectors; raises QuestionRefused where the number has no bounds."""
         return _parts([self.of], domain, "variance")
 
@@ -75,7 +75,7 @@ class Deviation:
     ddof: int
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the three vectors; raises QuestionRefused where the number has no bounds."""
         return _parts([self.of], domain, "standard deviation")
 
@@ -117,7 +117,7 @@ class Covariance:
     ddof: int
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the four vectors; raises QuestionRefused where a number has no bounds."""
         return _parts([self.of, self.other], domain, "covariance")
 
@@ -155,7 +155,7 @@ class Correlation:
     other: Node
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the six vectors; raises QuestionRefused where a number has no bounds."""
         return _parts([self.of, self.other], domain, "correlation")
 
@@ -196,45 +196,45 @@ class _Centred:
     """A number less its public middle, in steps: the node, its measure and its bounds."""
 
     node: Node
-    found: Measure
+    found: BoundNumber
     middle: int
     low: int
     high: int
 
 
 def _centred(of: Node, domain: Domain, what: str) -> _Centred:
-    found, low, high = bounded(of, domain, what)
+    found, low, high = require_bounds(of, domain, what)
     middle = (low + high) // 2
     node = of if middle == 0 else Arithmetic("-", of, Constant(middle * found.unit))
     return _Centred(node, found, middle, low - middle, high - middle)
 
 
-def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Part, ...]:
+def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Vector, ...]:
     """Return the vectors: sums, squares (of each column where it is a correlation), product, count."""
     columns = [_centred(node, domain, what) for node in of]
     pairs = [(0, 0), (1, 1), (0, 1)] if what == "correlation" else [(0, len(columns) - 1)]
     products = [_product(columns[i], columns[j], domain, what) for i, j in pairs]
     every = products[-1][0]  # missing where any column is
     rows = every if every.missable else None
-    count = Term("rows" if rows is None else "count", rows)
+    count = SqlAggregate("rows" if rows is None else "count", rows)
     made = []
     for column in columns:
         value = _where(column.found, every)
-        terms = ((1, Term("sum", value)), (-column.middle, count))
-        made.append(Part("sum", terms, value.unit, (column.low, column.high), every.missable))
+        terms = ((1, SqlAggregate("sum", value)), (-column.middle, count))
+        made.append(Vector("sum", terms, value.unit, (column.low, column.high), every.missable))
     for (i, j), (square, low, high) in zip(pairs, products, strict=True):
         middle = (low + high) // 2
-        terms = ((1, Term("sum", _where(square, every))), (-middle, count))
+        terms = ((1, SqlAggregate("sum", _where(square, every))), (-middle, count))
         role = "sum of squares" if i == j else "sum of products"
-        made.append(Part(role, terms, square.unit, (low - middle, high - middle), every.missable))
+        made.append(Vector(role, terms, square.unit, (low - middle, high - middle), every.missable))
     return (*made, count_part(rows))
 
 
-def _product(one: _Centred, other: _Centred, domain: Domain, what: str) -> tuple[Measure, int, int]:
-    return bounded(Arithmetic("*", one.node, other.node), domain, what)
+def _product(one: _Centred, other: _Centred, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
+    return require_bounds(Arithmetic("*", one.node, other.node), domain, what)
 
 
-def _where(of: Measure, present: Measure) -> Measure:
+def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:
     """Return the measure in the rows where `present` has a value too; missing in the others."""
     if of is present or not present.missable:
         return of
@@ -245,10 +245,10 @@ def _where(of: Measure, present: Measure) -> Measure:
         absent = exp.Is(this=exp.paren(present.build(on)), expression=exp.Null())
         return exp.Case(ifs=[exp.If(this=absent, true=exp.Null())], default=of.build(on))
 
-    return Measure(of.unit, of.interval, of.stored, True, build)
+    return BoundNumber(of.unit, of.interval, of.stored, True, build)
 
 
-def _estimate(statistic: str, parts: Sequence[Part], noisy: Sequence[Noisy], ddof: int) -> Moments:
+def _estimate(statistic: str, parts: Sequence[Vector], noisy: Sequence[Noisy], ddof: int) -> Moments:
     sides = 1 if statistic in ("variance", "deviation") else 2
     lifts = tuple(-p.terms[1][0] for p in parts[sides:-1])
     spans = tuple(p.bounds or (0, 0) for p in parts[:sides])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.queries.aggregates.count import Count
-from sordino.queries.aggregation import Aggregation, Grouping, Resolved, resolve
+from sordino.queries.aggregation import Aggregation, CompiledQuery, Grouping, compile_query
 from sordino.queries.build import Column, label
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Node, describe, plain
@@ -24,9 +24,9 @@ class MostCommon:
     where: Node | None
     alias: str
 
-    def resolve(self, domain: Domain) -> Resolved:
+    def compile_query(self, domain: Domain) -> CompiledQuery:
         """Return the counts that the choice is scored by; raises QuestionRefused where the values are not declared."""
-        found = resolve(Aggregation(self.where, (Grouping(self.alias, self.of),), (Count(None, "rows"),)), domain)
+        found = compile_query(Aggregation(self.where, (Grouping(self.alias, self.of),), (Count(None, "rows"),)), domain)
         if found.private_keys:
             raise QuestionRefused("a choice is among declared values: declare the column as a category with its values")
         return found

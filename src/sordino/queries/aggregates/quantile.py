@@ -12,10 +12,10 @@ from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
 from sordino.primitives import NARROW, Primitives
 from sordino.queries.aggregates.count import count_part
-from sordino.queries.aggregates.sums import bounded
-from sordino.queries.aggregation import Resolved
-from sordino.queries.build import Asked, Column, label
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.aggregates.sums import require_bounds
+from sordino.queries.aggregation import CompiledQuery
+from sordino.queries.build import AggregateExpr, Column, label
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.condition import Predicate
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.keys import Keys
@@ -60,9 +60,9 @@ class Quantile:
             return (self.alias,)
         return tuple(f"{self.alias}_{format_number(level)}" for level in self.levels)
 
-    def measure(self, domain: Domain) -> tuple[Measure, int, int]:
+    def measure(self, domain: Domain) -> tuple[BoundNumber, int, int]:
         """Return the number with its bounds in steps; raises QuestionRefused where it has none."""
-        return bounded(self.of, domain, "quantile")
+        return require_bounds(self.of, domain, "quantile")
 
     def parts(self, domain: Domain) -> tuple[()]:
         """Return no vectors: what is released is drawn, not noised; raises QuestionRefused where there are no bounds."""
@@ -83,16 +83,16 @@ class Quantile:
         return f"the {'quantile' if len(self.levels) == 1 else 'quantiles'} {listed} of {describe(self.of)}"
 
 
-def median(of: Column) -> Asked:
+def median(of: Column) -> AggregateExpr:
     """Find the value in the middle of a bounded number's order.
 
     >>> median("age")
     <the median of age, as median_age>
     """
-    return _asked(of, (Fraction(1, 2),), "median")
+    return _aggregate(of, (Fraction(1, 2),), "median")
 
 
-def quantile(of: Column, level: Number) -> Asked:
+def quantile(of: Column, level: Number) -> AggregateExpr:
     """Find the value that a share `level` of the rows lie below; 0 is the least, 1 the largest.
 
     The ends are found as honestly as the rest: the law is blind to a few rows, so at level 1 it lies among or above the
@@ -102,10 +102,10 @@ def quantile(of: Column, level: Number) -> Asked:
     <the quantile 0.9 of age, as quantile_0.9_age>
     """
     at = to_fraction(level, name="the quantile's level")
-    return _asked(of, (at,), f"quantile_{format_number(at)}")
+    return _aggregate(of, (at,), f"quantile_{format_number(at)}")
 
 
-def quantiles(of: Column, levels: Sequence[Number]) -> Asked:
+def quantiles(of: Column, levels: Sequence[Number]) -> AggregateExpr:
     """Find several quantiles at once, by recursive halving: a column each, NAME_LEVEL, in order of the levels given.
 
     >>> quantiles("age", [0.25, 0.5, 0.75]).made.describe()
@@ -113,22 +113,22 @@ def quantiles(of: Column, levels: Sequence[Number]) -> Asked:
     """
     if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence):
         raise QuestionRefused("quantiles takes a list of levels, such as [0.25, 0.5, 0.75]")
-    return _asked(of, tuple(to_fraction(level, name="a quantile's level") for level in levels), "quantile")
+    return _aggregate(of, tuple(to_fraction(level, name="a quantile's level") for level in levels), "quantile")
 
 
-def iqr(of: Column) -> Asked:
+def iqr(of: Column) -> AggregateExpr:
     """Find the interquartile range: the quantile 3/4 less the quantile 1/4.
 
     >>> iqr("age")
     <the interquartile range of age, as iqr_age>
     """
-    return _asked(of, (Fraction(1, 4), Fraction(3, 4)), "iqr", spread=True)
+    return _aggregate(of, (Fraction(1, 4), Fraction(3, 4)), "iqr", spread=True)
 
 
 def bin_select(
     on: Primitives,
-    resolved: Resolved,
-    of: Measure,
+    resolved: CompiledQuery,
+    of: BoundNumber,
     *,
     low: int,
     width: int,
@@ -150,14 +150,14 @@ def bin_select(
         return made
 
     def binned(on: Primitives) -> exp.Expression:
-        return _placed(on, of, low, width)
+        return _bin_place(on, of, low, width)
 
     condition = None if resolved.condition is None and within is None else Predicate(kept)
     terms = (count_part(None).terms[0][1],)
-    return Resolved((*resolved.keys, Keys((), binned)), condition, (), terms, resolved.unreadable_rows).select(on)
+    return CompiledQuery((*resolved.keys, Keys((), binned)), condition, (), terms, resolved.unreadable_rows).select(on)
 
 
-def _placed(on: Primitives, of: Measure, low: int, width: int) -> exp.Expression:
+def _bin_place(on: Primitives, of: BoundNumber, low: int, width: int) -> exp.Expression:
     from sqlglot import exp
 
     value, start, size = of.build(on), whole(low), whole(width)
@@ -167,7 +167,9 @@ def _placed(on: Primitives, of: Measure, low: int, width: int) -> exp.Expression
     return offset if width == 1 else exp.IntDiv(this=offset, expression=size)
 
 
-def _inside(on: Primitives, of: Measure, low: int, within: Sequence[tuple[int, int]], parent: int) -> exp.Expression:
+def _inside(
+    on: Primitives, of: BoundNumber, low: int, within: Sequence[tuple[int, int]], parent: int
+) -> exp.Expression:
     """Return whether a value lies in one of some runs of whole bins of `parent` steps."""
     from sqlglot import exp
 
@@ -177,12 +179,12 @@ def _inside(on: Primitives, of: Measure, low: int, within: Sequence[tuple[int, i
         made: exp.Expression = exp.paren(exp.or_(*runs, wrap=False, copy=False))
         return made
     places = [i for a, b in within for i in range((a - low) // parent, (b - low) // parent + 1)]
-    return exp.paren(exp.In(this=exp.paren(_placed(on, of, low, parent)), expressions=[whole(i) for i in places]))
+    return exp.paren(exp.In(this=exp.paren(_bin_place(on, of, low, parent)), expressions=[whole(i) for i in places]))
 
 
-def _asked(of: Column, levels: tuple[Fraction, ...], name: str, *, spread: bool = False) -> Asked:
+def _aggregate(of: Column, levels: tuple[Fraction, ...], name: str, *, spread: bool = False) -> AggregateExpr:
     expression = col(of) if isinstance(of, str) else of
     if not isinstance(expression, Expr) or isinstance(expression.node, Constant):
         raise QuestionRefused("a column is named by text or by col(...)")
     made = Quantile(expression.node, levels, f"{name}_{label(expression.node)}", spread)
-    return Asked(cast("Any", made))  # it has no parts that get noise: the curator plans it by itself
+    return AggregateExpr(cast("Any", made))  # it has no parts that get noise: the curator plans it by itself

@@ -14,9 +14,9 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
 from sordino.primitives import Primitives
-from sordino.queries.aggregates.sums import bounded
+from sordino.queries.aggregates.sums import require_bounds
 from sordino.queries.build import Column, label
-from sordino.queries.expressions.bound_number import Measure
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.condition import predicate
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Node, describe, plain
@@ -44,9 +44,9 @@ class Robust:
     chunks: int | None = None
     default: Fraction | None = None
 
-    def measure(self, domain: Domain) -> tuple[Measure, int, int]:
+    def measure(self, domain: Domain) -> tuple[BoundNumber, int, int]:
         """Return the number with its bounds in steps; raises QuestionRefused where it has none."""
-        return bounded(self.of, domain, self.statistic.split(":")[0])
+        return require_bounds(self.of, domain, self.statistic.split(":")[0])
 
     def select(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact values: k0 (the chunk, if any), v (steps) and t0 (how many rows have it)."""
@@ -87,7 +87,7 @@ def smooth(statistic: str, of: Column, *, where: Expr | None = None, alias: str 
     >>> smooth("median", "age").describe()
     'the median of age, by smooth sensitivity'
     """
-    return _made("smooth", statistic, of, where, alias)
+    return _build("smooth", statistic, of, where, alias)
 
 
 def propose_test_release(
@@ -101,7 +101,7 @@ def propose_test_release(
     proposal = to_fraction(bound, name="bound")
     if proposal <= 0:
         raise QuestionRefused("bound, the proposed local sensitivity, must be above 0")
-    return _made("propose_test_release", statistic, of, where, alias, proposal=proposal)
+    return _build("propose_test_release", statistic, of, where, alias, proposal=proposal)
 
 
 def sample_and_aggregate(
@@ -121,7 +121,7 @@ def sample_and_aggregate(
     if isinstance(chunks, bool) or not isinstance(chunks, int) or not 1 <= chunks <= _MOST_CHUNKS:
         raise QuestionRefused(f"chunks must be a whole number from 1 to {_MOST_CHUNKS}, declared, never counted")
     empty = to_fraction(default, name="default")
-    return _made("sample_and_aggregate", statistic, of, where, alias, chunks=chunks, default=empty)
+    return _build("sample_and_aggregate", statistic, of, where, alias, chunks=chunks, default=empty)
 
 
 def level_of(statistic: str) -> Fraction | None:
@@ -140,7 +140,7 @@ def level_of(statistic: str) -> Fraction | None:
     raise QuestionRefused(f"a statistic is mean, median, var or quantile:q, not {statistic[:40]!r}")
 
 
-def _made(
+def _build(
     method: Method,
     statistic: str,
     of: Column,

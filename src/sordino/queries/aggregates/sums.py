@@ -13,10 +13,10 @@ from sordino.estimates.estimate import Estimate, Law, Noisy, Ratio, ratio_margin
 from sordino.loss import format_number
 from sordino.primitives import WIDEST
 from sordino.queries.aggregates.count import count_part
-from sordino.queries.expressions.bound_number import Measure
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.bound_number import BoundNumber
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name, Node, describe, plain, sql_name
-from sordino.queries.query import Part, Term
+from sordino.queries.query import SqlAggregate, Vector
 
 __all__ = ["Mean", "Sum"]
 
@@ -30,14 +30,14 @@ class Sum:
     of: Node
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of sums; raises QuestionRefused where the number has no bounds."""
-        found, low, high = bounded(self.of, domain, "sum")
-        return (Part("sum", ((1, Term("sum", found)),), found.unit, (low, high), found.missable),)
+        found, low, high = require_bounds(self.of, domain, "sum")
+        return (Vector("sum", ((1, SqlAggregate("sum", found)),), found.unit, (low, high), found.missable),)
 
     def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
         """Return the noisy sum; where no value is negative the true one is at least 0, and likewise above."""
-        _, low, high = bounded(self.of, domain, "sum")
+        _, low, high = require_bounds(self.of, domain, "sum")
         made = noisy[0]
         return Noisy(made.steps, made.unit, made.law, least=0 if low >= 0 else None, most=0 if high <= 0 else None)
 
@@ -46,7 +46,7 @@ class Sum:
     ) -> float:
         """Return the quantile of the noise."""
         del rows, mean
-        found, _, _ = bounded(self.of, domain, "sum")
+        found, _, _ = require_bounds(self.of, domain, "sum")
         error = laws[0].error(confidence) * found.unit
         return int(error) if found.unit.denominator == 1 else float(error)
 
@@ -70,24 +70,27 @@ class Mean:
     of: Node
     alias: str
 
-    def parts(self, domain: Domain) -> Sequence[Part]:
+    def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the centred sums and the counts; raises QuestionRefused where the number has no bounds."""
-        found, low, high = bounded(self.of, domain, "mean")
+        found, low, high = require_bounds(self.of, domain, "mean")
         middle = (low + high) // 2
-        terms = ((1, Term("sum", found)), (-middle, Term("count" if found.missable else "rows", _counted(found))))
-        total = Part("sum", terms, found.unit, (low - middle, high - middle), found.missable)
+        terms = (
+            (1, SqlAggregate("sum", found)),
+            (-middle, SqlAggregate("count" if found.missable else "rows", _counted(found))),
+        )
+        total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable)
         return (total, count_part(_counted(found)))
 
     def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
         """Return the ratio, clamped to the bounds."""
-        _, low, high = bounded(self.of, domain, "mean")
+        _, low, high = require_bounds(self.of, domain, "mean")
         return Ratio(noisy[0], noisy[1], (low + high) // 2, low, high)
 
     def expected(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""
-        found, low, high = bounded(self.of, domain, "mean")
+        found, low, high = require_bounds(self.of, domain, "mean")
         middle, unit = (low + high) // 2, float(found.unit)
         centred = float(high - middle) if mean is None else mean / unit - middle
         return ratio_margin(laws[0], laws[1], centred, confidence) * unit / (rows or 1)
@@ -101,9 +104,9 @@ class Mean:
         return f"the mean of {describe(self.of)}"
 
 
-def bounded(of: Node, domain: Domain, what: str) -> tuple[Measure, int, int]:
+def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
     """Return a number with its bounds in steps; raises QuestionRefused where it has none, with the way to clip."""
-    found = measure(of, domain)
+    found = bind_number(of, domain)
     words = describe(of)
     if found.kind != "number":
         raise QuestionRefused(f"a {what} of dates is not supported: {words} is a date")
@@ -134,5 +137,5 @@ def bounded(of: Node, domain: Domain, what: str) -> tuple[Measure, int, int]:
     return found, low, high
 
 
-def _counted(found: Measure) -> Measure | None:
+def _counted(found: BoundNumber) -> BoundNumber | None:
     return found if found.missable else None

@@ -21,33 +21,33 @@ from sordino.noise.lattice import outward, to_lattice
 from sordino.primitives import NARROW, Primitives, check_range
 from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import Value
-from sordino.queries.expressions.sql_trees import Build, compared, plus, sql, whole
+from sordino.queries.expressions.sql_trees import Build, comparison, plus, sql, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = [
     "EPOCH",
-    "Measure",
+    "BoundNumber",
     "absolute",
+    "bin_index",
     "binary",
-    "binned",
-    "cell",
-    "clipped",
-    "common",
-    "compared_with",
+    "clip",
+    "common_unit",
+    "compare_steps",
     "constant",
-    "fixed",
+    "grid_constant",
     "integer_cell",
-    "negated",
-    "rescaled",
+    "negate",
+    "number_cell",
+    "rescale",
 ]
 
 EPOCH = datetime.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class BoundNumber:
     """A number a row: whole steps of `unit`; `interval` as declared and `stored` as held, both in steps.
 
     `kind` is "number" or "date" (days); `missable` says whether a row may lack the value. Raises QuestionRefused where
@@ -71,7 +71,7 @@ class Measure:
         return self.interval.scaled(self.unit)
 
 
-def cell(name: str, column: Column) -> Measure:
+def number_cell(name: str, column: Column) -> BoundNumber:
     if isinstance(column, Integer):
         return integer_cell(name, column)
     if isinstance(column, Real):
@@ -82,15 +82,15 @@ def cell(name: str, column: Column) -> Measure:
     raise QuestionRefused(f"column {name!r} is declared as {kind}: it has no number to compute or compare with")
 
 
-def integer_cell(name: str, column: Integer) -> Measure:
+def integer_cell(name: str, column: Integer) -> BoundNumber:
     low, high = column.lower, column.upper
     held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _filled(lambda on: on.integer(name, *held), column.missing, 1, held)
+    build = _fill(lambda on: on.integer(name, *held), column.missing, 1, held)
     interval = Interval(_maybe(low), _maybe(high))
-    return Measure(Fraction(1), interval, _steps(*held), column.missing in ("drop", "keep"), build)
+    return BoundNumber(Fraction(1), interval, _steps(*held), column.missing in ("drop", "keep"), build)
 
 
-def _real(name: str, column: Real) -> Measure:
+def _real(name: str, column: Real) -> BoundNumber:
     unit = column.step
     if unit is None:
         raise QuestionRefused(
@@ -100,40 +100,42 @@ def _real(name: str, column: Real) -> Measure:
     low = None if column.lower is None else outward(column.lower, column.lower, unit)[0]
     high = None if column.upper is None else outward(column.upper, column.upper, unit)[1]
     held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _filled(lambda on: on.lattice(name, unit, *held), column.missing, unit, held)
+    build = _fill(lambda on: on.lattice(name, unit, *held), column.missing, unit, held)
     interval = Interval(_maybe(low), _maybe(high))
-    return Measure(unit, interval, _steps(*held), column.missing in ("drop", "keep"), build)
+    return BoundNumber(unit, interval, _steps(*held), column.missing in ("drop", "keep"), build)
 
 
-def _date(name: str, column: Date) -> Measure:
+def _date(name: str, column: Date) -> BoundNumber:
     low, high = ((d - EPOCH).days for d in (column.lower, column.upper))
-    build = _filled(lambda on: on.days(name, column.lower, column.upper), column.missing, 1, (low, high))
-    return Measure(Fraction(1), _steps(low, high), _steps(low, high), column.missing in ("drop", "keep"), build, "date")
+    build = _fill(lambda on: on.days(name, column.lower, column.upper), column.missing, 1, (low, high))
+    return BoundNumber(
+        Fraction(1), _steps(low, high), _steps(low, high), column.missing in ("drop", "keep"), build, "date"
+    )
 
 
-def constant(value: Value) -> Measure:
+def constant(value: Value) -> BoundNumber:
     if isinstance(value, datetime.date):
-        return fixed(Fraction((value - EPOCH).days), Fraction(1), "date")
+        return grid_constant(Fraction((value - EPOCH).days), Fraction(1), "date")
     if isinstance(value, (str, bool)):
         raise QuestionRefused(f"a number is needed, not {value!r}")
-    return fixed(value, abs(value) or Fraction(1), "number")
+    return grid_constant(value, abs(value) or Fraction(1), "number")
 
 
-def fixed(value: Fraction, unit: Fraction, kind: str) -> Measure:
+def grid_constant(value: Fraction, unit: Fraction, kind: str) -> BoundNumber:
     steps = value / unit
-    return Measure(unit, Interval.point(steps), Interval.point(steps), False, lambda _: whole(int(steps)), kind)
+    return BoundNumber(unit, Interval.point(steps), Interval.point(steps), False, lambda _: whole(int(steps)), kind)
 
 
-def absolute(of: Measure) -> Measure:
+def absolute(of: BoundNumber) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
         return exp.Abs(this=of.build(on))
 
-    return Measure(of.unit, of.interval.absolute(), of.stored.absolute(), of.missable, build)
+    return BoundNumber(of.unit, of.interval.absolute(), of.stored.absolute(), of.missable, build)
 
 
-def clipped(of: Measure, lower: Fraction | None, upper: Fraction | None) -> Measure:
+def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> BoundNumber:
     """Clip on the lattice, the bounds rounded outward to whole steps; a bound that no held value can pass is left out."""
     low = None if lower is None else math.floor(lower / of.unit)
     high = None if upper is None else math.ceil(upper / of.unit)
@@ -143,11 +145,11 @@ def clipped(of: Measure, lower: Fraction | None, upper: Fraction | None) -> Meas
     below = low if low is not None and low > least else None
     above = high if high is not None and high < most else None
     if below is None and above is None:  # the clip can change no value: only the declared interval narrows
-        return Measure(of.unit, interval, stored, of.missable, of.build)
-    return Measure(of.unit, interval, stored, of.missable, lambda on: on.clip(of.build(on), below, above))
+        return BoundNumber(of.unit, interval, stored, of.missable, of.build)
+    return BoundNumber(of.unit, interval, stored, of.missable, lambda on: on.clip(of.build(on), below, above))
 
 
-def binned(of: Measure, edges: Sequence[int]) -> Build:
+def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
     """Return the bin, from 0, among ascending edges in steps, NULL outside; the last one is closed.
 
     Bins that no held value can reach are left out, and edges beyond what is held move to one step outside it: each value
@@ -160,26 +162,26 @@ def binned(of: Measure, edges: Sequence[int]) -> Build:
     return lambda on: plus(on.bin(of.build(on), cut), first)
 
 
-def compared_with(of: Measure, op: str, steps: int) -> Build:
+def compare_steps(of: BoundNumber, op: str, steps: int) -> Build:
     """Compare with a number of steps; one beyond what is held moves to one step outside it, which says the same."""
     bound = _cut(of, steps)
-    return compared(of.build, op, lambda _: whole(bound))
+    return comparison(of.build, op, lambda _: whole(bound))
 
 
-def rescaled(of: Measure, unit: Fraction) -> Measure:
+def rescale(of: BoundNumber, unit: Fraction) -> BoundNumber:
     factor = of.unit / unit
     if factor == 1:
         return of
-    scale = fixed(factor, Fraction(1), "number")
+    scale = grid_constant(factor, Fraction(1), "number")
     stored = of.stored.scaled(factor)
-    return Measure(unit, of.interval.scaled(factor), stored, of.missable, binary("*", of, scale, stored))
+    return BoundNumber(unit, of.interval.scaled(factor), stored, of.missable, binary("*", of, scale, stored))
 
 
-def negated(of: Measure) -> Measure:
-    return Measure(of.unit, of.interval.negated(), of.stored.negated(), of.missable, of.build)
+def negate(of: BoundNumber) -> BoundNumber:
+    return BoundNumber(of.unit, of.interval.negated(), of.stored.negated(), of.missable, of.build)
 
 
-def binary(op: str, left: Measure, right: Measure, stored: Interval) -> Build:
+def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> Build:
     """Return the SQL of left op right, in wide numbers where 64 bits might not hold it."""
     largest = max(abs(end) for of in (left, right) for end in _ends(of))
     wide = largest >= NARROW or stored.largest is None or stored.largest >= NARROW
@@ -197,25 +199,25 @@ def binary(op: str, left: Measure, right: Measure, stored: Interval) -> Build:
     return build
 
 
-def common(a: Fraction, b: Fraction) -> Fraction:
+def common_unit(a: Fraction, b: Fraction) -> Fraction:
     """Return the largest unit of which both are whole multiples."""
     top = math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)
     return Fraction(top, a.denominator * b.denominator)
 
 
-def _ends(of: Measure) -> tuple[int, int]:
+def _ends(of: BoundNumber) -> tuple[int, int]:
     low, high = of.stored.lower, of.stored.upper
-    assert low is not None  # else it is no Measure
+    assert low is not None  # else it is no BoundNumber
     assert high is not None
     return int(low), int(high)
 
 
-def _cut(of: Measure, steps: int) -> int:
+def _cut(of: BoundNumber, steps: int) -> int:
     low, high = _ends(of)
     return max(low - 1, min(high + 1, steps))
 
 
-def _filled(build: Build, missing: object, unit: int | Fraction, held: tuple[int, int]) -> Build:
+def _fill(build: Build, missing: object, unit: int | Fraction, held: tuple[int, int]) -> Build:
     if not isinstance(missing, Fill):
         return build
     value = missing.value

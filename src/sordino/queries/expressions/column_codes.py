@@ -15,10 +15,10 @@ from sordino.queries.expressions.sql_trees import Build, whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["category_code", "category_place", "coded", "place", "truth", "truth_code", "whole_values"]
+__all__ = ["category_code", "code_cell", "code_of", "encode_category", "truth", "truth_code", "whole_values"]
 
 
-def coded(name: str, column: Category | Boolean | Identifier) -> Build:
+def code_cell(name: str, column: Category | Boolean | Identifier) -> Build:
     """Return the cell of a column that holds no number: a code, a truth or text."""
     if isinstance(column, Category):
         return category_code(name, column)
@@ -41,7 +41,7 @@ def truth(name: str, column: Boolean) -> Build:
     return build
 
 
-def place(name: str, column: Category, value: Value) -> int:
+def code_of(name: str, column: Category, value: Value) -> int:
     wanted = int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
     places: dict[Any, int] = {v: i for i, v in enumerate(column.values)}
     if isinstance(wanted, bool) or wanted not in places:
@@ -52,10 +52,10 @@ def place(name: str, column: Category, value: Value) -> int:
 
 def category_code(name: str, column: Category) -> Build:
     """Return the code of a category's cell: its place among the declared values."""
-    return lambda on: category_place(column)(on, on.held(name, whole=whole_values(column)))
+    return lambda on: encode_category(column)(on, on.held(name, whole=whole_values(column)))
 
 
-def category_place(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:
+def encode_category(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:
     """Return how a held cell becomes its code, missing cells filled where that is declared."""
     places = {v: i for i, v in enumerate(column.values)}
     other = None if column.other is None else places[column.other]

@@ -16,18 +16,18 @@ from sordino.domain import Boolean, Category, Domain, Fill, Identifier
 from sordino.errors import QuestionRefused
 from sordino.primitives import OutOfRange, Primitives
 from sordino.queries.expressions.bound_number import (
-    Measure,
+    BoundNumber,
     absolute,
     binary,
-    cell,
-    clipped,
-    common,
-    compared_with,
+    clip,
+    common_unit,
+    compare_steps,
     constant,
-    negated,
-    rescaled,
+    negate,
+    number_cell,
+    rescale,
 )
-from sordino.queries.expressions.column_codes import category_code, coded, place, truth
+from sordino.queries.expressions.column_codes import category_code, code_cell, code_of, truth
 from sordino.queries.expressions.dates import day_part
 from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import (
@@ -50,50 +50,50 @@ from sordino.queries.expressions.nodes import (
     depth,
     describe,
 )
-from sordino.queries.expressions.sql_trees import Build, compared, one_of, sql, whole
+from sordino.queries.expressions.sql_trees import Build, comparison, one_of, sql, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["condition", "measure", "number", "plain_number", "presence"]
+__all__ = ["bind_condition", "bind_number", "number", "plain_number", "presence"]
 
 T = TypeVar("T")
 
 
-def measure(node: Node, domain: Domain) -> Measure:
+def bind_number(node: Node, domain: Domain) -> BoundNumber:
     """Return what a numeric expression means; raises QuestionRefused for what is no number."""
     depth(node)
     return number(node, domain)
 
 
-def condition(node: Node, domain: Domain) -> Build:
+def bind_condition(node: Node, domain: Domain) -> Build:
     """Return what a condition means; raises QuestionRefused for what is none."""
     depth(node)
     return _condition(node, domain)
 
 
-def presence(node: Node, domain: Domain) -> Measure:
+def presence(node: Node, domain: Domain) -> BoundNumber:
     """Return a measure that is missing where `node` is, for counting the rows that have a value."""
     depth(node)
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(column, (Category, Boolean, Identifier)):
         missable = not isinstance(getattr(column, "missing", "drop"), Fill)
         one = Interval.point(Fraction(1))
-        return Measure(Fraction(1), one, one, missable, _any_cell(node, domain))
+        return BoundNumber(Fraction(1), one, one, missable, _any_cell(node, domain))
     return number(node, domain)
 
 
 def _any_cell(node: Node, domain: Domain) -> Build:
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, Name) and isinstance(column, (Category, Boolean, Identifier)):
-        return coded(node.name, column)
+        return code_cell(node.name, column)
     return number(node, domain).build
 
 
 # ---- numbers
 
 
-def number(node: Node, domain: Domain) -> Measure:
+def number(node: Node, domain: Domain) -> BoundNumber:
     """Return what a number means; raises QuestionRefused for what is none, or may grow past the range of primitives."""
     return _in_range(node, lambda: _number(node, domain))
 
@@ -112,9 +112,9 @@ def _in_range(node: Node, make: Callable[[], T]) -> T:
     return made
 
 
-def _number(node: Node, domain: Domain) -> Measure:
+def _number(node: Node, domain: Domain) -> BoundNumber:
     if isinstance(node, Name):
-        return cell(node.name, domain[node.name])
+        return number_cell(node.name, domain[node.name])
     if isinstance(node, Constant):
         return constant(node.value)
     if isinstance(node, Arithmetic):
@@ -122,17 +122,17 @@ def _number(node: Node, domain: Domain) -> Measure:
     if isinstance(node, Absolute):
         return absolute(plain_number(node.of, domain))
     if isinstance(node, Clip):
-        return clipped(plain_number(node.of, domain), node.lower, node.upper)
+        return clip(plain_number(node.of, domain), node.lower, node.upper)
     if isinstance(node, DatePart):
         return _day_part(node, domain)
     if isinstance(node, When):
-        return _chosen(node, domain)
+        return _choose(node, domain)
     if isinstance(node, Bin):
         raise QuestionRefused("bins are keys for group_by; they cannot be summed or compared")
     raise QuestionRefused(f"a number is needed, and {describe(node)} is a condition")
 
 
-def plain_number(node: Node, domain: Domain) -> Measure:
+def plain_number(node: Node, domain: Domain) -> BoundNumber:
     found = number(node, domain)
     if found.kind != "number":
         raise QuestionRefused(
@@ -141,7 +141,7 @@ def plain_number(node: Node, domain: Domain) -> Measure:
     return found
 
 
-def _arithmetic(node: Arithmetic, domain: Domain) -> Measure:
+def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     left, right = plain_number(node.left, domain), plain_number(node.right, domain)
     missable = left.missable or right.missable
     if node.op == "*":
@@ -150,28 +150,28 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> Measure:
         interval = pair[0][0].squared() if same else pair[0][0].times(pair[1][0])
         stored = pair[0][1].squared() if same else pair[0][1].times(pair[1][1])
         unit = left.unit * right.unit
-        return Measure(unit, interval, stored, missable, binary("*", left, right, stored))
-    unit = common(left.unit, right.unit)
-    left, right = rescaled(left, unit), rescaled(right, unit)
-    sign = right if node.op == "+" else negated(right)
+        return BoundNumber(unit, interval, stored, missable, binary("*", left, right, stored))
+    unit = common_unit(left.unit, right.unit)
+    left, right = rescale(left, unit), rescale(right, unit)
+    sign = right if node.op == "+" else negate(right)
     interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
-    return Measure(unit, interval, stored, missable, binary(node.op, left, right, stored))
+    return BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored))
 
 
-def _chosen(node: When, domain: Domain) -> Measure:
+def _choose(node: When, domain: Domain) -> BoundNumber:
     """Return a choice between numbers: the range that holds both, on the grid that holds both."""
     chosen = _condition(node.of, domain)
     one = number(node.left, domain)
     if node.right is None:
-        return Measure(one.unit, one.interval, one.stored, True, _either(chosen, one.build, None), one.kind)
+        return BoundNumber(one.unit, one.interval, one.stored, True, _either(chosen, one.build, None), one.kind)
     other = number(node.right, domain)
     if one.kind != other.kind:
         raise QuestionRefused(f"{describe(node)} is a date in one case and a number in another")
-    unit = common(one.unit, other.unit)
-    one, other = rescaled(one, unit), rescaled(other, unit)
+    unit = common_unit(one.unit, other.unit)
+    one, other = rescale(one, unit), rescale(other, unit)
     interval, stored = one.interval.hull(other.interval), one.stored.hull(other.stored)
     build = _either(chosen, one.build, other.build)
-    return Measure(unit, interval, stored, one.missable or other.missable, build, one.kind)
+    return BoundNumber(unit, interval, stored, one.missable or other.missable, build, one.kind)
 
 
 def _either(chosen: Build, one: Build, other: Build | None) -> Build:
@@ -184,7 +184,7 @@ def _either(chosen: Build, one: Build, other: Build | None) -> Build:
     return build
 
 
-def _day_part(node: DatePart, domain: Domain) -> Measure:
+def _day_part(node: DatePart, domain: Domain) -> BoundNumber:
     of = number(node.of, domain)
     if of.kind != "date" or of.interval.lower is None or of.interval.upper is None:
         raise QuestionRefused(f"{describe(node)} needs a day: {describe(node.of)} is a number")
@@ -201,7 +201,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         inner = _condition(node.of, domain)
         return lambda on: sql().Not(this=sql().paren(inner(on)))
     if isinstance(node, Compare):
-        return _compared(node, domain)
+        return _compare(node, domain)
     if isinstance(node, IsIn):
         return _is_in(node, domain)
     if isinstance(node, IsNull):
@@ -242,13 +242,13 @@ def _chain(node: Connective) -> list[Node]:
     return found
 
 
-def _compared(node: Compare, domain: Domain) -> Build:
+def _compare(node: Compare, domain: Domain) -> Build:
     left, right, op = node.left, node.right, node.op
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
     column = domain[left.name] if isinstance(left, Name) else None
     if isinstance(column, (Category, Boolean, Identifier)):
-        return _compared_cell(left, op, right, domain)
+        return _compare_cell(left, op, right, domain)
     a = number(left, domain)
     if a.kind == "date" and isinstance(right, Constant) and isinstance(right.value, str):
         right = Constant(_day(right.value))
@@ -257,12 +257,12 @@ def _compared(node: Compare, domain: Domain) -> Build:
         raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
     if isinstance(right, Constant):
         return _against_constant(a, op, b.unit * (b.interval.lower or 0))
-    unit = common(a.unit, b.unit)
-    one, other = _in_range(node, lambda: (rescaled(a, unit), rescaled(b, unit)))
-    return compared(one.build, op, other.build)
+    unit = common_unit(a.unit, b.unit)
+    one, other = _in_range(node, lambda: (rescale(a, unit), rescale(b, unit)))
+    return comparison(one.build, op, other.build)
 
 
-def _against_constant(of: Measure, op: str, value: Fraction) -> Build:
+def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
     """Compare whole steps with a constant exactly: the constant moves to the whole step that says the same."""
     steps = value / of.unit
     if steps.denominator != 1:
@@ -274,11 +274,11 @@ def _against_constant(of: Measure, op: str, value: Fraction) -> Build:
             steps, op = Fraction(math.ceil(steps)), ">="
     if op in ("never", "always"):  # keeps missing missing
         never = op == "never"
-        return compared(of.build, "!=" if never else "=", of.build)
-    return compared_with(of, op, int(steps))
+        return comparison(of.build, "!=" if never else "=", of.build)
+    return compare_steps(of, op, int(steps))
 
 
-def _compared_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
+def _compare_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
     if op not in ("=", "!="):
         raise QuestionRefused(f"{describe(left)} is no number: it can be compared with = and != only")
     if not isinstance(right, Constant):
@@ -290,7 +290,7 @@ def _compared_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
 def _is_in(node: IsIn, domain: Domain) -> Build:
     column = domain[node.of.name] if isinstance(node.of, Name) else None
     if isinstance(node.of, Name) and isinstance(column, Category):
-        codes = sorted({place(node.of.name, column, v) for v in node.values})
+        codes = sorted({code_of(node.of.name, column, v) for v in node.values})
         code = category_code(node.of.name, column)
         return lambda on: one_of(code(on), [whole(c) for c in codes])
     if isinstance(node.of, Name) and isinstance(column, Identifier):
@@ -301,7 +301,7 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
         held = truth(node.of.name, column)
         return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
-    built = [_compared(Compare("=", node.of, Constant(v)), domain) for v in node.values]
+    built = [_compare(Compare("=", node.of, Constant(v)), domain) for v in node.values]
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sordino.domain import Domain
-from sordino.queries.expressions.compile import condition
+from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.nodes import Node
 from sordino.queries.expressions.sql_trees import Build
 
@@ -21,4 +21,4 @@ class Predicate:
 
 def predicate(node: Node, domain: Domain) -> Predicate:
     """Return what a condition means; raises QuestionRefused for what is none."""
-    return Predicate(condition(node, domain))
+    return Predicate(bind_condition(node, domain))

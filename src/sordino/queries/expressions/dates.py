@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sordino.queries.expressions.bound_number import EPOCH, Measure
+from sordino.queries.expressions.bound_number import EPOCH, BoundNumber
 from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.sql_trees import Build, whole
 
@@ -25,7 +25,7 @@ _ALL = 366  # days after which a part other than the year has taken every value
 _RANGES = {"quarter": (1, 4), "month": (1, 12), "day": (1, 31), "dow": (0, 6)}
 
 
-def day_part(part: str, of: Measure) -> Measure:
+def day_part(part: str, of: BoundNumber) -> BoundNumber:
     """Return a part of a day that is held as days since 1970-01-01, with the range that the declared days allow.
 
     The calendar is the proleptic Gregorian one: in years that begin on March 1 the leap day is the last, so that month m
@@ -34,7 +34,7 @@ def day_part(part: str, of: Measure) -> Measure:
     """
     low, high = (int(b or 0) for b in (of.interval.lower, of.interval.upper))
     interval = Interval(*(Fraction(b) for b in _range(part, low, high)))
-    return Measure(Fraction(1), interval, interval, of.missable, _BUILDS[part](of.build))
+    return BoundNumber(Fraction(1), interval, interval, of.missable, _BUILDS[part](of.build))
 
 
 def _range(part: str, low: int, high: int) -> tuple[int, int]:
@@ -53,34 +53,34 @@ def _part(part: str, day: datetime.date) -> int:
 
 def _year(days: Build) -> Build:
     turned = _over(_year_day(days), 306)  # 1 from January 1 on, when the year of the calendar is the next
-    return _plus(_plus(_year_of_era(days), _times(_over(_shifted(days), _ERA), 400)), turned)
+    return _plus(_plus(_year_of_era(days), _times(_over(_shift(days), _ERA), 400)), turned)
 
 
 def _month(days: Build) -> Build:
     place = _month_place(days)
-    return _minus(_plus(place, _fixed(3)), _times(_over(place, 10), 12))
+    return _minus(_plus(place, _constant(3)), _times(_over(place, 10), 12))
 
 
 def _quarter(days: Build) -> Build:
-    return _over(_plus(_month(days), _fixed(2)), 3)
+    return _over(_plus(_month(days), _constant(2)), 3)
 
 
 def _day(days: Build) -> Build:
-    begun = _over(_plus(_times(_month_place(days), 153), _fixed(2)), 5)
-    return _plus(_minus(_year_day(days), begun), _fixed(1))
+    begun = _over(_plus(_times(_month_place(days), 153), _constant(2)), 5)
+    return _plus(_minus(_year_day(days), begun), _constant(1))
 
 
 def _weekday(days: Build) -> Build:
-    shifted = _plus(_shifted(days), _fixed(3))  # 0000-03-01 was a Wednesday
+    shifted = _plus(_shift(days), _constant(3))  # 0000-03-01 was a Wednesday
     return _minus(shifted, _times(_over(shifted, 7), 7))
 
 
-def _shifted(days: Build) -> Build:
-    return _plus(days, _fixed(_SHIFT))
+def _shift(days: Build) -> Build:
+    return _plus(days, _constant(_SHIFT))
 
 
 def _era_day(days: Build) -> Build:
-    shifted = _shifted(days)
+    shifted = _shift(days)
     return _within(_minus(shifted, _times(_over(shifted, _ERA), _ERA)), _ERA - 1)
 
 
@@ -98,7 +98,7 @@ def _year_day(days: Build) -> Build:
 
 def _month_place(days: Build) -> Build:
     """Return the month from 0 (March) to 11 (February)."""
-    return _over(_plus(_times(_year_day(days), 5), _fixed(2)), 153)
+    return _over(_plus(_times(_year_day(days), 5), _constant(2)), 153)
 
 
 _BUILDS: dict[str, Callable[[Build], Build]] = {
@@ -110,7 +110,7 @@ _BUILDS: dict[str, Callable[[Build], Build]] = {
 }
 
 
-def _fixed(number: int) -> Build:
+def _constant(number: int) -> Build:
     return lambda _: whole(number)
 
 
@@ -120,22 +120,22 @@ def _within(of: Build, most: int) -> Build:
 
 
 def _plus(one: Build, other: Build) -> Build:
-    return lambda on: _joined("Add", one(on), other(on))
+    return lambda on: _combine("Add", one(on), other(on))
 
 
 def _minus(one: Build, other: Build) -> Build:
-    return lambda on: _joined("Sub", one(on), other(on))
+    return lambda on: _combine("Sub", one(on), other(on))
 
 
 def _times(one: Build, number: int) -> Build:
-    return lambda on: _joined("Mul", one(on), whole(number))
+    return lambda on: _combine("Mul", one(on), whole(number))
 
 
 def _over(one: Build, number: int) -> Build:
-    return lambda on: _joined("IntDiv", one(on), whole(number))
+    return lambda on: _combine("IntDiv", one(on), whole(number))
 
 
-def _joined(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expression:
+def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expression:
     from sqlglot import exp
 
     made: exp.Expression = getattr(exp, kind)(this=one, expression=other)

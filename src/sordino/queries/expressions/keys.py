@@ -13,9 +13,9 @@ from sordino.domain import Boolean, Category, Date, Domain, Identifier, Integer,
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.primitives import Primitives
-from sordino.queries.expressions.bound_number import binned, integer_cell
-from sordino.queries.expressions.column_codes import category_place, truth_code, whole_values
-from sordino.queries.expressions.compile import condition, measure, plain_number
+from sordino.queries.expressions.bound_number import bin_index, integer_cell
+from sordino.queries.expressions.column_codes import encode_category, truth_code, whole_values
+from sordino.queries.expressions.compile import bind_condition, bind_number, plain_number
 from sordino.queries.expressions.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe, sql_name
 from sordino.queries.expressions.sql_trees import Build, plus, sql, whole
 
@@ -64,7 +64,7 @@ def keys(node: Node, domain: Domain) -> Keys:
         labels: tuple[Any, ...] = column.values
         return _category(node.name, column)
     if isinstance(column, Boolean):
-        return _kept((False, True), truth_code(node.name, column), column.missing)
+        return _keep_missing((False, True), truth_code(node.name, column), column.missing)
     if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
         count = column.upper - column.lower + 1
         if count > _MOST_KEYS:
@@ -75,7 +75,7 @@ def keys(node: Node, domain: Domain) -> Keys:
             )
         cell, low = integer_cell(node.name, column), column.lower
         labels = tuple(range(column.lower, column.upper + 1))
-        return _kept(labels, lambda on: plus(cell.build(on), -low), column.missing)
+        return _keep_missing(labels, lambda on: plus(cell.build(on), -low), column.missing)
     if isinstance(column, Identifier):
         return Keys((), lambda on: on.text(node.name), private=True, column=node.name)
     raise QuestionRefused(
@@ -85,7 +85,7 @@ def keys(node: Node, domain: Domain) -> Keys:
 
 
 def _category(name: str, column: Category) -> Keys:
-    code = category_place(column)
+    code = encode_category(column)
     kept = column.missing == "keep"
 
     def placed(on: Primitives, cell: exp.Expression) -> exp.Expression:
@@ -122,16 +122,16 @@ def _bins(node: Bin, domain: Domain) -> Keys:
         for i, (a, b) in enumerate(itertools.pairwise(edges))
     )
     missing = "drop" if column is None or not isinstance(column, (Integer, Real)) else column.missing
-    return _kept(labels, binned(of, steps), missing if missing == "keep" else "drop")
+    return _keep_missing(labels, bin_index(of, steps), missing if missing == "keep" else "drop")
 
 
 def _parts(node: DatePart, domain: Domain) -> Keys:
     """Return the parts of days, such as years, that the declared days allow."""
-    found = measure(node, domain)
+    found = bind_number(node, domain)
     low, high = (int(b or 0) for b in (found.interval.lower, found.interval.upper))
     column = domain[node.of.name] if isinstance(node.of, Name) else None
     missing = column.missing if isinstance(column, Date) and column.missing == "keep" else "drop"
-    return _kept(tuple(range(low, high + 1)), lambda on: plus(found.build(on), -low), missing)
+    return _keep_missing(tuple(range(low, high + 1)), lambda on: plus(found.build(on), -low), missing)
 
 
 def _choice(node: When, domain: Domain) -> Keys:
@@ -139,7 +139,7 @@ def _choice(node: When, domain: Domain) -> Keys:
     cases: list[tuple[Build, Any]] = []
     at: Node | None = node
     while isinstance(at, When):
-        cases.append((condition(at.of, domain), _label(at.left, node)))
+        cases.append((bind_condition(at.of, domain), _label(at.left, node)))
         at = at.right
     last = None if at is None else _label(at, node)
     labels = tuple(dict.fromkeys([*(v for _, v in cases), *([] if at is None else [last])]))
@@ -168,7 +168,7 @@ def _label(node: Node, choice: When) -> str | int:
     )
 
 
-def _kept(labels: tuple[Any, ...], build: Build, missing: object) -> Keys:
+def _keep_missing(labels: tuple[Any, ...], build: Build, missing: object) -> Keys:
     if missing != "keep":
         return Keys(labels, build)
     last = len(labels)

@@ -232,7 +232,7 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, Name):
         return node.name
     if isinstance(node, Constant):
-        return _quoted(node.value)
+        return _quote(node.value)
     if isinstance(node, Absolute):
         return f"abs({_words(node.of, 0)})"
     if isinstance(node, Clip):
@@ -248,7 +248,7 @@ def _words(node: Node, outer: int) -> str:
             return f"bin({_words(node.of, 0)}, width {format_number(node.width or Fraction(0))})"
         return f"bin({_words(node.of, 0)}, [{', '.join(format_number(e) for e in node.edges)}])"
     if isinstance(node, IsIn):
-        words, bind = f"{_words(node.of, 5)} in ({', '.join(_quoted(v) for v in node.values)})", 4
+        words, bind = f"{_words(node.of, 5)} in ({', '.join(_quote(v) for v in node.values)})", 4
     elif isinstance(node, IsNull):
         words, bind = f"{_words(node.of, 5)} is missing", 4
     elif isinstance(node, Not):
@@ -262,5 +262,5 @@ def _words(node: Node, outer: int) -> str:
     return f"({words})" if bind < outer else words
 
 
-def _quoted(value: Value) -> str:
+def _quote(value: Value) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else _value(value)

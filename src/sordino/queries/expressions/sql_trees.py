@@ -10,7 +10,7 @@ from sordino.primitives import Primitives, check_range
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Build", "compared", "one_of", "plus", "sql", "whole"]
+__all__ = ["Build", "comparison", "one_of", "plus", "sql", "whole"]
 
 Build = Callable[[Primitives], "exp.Expression"]
 
@@ -38,7 +38,7 @@ def one_of(cell: exp.Expression, values: list[exp.Expression]) -> exp.Expression
     return exp.paren(exp.In(this=exp.paren(cell), expressions=values))
 
 
-def compared(left: Build, op: str, right: Build) -> Build:
+def comparison(left: Build, op: str, right: Build) -> Build:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 

@@ -85,7 +85,7 @@ class Scope:
         columns = self.every() if joined is None else joined.every()
         return columns[item.name.lower()][0]
 
-    def filtered(self, condition: Node | None) -> Node | None:
+    def restrict(self, condition: Node | None) -> Node | None:
         """Return the condition of the rows that this scope has and that meet `condition` too."""
         if self.where is None or condition is None:
             return self.where or condition
@@ -130,22 +130,22 @@ def _scope(place: Place, select: Any, declared: _Declared, known: Mapping[str, S
 
 
 def _from(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
-    known = _named(place, select, declared, known)
+    known = _with_scopes(place, select, declared, known)
     source = _source(place, select)
     if isinstance(source, trees().Subquery):
-        return _renamed(_inner(place, source.this, declared, known), source.alias_or_name)
+        return _rename(_inner(place, source.this, declared, known), source.alias_or_name)
     if source.name.lower() in known:
         found = known[source.name.lower()]
         if source.args.get("sample") is not None:
             raise QuestionRefused(
                 f"{place.word('TABLESAMPLE')}TABLESAMPLE is not supported here: sample the table itself"
             )
-        return _renamed(found, source.alias_or_name)
+        return _rename(found, source.alias_or_name)
     names = frozenset([source.name.lower(), source.alias_or_name.lower()])
-    return Scope(str(source.name), names, declared.columns, None, _sampled(place, source.args.get("sample")))
+    return Scope(str(source.name), names, declared.columns, None, _sample_rate(place, source.args.get("sample")))
 
 
-def _renamed(of: Scope, name: str) -> Scope:
+def _rename(of: Scope, name: str) -> Scope:
     return replace(of, names=frozenset([name.lower()]))
 
 
@@ -155,19 +155,19 @@ def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, S
     scope = _scope(place, select, declared, known)
     values = Values(place, lambda item: scope.column(place, item))
     where = select.args.get("where")
-    rows = scope.filtered(None if where is None else values.value(where.this).node)
+    rows = scope.restrict(None if where is None else values.value(where.this).node)
     if rows is not None:
         depth(rows)
     columns: dict[str, tuple[str, Expr]] = {}
     for item in select.expressions:
-        columns.update(_projected(place, item, scope, values, columns))
+        columns.update(_project(place, item, scope, values, columns))
     every = columns if scope.columns is not None else None
     if every is None and not _only_stars(select):
         every = columns
     return replace(scope, columns=every, where=rows, joined=())
 
 
-def _projected(
+def _project(
     place: Place, item: Any, scope: Scope, values: Values, taken: Mapping[str, Any]
 ) -> Mapping[str, tuple[str, Expr]]:
     """Return the columns that one item of a sub-query's SELECT makes."""
@@ -199,7 +199,7 @@ def _only_stars(select: Any) -> bool:
     return all(isinstance(item, trees().Star) for item in select.expressions)
 
 
-def _named(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
+def _with_scopes(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
     """Return the scopes that WITH names, besides those known; each may use the ones before it."""
     found = dict(known)
     for name, inner in _with(place, select):
@@ -262,7 +262,7 @@ def _source(place: Place, select: Any) -> Any:
     return source
 
 
-def _sampled(place: Place, sample: Any) -> Fraction | None:
+def _sample_rate(place: Place, sample: Any) -> Fraction | None:
     """Return the share of TABLESAMPLE BERNOULLI (10 PERCENT)."""
     if sample is None:
         return None

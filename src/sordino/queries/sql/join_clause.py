@@ -12,7 +12,7 @@ from typing import Any
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Name
-from sordino.queries.joins import Join, qualified
+from sordino.queries.joins import Join, qualify
 from sordino.queries.sql.text import Place, trees
 
 __all__ = ["JoinedTable", "joins_of"]
@@ -38,11 +38,11 @@ class JoinedTable:
         if item.name.lower() not in self.columns:
             hint = nearest(item.name, self.columns.values())
             raise UnknownName(f"{place.of(item)}column {item.name!r} is not declared in {self.table}; {hint}")
-        return col(qualified(self.table, self.columns[item.name.lower()]))
+        return col(qualify(self.table, self.columns[item.name.lower()]))
 
     def every(self) -> dict[str, tuple[str, Expr]]:
         """Return all declared columns, as a sub-query's * makes them."""
-        return {low: (name, col(qualified(self.table, name))) for low, name in self.columns.items()}
+        return {low: (name, col(qualify(self.table, name))) for low, name in self.columns.items()}
 
 
 def joins_of(

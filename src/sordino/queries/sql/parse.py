@@ -15,7 +15,7 @@ from sordino.queries.aggregates.most_common import MostCommon, most_common
 from sordino.queries.aggregates.quantile import median, quantile, quantiles
 from sordino.queries.aggregation import Aggregation, Grouping, columns_of
 from sordino.queries.build import (
-    Asked,
+    AggregateExpr,
     correlation,
     count,
     count_distinct,
@@ -28,9 +28,9 @@ from sordino.queries.build import (
 )
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Constant, Node
-from sordino.queries.post_processing import After
+from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.from_clause import Scope, base_table, scope_of
-from sordino.queries.sql.text import Place, only_known, parsed, trees
+from sordino.queries.sql.text import Place, only_known, parse_select, trees
 from sordino.queries.sql.values import AGGREGATES, Values
 
 __all__ = ["SqlText", "parse_question", "parse_sql", "sql", "table_of"]
@@ -38,7 +38,7 @@ __all__ = ["SqlText", "parse_question", "parse_sql", "sql", "table_of"]
 Read = TypeVar("Read")
 
 _KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "joins"}
-_ONE: dict[str, Callable[[Expr], Asked]] = {
+_ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Avg": mean,
     "Median": median,
     "Stddev": lambda of: std(of, ddof=1),
@@ -48,7 +48,7 @@ _ONE: dict[str, Callable[[Expr], Asked]] = {
     "Variance": lambda of: variance(of, ddof=1),
     "VariancePop": lambda of: variance(of, ddof=0),
 }
-_TWO: dict[str, Callable[[Expr, Expr], Asked]] = {
+_TWO: dict[str, Callable[[Expr, Expr], AggregateExpr]] = {
     "Corr": correlation,
     "CovarPop": lambda x, y: covariance(x, y, ddof=0),
     "CovarSamp": lambda x, y: covariance(x, y, ddof=1),
@@ -75,7 +75,7 @@ def sql(text: str) -> SqlText:
 
 def table_of(text: str, columns: Iterable[str] = ()) -> str:
     """Return the name of the one table that a question is about; raises QuestionRefused where there is not one."""
-    return _not_too_deep(lambda: base_table(Place(text), parsed(text, columns))[0])
+    return _not_too_deep(lambda: base_table(Place(text), parse_select(text, columns))[0])
 
 
 def parse_sql(
@@ -101,7 +101,7 @@ def parse_question(
 
 
 def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None:
-    tree, place = parsed(text, columns.values()), Place(text)
+    tree, place = parse_select(text, columns.values()), Place(text)
     inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
     modes = [e for e in inner if type(e).__name__ == "Mode"]
     if not modes:
@@ -119,7 +119,7 @@ def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None
         raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins or samples")
     values = Values(place, lambda item: scope.column(place, item))
     where = tree.args.get("where")
-    node = scope.filtered(None if where is None else values.value(where.this).node)
+    node = scope.restrict(None if where is None else values.value(where.this).node)
     alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
     return most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
 
@@ -127,7 +127,7 @@ def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None
 def _question(
     text: str, table: str, columns: dict[str, str], public: Mapping[str, tuple[str, ...]] | None
 ) -> Aggregation:
-    tree, place = parsed(text, columns.values()), Place(text)
+    tree, place = parse_select(text, columns.values()), Place(text)
     asked, source = base_table(place, tree)
     if asked.lower() != table.lower():
         raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")
@@ -156,12 +156,12 @@ class _Reader:
         self._values = Values(place, lambda item: scope.column(place, item))
         self._outputs: list[str] = []  # the answer's column that each item of SELECT is
         self._groups: tuple[Grouping, ...] = ()
-        self._asked: list[Asked] = []
+        self._asked: list[AggregateExpr] = []
 
     def question(self) -> Aggregation:
         """Return the question."""
         select = self._select
-        self._groups = self._grouped()
+        self._groups = self._group_by()
         for item in select.expressions:
             inner = item.this if isinstance(item, trees().Alias) else item
             alias = item.alias if isinstance(item, trees().Alias) else None
@@ -178,7 +178,7 @@ class _Reader:
         if not self._asked:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
         where = select.args.get("where")
-        condition = self._scope.filtered(None if where is None else self._values.value(where.this).node)
+        condition = self._scope.restrict(None if where is None else self._values.value(where.this).node)
         aggregates = tuple(a.made for a in self._asked)
         after, scope = self._after(), self._scope
         return Aggregation(condition, self._groups, aggregates, after, scope.sample, scope.joins, self._layout())
@@ -193,7 +193,7 @@ class _Reader:
 
     # ---- groups
 
-    def _grouped(self) -> tuple[Grouping, ...]:
+    def _group_by(self) -> tuple[Grouping, ...]:
         clause = self._select.args.get("group")
         if clause is None:
             return ()
@@ -241,7 +241,7 @@ class _Reader:
 
     # ---- aggregates
 
-    def _aggregate(self, item: Any) -> Asked | None:
+    def _aggregate(self, item: Any) -> AggregateExpr | None:
         """Return the aggregate that a tree is; None for what is none."""
         kind = type(item).__name__
         if kind not in AGGREGATES:
@@ -257,7 +257,7 @@ class _Reader:
             return _TWO[kind](self._values.value(item.this), self._values.value(item.expression))
         return self._quantile(item)
 
-    def _count(self, item: Any) -> Asked:
+    def _count(self, item: Any) -> AggregateExpr:
         kinds = trees()
         if isinstance(item.this, kinds.Distinct):
             if len(item.this.expressions) != 1 or item.this.args.get("on"):
@@ -270,7 +270,7 @@ class _Reader:
         value = self._values.value(item.this)
         return count() if isinstance(value.node, Constant) else count(value)
 
-    def _quantile(self, item: Any) -> Asked:
+    def _quantile(self, item: Any) -> AggregateExpr:
         """QUANTILE_CONT(x, q), QUANTILE_CONT(x, [q, r]) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
         kinds = trees()
         if isinstance(item, kinds.WithinGroup):
@@ -302,7 +302,7 @@ class _Reader:
 
     # ---- what is done to the answer
 
-    def _after(self) -> After | None:
+    def _after(self) -> PostProcessing | None:
         """Return HAVING, ORDER BY and LIMIT, which read the noisy answer."""
         args = self._select.args
         having, order, limit = args.get("having"), args.get("order"), args.get("limit")
@@ -310,10 +310,10 @@ class _Reader:
             return None
         values = Values(self._place, self._output_name, self._output)  # a grouped column before an alias of its name
         condition = None if having is None else values.value(having.this).node
-        ordered = [] if order is None else [self._ordered(item, values) for item in order.expressions]
-        return After(condition, tuple(ordered), None if limit is None else self._limit(limit))
+        ordered = [] if order is None else [self._order_key(item, values) for item in order.expressions]
+        return PostProcessing(condition, tuple(ordered), None if limit is None else self._limit(limit))
 
-    def _ordered(self, item: Any, values: Values) -> tuple[Any, bool]:
+    def _order_key(self, item: Any, values: Values) -> tuple[Any, bool]:
         if item.args.get("nulls_first"):
             raise QuestionRefused(f"{self._place.word('NULLS')}NULLS FIRST is not supported: missing keys come last")
         if isinstance(item.this, trees().Literal) and not item.this.is_string:

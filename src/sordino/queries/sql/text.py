@@ -13,7 +13,7 @@ from sordino.queries.expressions.nodes import sql_name
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["CLAUSES", "SUPPORTED", "Place", "only_known", "parsed", "trees"]
+__all__ = ["CLAUSES", "SUPPORTED", "Place", "only_known", "parse_select", "trees"]
 
 _LONGEST = 100_000
 _OPENERS = {"SELECT", "WITH", "FROM", "(", ";"}
@@ -62,7 +62,7 @@ class Place:
         """Return the place of a tree's first word that the parser kept, with a colon; nothing where it kept none."""
         for inner in node.walk() if node is not None else ():
             if "start" in inner.meta:
-                return self._told(int(inner.meta["start"]))
+                return self._format(int(inner.meta["start"]))
         return ""
 
     def name(self, node: Any) -> str:
@@ -76,10 +76,10 @@ class Place:
         first = words.split()[0].upper()
         for token in _tokens(self._text):
             if token.text.upper().split()[:1] == [first]:
-                return self._told(token.start)
+                return self._format(token.start)
         return ""
 
-    def _told(self, start: int) -> str:
+    def _format(self, start: int) -> str:
         before = self._text[:start]
         return f"line {before.count(chr(10)) + 1}, column {start - (before.rfind(chr(10)) + 1) + 1}: "
 
@@ -93,7 +93,7 @@ def only_known(place: Place, select: Any, known: set[str], where: str = "") -> N
             raise QuestionRefused(f"{at}{word} is not supported{where}: {instead}")
 
 
-def parsed(text: str, columns: Iterable[str] = ()) -> exp.Select:
+def parse_select(text: str, columns: Iterable[str] = ()) -> exp.Select:
     """Return the one SELECT of a text; what the parser says of it is told with its place. Nobody may change the tree.
 
     Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
@@ -123,7 +123,7 @@ def _parse(text: str, columns: tuple[str, ...]) -> exp.Select:
     except (errors.SqlglotError, RecursionError, ValueError):
         failed = "this is not SQL that can be read: an unfinished quote or too deep a nesting"
     if failed:
-        bare = next((c for c in columns if _unquoted(c, text)), None)
+        bare = next((c for c in columns if _lacks_quotes(c, text)), None)
         hint = "" if bare is None else f"; write {sql_name(bare)}, in double quotes"
         raise QuestionRefused(f"{failed}{hint or f'; {SUPPORTED}'}")
     if len(statements) != 1:
@@ -134,7 +134,7 @@ def _parse(text: str, columns: tuple[str, ...]) -> exp.Select:
     return statements[0]
 
 
-def _unquoted(column: str, text: str) -> bool:
+def _lacks_quotes(column: str, text: str) -> bool:
     """Return whether a name that needs double quotes stands in a text without them."""
     if sql_name(column) == column:
         return False

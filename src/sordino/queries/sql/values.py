@@ -84,7 +84,7 @@ class Values:
             return self._one_sided(item)
         if isinstance(item, kinds.Between):
             if item.args.get("symmetric"):
-                raise self.refused(
+                raise self.refuse(
                     self._place.word("SYMMETRIC"), "SYMMETRIC is not supported: put the lower bound first"
                 )
             return self.value(item.this).is_between(self.value(item.args["low"]), self.value(item.args["high"]))
@@ -97,12 +97,12 @@ class Values:
         if isinstance(item, (kinds.Case, kinds.If)):
             return self._choice(item)
         if isinstance(item, kinds.Coalesce):
-            return self._coalesced(item)
+            return self._coalesce(item)
         part = self._day_part(item)
         if part is not None:
             return part
         if type(item).__name__ not in _BINARY:
-            raise self.unsupported(item)
+            raise self.refuse_unsupported(item)
         pair = self.value(item.this), self.value(item.expression)
         return _BINARY[type(item).__name__](*pair)
 
@@ -112,16 +112,16 @@ class Values:
         try:
             return Expr(Constant(to_fraction(item.this, name="a constant")))
         except DeclarationError:
-            raise self.refused(self._place.of(item), "a constant is not a number") from None
+            raise self.refuse(self._place.of(item), "a constant is not a number") from None
 
     def _day(self, item: Any) -> Expr:
         if isinstance(item.this, trees().Literal) and item.this.is_string and item.to.sql().upper() == "DATE":
             try:
                 return Expr(Constant(as_value(datetime.date.fromisoformat(item.this.this))))
             except ValueError:
-                raise self.refused(self._place.of(item), "a day is written as DATE '2000-01-31'") from None
+                raise self.refuse(self._place.of(item), "a day is written as DATE '2000-01-31'") from None
         place = self._place.word("CAST") or self._place.word("TRY_CAST") or self._place.word("::")
-        raise self.refused(place, "CAST is not supported: columns have their declared types")
+        raise self.refuse(place, "CAST is not supported: columns have their declared types")
 
     def _choice(self, item: Any) -> Expr:
         """CASE WHEN ... THEN ... ELSE ... END, CASE x WHEN v THEN ..., and IF(condition, a, b)."""
@@ -132,16 +132,16 @@ class Values:
         cases: Cases | None = None
         for one in ifs:
             if isinstance(one.args["true"], kinds.Null):
-                raise self.refused(self._place.word("NULL"), "THEN NULL is not supported: leave it to ELSE, the last")
+                raise self.refuse(self._place.word("NULL"), "THEN NULL is not supported: leave it to ELSE, the last")
             told = self.value(one.this)
             condition = told if of is None else of == told
             value = self.value(one.args["true"])
             cases = when(condition, value) if cases is None else cases.when(condition, value)
         if cases is None:
-            raise self.refused(self._place.of(item) or self._place.word("CASE"), "CASE needs WHEN ... THEN ...")
+            raise self.refuse(self._place.of(item) or self._place.word("CASE"), "CASE needs WHEN ... THEN ...")
         return cases.otherwise(None if last is None or isinstance(last, kinds.Null) else self.value(last))
 
-    def _coalesced(self, item: Any) -> Expr:
+    def _coalesce(self, item: Any) -> Expr:
         """COALESCE(x, c): c where x is missing."""
         values = [self.value(v) for v in (item.this, *item.expressions)]
         made = values[-1]
@@ -157,12 +157,12 @@ class Values:
             return Expr(DatePart(name, self.value(item.this).node))
         if not isinstance(item, kinds.Extract):
             return None
-        return self._extracted(item, item.this.name, item.expression)
+        return self._extract(item, item.this.name, item.expression)
 
-    def _extracted(self, item: Any, word: str, of: Any) -> Expr:
+    def _extract(self, item: Any, word: str, of: Any) -> Expr:
         part = {"dayofweek": "dow", "weekday": "dow", "dayofmonth": "day"}.get(word.lower(), word.lower())
         if part not in ("year", "quarter", "month", "day", "dow"):
-            raise self.refused(
+            raise self.refuse(
                 self._place.word("EXTRACT") or self._place.of(item),
                 f"EXTRACT({word.upper()[:20]}) is not supported: YEAR, QUARTER, MONTH, DAY or DOW",
             )
@@ -175,7 +175,7 @@ class Values:
         others = [v for v in values if not isinstance(v.node, Constant)]
         word = type(item).__name__.upper()
         if len(others) != 1 or len(numbers) != len(values) - 1:
-            raise self.refused(self._place.of(item), f"{word} takes one column and numbers, such as {word}(age, 90)")
+            raise self.refuse(self._place.of(item), f"{word} takes one column and numbers, such as {word}(age, 90)")
         return others[0].clip(None, min(numbers)) if word == "LEAST" else others[0].clip(max(numbers), None)
 
     def _member(self, item: Any) -> Expr:
@@ -184,10 +184,10 @@ class Values:
             or item.args.get("unnest") is not None
             or item.args.get("field") is not None
         ):
-            raise self.refused(self._place.of(item), "IN takes a list of values; a sub-query is not supported")
+            raise self.refuse(self._place.of(item), "IN takes a list of values; a sub-query is not supported")
         values = [self.value(v).node for v in item.expressions]
         if not values or not all(isinstance(v, Constant) for v in values):
-            raise self.refused(self._place.of(item), "IN takes a list of constants, such as IN ('Sales', 'Tech')")
+            raise self.refuse(self._place.of(item), "IN takes a list of constants, such as IN ('Sales', 'Tech')")
         return Expr(IsIn(self.value(item.this).node, tuple(v.value for v in values if isinstance(v, Constant))))
 
     def _is(self, item: Any) -> Expr:
@@ -196,13 +196,13 @@ class Values:
             return Expr(IsNull(of.node))
         if isinstance(item.expression, trees().Not) and isinstance(item.expression.this, trees().Null):
             return Expr(Not(IsNull(of.node)))
-        raise self.refused(self._place.of(item), "IS is supported with NULL only; compare truths with = TRUE")
+        raise self.refuse(self._place.of(item), "IS is supported with NULL only; compare truths with = TRUE")
 
     def _function(self, item: Any) -> Expr:
         name, given = str(item.this).upper(), item.expressions
         if name == "CLIP":
             if len(given) != 3:
-                raise self.refused(self._place.of(item), "CLIP takes a number and two bounds: CLIP(age, 0, 90)")
+                raise self.refuse(self._place.of(item), "CLIP takes a number and two bounds: CLIP(age, 0, 90)")
             return self.value(given[0]).clip(self.number(given[1]), self.number(given[2]))
         if name == "BIN":
             if len(given) == 2 and isinstance(given[1], trees().Array):
@@ -211,46 +211,46 @@ class Values:
                 return self.value(given[0]).bin(width=self.number(given[1]))
             if len(given) > 2:
                 return self.value(given[0]).bin([self.number(e) for e in given[1:]])
-            raise self.refused(self._place.of(item), "BIN takes a number and a width, or its edges: BIN(age, 10)")
+            raise self.refuse(self._place.of(item), "BIN takes a number and a width, or its edges: BIN(age, 10)")
         if name in ("DATE_PART", "DATEPART") and len(given) == 2 and isinstance(given[0], trees().Literal):
-            return self._extracted(item, str(given[0].this), given[1])
+            return self._extract(item, str(given[0].this), given[1])
         if name in ("DOW", "WEEKDAY") and len(given) == 1:
-            return self._extracted(item, name, given[0])
-        raise self.unsupported(item)
+            return self._extract(item, name, given[0])
+        raise self.refuse_unsupported(item)
 
     def number(self, item: Any) -> Fraction:
         node = self.value(item).node
         if isinstance(node, Constant) and isinstance(node.value, Fraction):
             return node.value
-        raise self.refused(self._place.of(item), "a number is needed here")
+        raise self.refuse(self._place.of(item), "a number is needed here")
 
-    def unsupported(self, item: Any) -> QuestionRefused:
+    def refuse_unsupported(self, item: Any) -> QuestionRefused:
         kinds = trees()
         if isinstance(item, (kinds.Min, kinds.Max)):
             word, level = item.sql_name(), "0.01" if isinstance(item, kinds.Min) else "0.99"
             at = " ".join(item.this.sql(dialect="duckdb").split())[:60]
-            return self.refused(
+            return self.refuse(
                 self._place.of(item),
                 f"{word} is not supported, as one row decides it: ask for QUANTILE_CONT({at}, {level}), or for clipping "
                 "bounds with find_bounds (sordino bounds)",
             )
         if isinstance(item, kinds.AggFunc):
             inner = "an aggregate stands by itself in SELECT" if self._aggregate_like(item) else SUPPORTED
-            return self.refused(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
+            return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
-            return self.refused(self._place.of(item), "a sub-query is not supported here: only in FROM")
+            return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
         if isinstance(item, kinds.Window):
-            return self.refused(self._place.of(item), "OVER is not supported: window functions are not private")
+            return self.refuse(self._place.of(item), "OVER is not supported: window functions are not private")
         if isinstance(item, kinds.Filter):
-            return self.refused(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
+            return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
         if isinstance(item, kinds.Null):
-            return self.refused(self._place.word("NULL"), "NULL is not a value: write IS NULL")
+            return self.refuse(self._place.word("NULL"), "NULL is not a value: write IS NULL")
         if isinstance(item, (kinds.Div, kinds.IntDiv)):
-            return self.refused(
+            return self.refuse(
                 self._place.of(item), "division is not supported: multiply by a constant, such as x * 0.5"
             )
         name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
-        return self.refused(
+        return self.refuse(
             self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),
             f"{name} is not supported: expressions may use + - *, ABS, CLIP, LEAST, "
             "GREATEST, CASE, COALESCE, EXTRACT, comparisons, AND, OR, NOT, IN, BETWEEN and IS NULL",
@@ -259,7 +259,7 @@ class Values:
     def _aggregate_like(self, item: Any) -> bool:
         return type(item).__name__ in AGGREGATES
 
-    def refused(self, place: str, message: str) -> QuestionRefused:
+    def refuse(self, place: str, message: str) -> QuestionRefused:
         return QuestionRefused(place + message)
 
 

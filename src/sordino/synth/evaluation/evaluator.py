@@ -19,7 +19,7 @@ from sordino.loss import Loss, Number
 from sordino.noise.rng import Rng
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import describe
-from sordino.queries.queryable import Adaptive, Queryable, Told
+from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Release
 from sordino.source import Csv
 from sordino.synth.condition_text import parse_condition
@@ -191,7 +191,7 @@ def _compare_privately(
     found, release = table.adapt(
         lambda data: release_figures(plan, data),
         describe=f"an evaluation of a synthetic table of {count} column{'s' * (count != 1)}",
-        tell=lambda figures: Told(notes=_evaluation(plan, figures).notes()),
+        tell=lambda figures: ReleaseContent(notes=_evaluation(plan, figures).notes()),
         epsilon=epsilon,
         delta=delta,
         rho=rho,

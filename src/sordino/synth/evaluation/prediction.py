@@ -21,7 +21,7 @@ from sordino.errors import QuestionRefused
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Selection, count
 from sordino.queries.expressions.bound_number import EPOCH
-from sordino.queries.expressions.compile import measure
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.expr import Expr, col, when
 from sordino.queries.expressions.nodes import Name
 from sordino.synth.columns import label_of
@@ -169,7 +169,7 @@ def _points(model: Model, column: int, groups: Codes, points: Sequence[int]) -> 
 
 def _value(model: Model, keyed: Keyed, key: int) -> Any:
     """Return the least value of an ordered key, exactly."""
-    of = measure(Name(keyed.name), model.parts.domain)
+    of = bind_number(Name(keyed.name), model.parts.domain)
     step = int(of.interval.lower or 0) + key if keyed.edges is None else keyed.edges[key]
     if isinstance(keyed.column, Date):
         return EPOCH + datetime.timedelta(days=step)
