@@ -69,10 +69,10 @@ class Primitives(Protocol):
         From then on its columns are named table.column. Without `left`, rows that meet no key are dropped.
         """
 
-    def held(self, column: str, *, whole: bool) -> exp.Expression:
+    def stored_value(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number where `whole`."""
 
-    def place(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
         """Return the place of a held cell among `values`, from 0; `other` for any other cell that is not missing.
 
         Total for any text, and for whole numbers within 64 bits.

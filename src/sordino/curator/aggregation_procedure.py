@@ -116,9 +116,9 @@ class AggregationProcedure:
         laws = [p.mechanism.law for p in parts]
         error = times_rows = None
         if len(parts) == 1 or self.assume_rows is not None:
-            error = asked.expected(self.domain, laws, confidence, self.assume_rows, self.assume_mean)
+            error = asked.error(self.domain, laws, confidence, self.assume_rows, self.assume_mean)
         if isinstance(asked, Mean):
-            times_rows = asked.expected(self.domain, laws, confidence, None, self.assume_mean)
+            times_rows = asked.error(self.domain, laws, confidence, None, self.assume_mean)
         assumes = str(getattr(asked, "assumes", ""))
         return PlannedColumn(
             (asked.alias,),

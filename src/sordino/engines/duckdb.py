@@ -163,10 +163,10 @@ class DuckDBEngine:
         made = self._execute(f"CREATE TABLE sordino_mended AS {cells}", [])
         return made and self._execute("CREATE OR REPLACE VIEW source AS SELECT * FROM sordino_mended", [])
 
-    def sampled(self, *, threshold: int, key: bytes) -> SampledEngine:
+    def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""
         name = f"sordino_sample_{next(self._samples)}"
-        drawn = DuckDBPrimitives(self._held).drawn(lambda named: coin_sql(named, threshold=threshold))
+        drawn = DuckDBPrimitives(self._held).sample_select(lambda named: coin_sql(named, threshold=threshold))
         made = f'CREATE TEMP TABLE "{name}" AS {drawn}'
         if not (self._execute(made, [key.hex()]) or (self._mend() and self._execute(made, [key.hex()]))):
             raise EngineFailed("the engine could not draw the sample")

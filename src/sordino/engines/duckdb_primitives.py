@@ -86,7 +86,7 @@ class DuckDBPrimitives:
             )
         return _table(self._stage(base))
 
-    def drawn(self, coin: Callable[[str], str]) -> str:
+    def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
         cells = ", ".join(_name(n) for n in sorted(self._held.domain))
         unit = self._held.unit
@@ -158,15 +158,15 @@ class DuckDBPrimitives:
         scaled = self._let(f"floor({real} {op} CAST('{factor!r}' AS DOUBLE) + 0.5)")
         return self._whole_of(scaled, f"isnan({scaled})", lower, upper)
 
-    def held(self, column: str, *, whole: bool) -> exp.Expression:
+    def stored_value(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number."""
         if whole:
             return self.integer(column, -(2**62), 2**62)
         kind, cell = self._cell(column)
         return _parse(cell if kind == "VARCHAR" else self._text(column))
 
-    def place(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place among the values of what `held` returned; `other` for any other that is not missing."""
+    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the place among the values of what `stored_value` returned; `other` for any other that is not missing."""
         at = cell.sql(dialect="duckdb")
         if values and isinstance(values[0], int):
             listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)

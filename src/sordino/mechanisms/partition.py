@@ -92,13 +92,13 @@ class Problem:
         """Candidates a value."""
         return PARTS + 1 if self.splits else 1
 
-    def clipped(self, rank: int) -> int:
+    def clip(self, rank: int) -> int:
         """Return a rank in parts, moved to the nearest that the selection may have."""
         return min(max(rank, self.least), self.most)
 
     def distance(self, least: int, most: int) -> int:
         """Return the distance of the target from the ranks [least, most], in parts of a row."""
-        return max(self.clipped(least) - self.target, self.target - self.clipped(most), 0)
+        return max(self.clip(least) - self.target, self.target - self.clip(most), 0)
 
     def rank(self, known: Partition, at: int) -> int:
         """Return the rank below the segment at a place, in parts of a row."""

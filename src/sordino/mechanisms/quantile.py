@@ -225,7 +225,7 @@ class QuantileSelection:
             least, most = _ranks(known, value, place, problem)
             gap = (problem.distance(least, most) - run.distance) * problem.rate / problem.parts
             if gap == 0 or bernoulli(CertifiedProbability.exp_minus(gap), rng):
-                return value, problem.clipped(most) * PARTS // problem.parts
+                return value, problem.clip(most) * PARTS // problem.parts
 
 
 def halving_stages(count: int) -> tuple[tuple[Node, ...], ...]:

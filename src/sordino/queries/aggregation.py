@@ -14,10 +14,11 @@ from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.expressions.condition import Predicate, predicate
+from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Arithmetic, Connective, Constant, Name, Node, describe, plain
+from sordino.queries.expressions.sql_trees import Build
 from sordino.queries.joins import Join, join_domain, join_neighbors, join_tables, public_table, qualify
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.query import Aggregate, SqlAggregate, Vector
@@ -123,7 +124,7 @@ class CompiledQuery:
     """An aggregation with its meaning over a domain: declared keys, the condition, the parts of each aggregate."""
 
     keys: tuple[Keys, ...]
-    condition: Predicate | None
+    condition: Build | None
     parts: tuple[tuple[Vector, ...], ...]
     terms: tuple[SqlAggregate, ...]
     unreadable_rows: bool
@@ -151,7 +152,7 @@ class CompiledQuery:
         from sqlglot import exp
 
         if self.condition is not None:
-            on.keep(self.condition.build(on))  # first: what follows is computed for the rows kept alone
+            on.keep(self.condition(on))  # first: what follows is computed for the rows kept alone
         # different values of several raw cells with one code do not add up
         direct = self.most_groups is not None or any(t.kind == "distinct" for t in self.terms)
         codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
@@ -209,7 +210,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
-    condition = None if question.where is None else predicate(question.where, domain)
+    condition = None if question.where is None else bind_condition(question.where, domain)
     _check_text(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))

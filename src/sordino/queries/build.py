@@ -15,7 +15,7 @@ from sordino.queries.aggregates.moments import Correlation, Covariance, Deviatio
 from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.expressions.expr import Expr, col
-from sordino.queries.expressions.nodes import Bin, Connective, Constant, Name, Node, depth, describe
+from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
 from sordino.queries.joins import Join
 from sordino.queries.query import Aggregate
 
@@ -270,13 +270,7 @@ def _node(of: Column) -> Node:
 def label(node: Node) -> str:
     """Return the column name that an expression gets: its column's, where it has one only, else its words."""
     depth(node)
-    names: list[str] = []
-    nodes: list[Node] = [node]
-    while nodes:
-        at = nodes.pop()
-        if isinstance(at, Name):
-            names.append(at.name)
-        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
-    if len(set(names)) == 1 and (isinstance(node, (Name, Bin)) or not isinstance(node, Connective)):
-        return names[0]
+    names = {at.name for at in walk(node) if isinstance(at, Name)}
+    if len(names) == 1 and not isinstance(node, Connective):
+        return names.pop()
     return describe(node)

@@ -86,7 +86,7 @@ def join_tables(on: Primitives, joins: Sequence[Join], domain: Domain) -> Primit
         _, build = join_cell(join.on, column)
         key: exp.Expression = exp.column("sordino_key")
         if isinstance(column, Category):
-            key = on.place(key, column.values, None)
+            key = on.code_of(key, column.values, None)
         on.join(join.table, build(on), key, left=join.how == "left")
     return on
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -9,7 +10,7 @@ from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.loss import format_number
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.compile import bind_number
-from sordino.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe
+from sordino.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
 
 __all__ = ["never_equal"]
 
@@ -19,16 +20,14 @@ def never_equal(question: Aggregation, domain: Domain) -> tuple[str, ...]:
 
     `domain` is the question's own, public tables joined. What is said follows from the question and the declaration.
     """
-    nodes: list[Any] = [question.where, *(g.of for g in question.groups)]
-    nodes += [getattr(a, field, None) for a in question.aggregates for field in ("of", "other")]
+    asked = [question.where, *(g.of for g in question.groups)]
+    asked += [getattr(a, field, None) for a in question.aggregates for field in ("of", "other")]
     found: dict[str, None] = {}
-    while nodes:
-        at = nodes.pop()
+    for at in itertools.chain.from_iterable(walk(node) for node in asked):
         if isinstance(at, Compare) and at.op in ("=", "!=") and isinstance(at.right, Constant):
             found |= dict.fromkeys(_said(at.left, [at.right.value], domain))
         elif isinstance(at, IsIn):
             found |= dict.fromkeys(_said(at.of, at.values, domain))
-        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
     return tuple(sorted(found))
 
 

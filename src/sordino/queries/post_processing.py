@@ -27,6 +27,7 @@ from sordino.queries.expressions.nodes import (
     depth,
     describe,
     plain,
+    walk,
 )
 
 __all__ = ["PostProcessing", "select_rows"]
@@ -78,7 +79,7 @@ class PostProcessing:
         """
         cuts = self.limit is not None and (rows is None or self.limit < rows)
         deciding = [*([] if self.having is None else [self.having]), *(n for n, _ in self.order if cuts)]
-        return any(name not in keys for node in deciding for name in _names(node))
+        return any(isinstance(at, Name) and at.name not in keys for node in deciding for at in walk(node))
 
     def describe(self) -> str:
         """Return what is done, in words."""
@@ -117,26 +118,13 @@ def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> 
     return places if after.limit is None else places[: after.limit]
 
 
-def _names(node: Node) -> list[str]:
-    """Return the columns that an expression reads."""
-    found, nodes = [], [node]
-    while nodes:
-        at = nodes.pop()
-        found += [at.name] if isinstance(at, Name) else []
-        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
-    return found
-
-
 def _check_names(node: Node, columns: Sequence[str]) -> None:
-    nodes = [node]
-    while nodes:
-        at = nodes.pop()
+    for at in walk(node):
         if isinstance(at, Name):
             if at.name not in columns:
                 raise UnknownName(f"the answer has no column {at.name!r}; {nearest(at.name, columns)}")
         elif not isinstance(at, (Constant, Absolute, Arithmetic, *_CONDITIONS)):
             raise QuestionRefused(f"{describe(at)} cannot be computed from an answer: use comparisons and + - *")
-        nodes += [c for f in ("of", "left", "right") if (c := getattr(at, f, None)) is not None]
 
 
 def _value(node: Node, row: Mapping[str, Any]) -> Any:

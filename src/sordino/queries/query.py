@@ -99,7 +99,7 @@ class Aggregate(Protocol):
     def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
         """Return the estimate that follows from the noisy parts."""
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error not exceeded with probability `confidence`, from the laws of the parts' noise.

@@ -123,18 +123,18 @@ def _jet(node: ast.expr, x: Interval) -> _Jet:
 
 
 def _negate(of: _Jet) -> _Jet:
-    return _Jet(of.value.negated(), of.slope.negated(), of.curve.negated(), of.smooth)
+    return _Jet(of.value.negate(), of.slope.negate(), of.curve.negate(), of.smooth)
 
 
 def _product(left: _Jet, right: _Jet, *, same: bool) -> _Jet:
     """Apply (fg)' = f'g + fg' and (fg)'' = f''g + 2f'g' + fg''."""
     two = Fraction(2)
     if same:
-        slope = left.value.times(left.slope).scaled(two)
-        curve = left.slope.squared().plus(left.value.times(left.curve)).scaled(two)
-        return _Jet(left.value.squared(), slope, curve, left.smooth)
+        slope = left.value.times(left.slope).scale(two)
+        curve = left.slope.square().plus(left.value.times(left.curve)).scale(two)
+        return _Jet(left.value.square(), slope, curve, left.smooth)
     slope = left.slope.times(right.value).plus(left.value.times(right.slope))
-    curve = left.curve.times(right.value).plus(left.slope.times(right.slope).scaled(two))
+    curve = left.curve.times(right.value).plus(left.slope.times(right.slope).scale(two))
     curve = curve.plus(left.value.times(right.curve))
     return _Jet(left.value.times(right.value), slope, curve, left.smooth and right.smooth)
 
@@ -146,11 +146,11 @@ def _at_kink(node: ast.Call, x: Interval) -> _Jet:
         value = of.value.absolute()
         if value == of.value:
             return of
-        if value == of.value.negated():
+        if value == of.value.negate():
             return _negate(of)
-        return _Jet(value, _hull(of.slope, of.slope.negated()), _REAL, False)
+        return _Jet(value, _hull(of.slope, of.slope.negate()), _REAL, False)
     low, high = _limits(node)
-    value = of.value.clipped(low, high)
+    value = of.value.clip(low, high)
     if value == of.value:
         return of
     if value.lower is not None and value.lower == value.upper:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.queries.expressions.condition import predicate
+from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Compare, Name, Node, describe
 from sordino.synth.classes import Follows, atoms_of, grid_of
@@ -95,7 +95,7 @@ def checked(constraints: Sequence[Constraint], columns: Sequence[Keyed], domain:
         if isinstance(one, Never):
             names = names_in(one.condition)
             _named(names, by_name, one)
-            predicate(one.condition, domain)
+            bind_condition(one.condition, domain)
             continue
         _named((one.of, one.column), by_name, one)
         if one.column in decided or one.of == one.column:

@@ -35,6 +35,7 @@ from sordino.queries.expressions.nodes import (
     Not,
     Value,
     describe,
+    walk,
 )
 from sordino.synth.columns import Keyed
 from sordino.synth.projection import Floats
@@ -84,14 +85,7 @@ def cells_of(keyed: Keyed, keys: Codes, domain: Domain, *, steps: Codes | None =
 
 def names_in(node: Node | None) -> list[str]:
     """Return the columns that an expression names, in order of first use."""
-    found: list[str] = []
-    nodes: list[Any] = [node]
-    while nodes:
-        at = nodes.pop()
-        if isinstance(at, Name) and at.name not in found:
-            found.append(at.name)
-        nodes += [c for f in ("right", "left", "of") if (c := getattr(at, f, None)) is not None]
-    return found
+    return list(dict.fromkeys(at.name for at in walk(node) if isinstance(at, Name)))
 
 
 def truth_of(node: Node, cells: Mapping[str, Cells]) -> Truth:

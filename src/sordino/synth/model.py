@@ -12,7 +12,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.noise.rng import Rng
 from sordino.queries.build import as_aggregation
-from sordino.queries.expressions.condition import predicate
+from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Connective, Node
 from sordino.synth.answers import Answered, Parts, answered
@@ -213,7 +213,7 @@ def _condition(where: object, domain: Domain, columns: Sequence[str]) -> Node:
         where = parse_condition(where, columns)
     if not isinstance(where, Expr):
         raise QuestionRefused('where takes a condition, such as col("age") > 30')
-    predicate(where.node, domain)
+    bind_condition(where.node, domain)
     return where.node
 
 

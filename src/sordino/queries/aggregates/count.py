@@ -35,7 +35,7 @@ class Count:
         del domain
         return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the quantile of the noise."""

@@ -39,7 +39,7 @@ class Distinct:
         values = _cell(self.of, domain)[1]
         return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=values)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the quantile of the noise."""

@@ -50,7 +50,7 @@ class Variance:
         """Return the variance, clamped to what is possible: at most (upper - lower)^2 / 4 for a population."""
         return _estimate("variance", self.parts(domain), noisy, self.ddof)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error for the worst spread, at that mean or the worst; times the rows where not given."""
@@ -83,7 +83,7 @@ class Deviation:
         """Return the deviation, clamped to what is possible: at most (upper - lower) / 2 for a population."""
         return _estimate("deviation", self.parts(domain), noisy, self.ddof)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error where the deviation is a quarter of the range (less where that mean allows no more).
@@ -125,7 +125,7 @@ class Covariance:
         """Return the covariance, clamped to what is possible."""
         return _estimate("covariance", self.parts(domain), noisy, self.ddof)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error for the worst means and covariance; times the rows where not given."""
@@ -163,7 +163,7 @@ class Correlation:
         """Return the correlation, clamped to [-1, 1]; 0 where a noisy variance is not above 0."""
         return _estimate("correlation", self.parts(domain), noisy, 0)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error where each deviation is a quarter of its range and there is no correlation.

@@ -16,7 +16,6 @@ from sordino.queries.aggregates.sums import require_bounds
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.build import AggregateExpr, Column, label
 from sordino.queries.expressions.bound_number import BoundNumber
-from sordino.queries.expressions.condition import Predicate
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.keys import Keys
 from sordino.queries.expressions.nodes import Constant, Node, describe, plain
@@ -143,7 +142,7 @@ def bin_select(
     def kept(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        found = [] if resolved.condition is None else [resolved.condition.build(on)]
+        found = [] if resolved.condition is None else [resolved.condition(on)]
         if within is not None:
             found.append(_inside(on, of, low, within, parent))
         made: exp.Expression = exp.paren(exp.and_(*found, copy=False))
@@ -152,7 +151,7 @@ def bin_select(
     def binned(on: Primitives) -> exp.Expression:
         return _bin_place(on, of, low, width)
 
-    condition = None if resolved.condition is None and within is None else Predicate(kept)
+    condition = None if resolved.condition is None and within is None else kept
     terms = (count_part(None).terms[0][1],)
     return CompiledQuery((*resolved.keys, Keys((), binned)), condition, (), terms, resolved.unreadable_rows).select(on)
 

@@ -17,7 +17,7 @@ from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import require_bounds
 from sordino.queries.build import Column, label
 from sordino.queries.expressions.bound_number import BoundNumber
-from sordino.queries.expressions.condition import predicate
+from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Node, describe, plain
 
@@ -53,7 +53,7 @@ class Robust:
         from sqlglot import exp
 
         if self.where is not None:
-            on.keep(predicate(self.where, domain).build(on))
+            on.keep(bind_condition(self.where, domain)(on))
         groups = [] if self.chunks is None else [exp.alias_(on.chunk(self.chunks), "k0")]
         groups.append(exp.alias_(self.measure(domain)[0].build(on), "v"))
         chosen = [*groups, exp.alias_(exp.Count(this=exp.Star()), "t0")]

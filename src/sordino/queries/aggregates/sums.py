@@ -41,7 +41,7 @@ class Sum:
         made = noisy[0]
         return Noisy(made.steps, made.unit, made.law, least=0 if low >= 0 else None, most=0 if high <= 0 else None)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the quantile of the noise."""
@@ -86,7 +86,7 @@ class Mean:
         _, low, high = require_bounds(self.of, domain, "mean")
         return Ratio(noisy[0], noisy[1], (low + high) // 2, low, high)
 
-    def expected(
+    def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""

@@ -68,7 +68,7 @@ class BoundNumber:
     @property
     def values(self) -> Interval:
         """The interval in the question's own units."""
-        return self.interval.scaled(self.unit)
+        return self.interval.scale(self.unit)
 
 
 def number_cell(name: str, column: Column) -> BoundNumber:
@@ -140,7 +140,7 @@ def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> Bou
     low = None if lower is None else math.floor(lower / of.unit)
     high = None if upper is None else math.ceil(upper / of.unit)
     bounds = (_maybe(low), _maybe(high))
-    interval, stored = of.interval.clipped(*bounds), of.stored.clipped(*bounds)
+    interval, stored = of.interval.clip(*bounds), of.stored.clip(*bounds)
     least, most = _ends(of)
     below = low if low is not None and low > least else None
     above = high if high is not None and high < most else None
@@ -173,12 +173,12 @@ def rescale(of: BoundNumber, unit: Fraction) -> BoundNumber:
     if factor == 1:
         return of
     scale = grid_constant(factor, Fraction(1), "number")
-    stored = of.stored.scaled(factor)
-    return BoundNumber(unit, of.interval.scaled(factor), stored, of.missable, binary("*", of, scale, stored))
+    stored = of.stored.scale(factor)
+    return BoundNumber(unit, of.interval.scale(factor), stored, of.missable, binary("*", of, scale, stored))
 
 
 def negate(of: BoundNumber) -> BoundNumber:
-    return BoundNumber(of.unit, of.interval.negated(), of.stored.negated(), of.missable, of.build)
+    return BoundNumber(of.unit, of.interval.negate(), of.stored.negate(), of.missable, of.build)
 
 
 def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> Build:

@@ -52,7 +52,7 @@ def code_of(name: str, column: Category, value: Value) -> int:
 
 def category_code(name: str, column: Category) -> Build:
     """Return the code of a category's cell: its place among the declared values."""
-    return lambda on: encode_category(column)(on, on.held(name, whole=whole_values(column)))
+    return lambda on: encode_category(column)(on, on.stored_value(name, whole=whole_values(column)))
 
 
 def encode_category(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:
@@ -63,7 +63,7 @@ def encode_category(column: Category) -> Callable[[Primitives, exp.Expression], 
     def build(on: Primitives, cell: exp.Expression) -> exp.Expression:
         from sqlglot import exp
 
-        code = on.place(cell, column.values, other)
+        code = on.code_of(cell, column.values, other)
         if isinstance(column.missing, Fill):
             return exp.Coalesce(this=code, expressions=[exp.Literal.number(places[column.missing.value])])
         return code

@@ -147,8 +147,8 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     if node.op == "*":
         same = node.left == node.right
         pair = [(m.interval, m.stored) for m in (left, right)]
-        interval = pair[0][0].squared() if same else pair[0][0].times(pair[1][0])
-        stored = pair[0][1].squared() if same else pair[0][1].times(pair[1][1])
+        interval = pair[0][0].square() if same else pair[0][0].times(pair[1][0])
+        stored = pair[0][1].square() if same else pair[0][1].times(pair[1][1])
         unit = left.unit * right.unit
         return BoundNumber(unit, interval, stored, missable, binary("*", left, right, stored))
     unit = common_unit(left.unit, right.unit)

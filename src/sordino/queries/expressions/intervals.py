@@ -15,7 +15,7 @@ class Interval:
     """All numbers from `lower` to `upper`; None means no bound on that side.
 
     >>> x = Interval(Fraction(-3), Fraction(2))
-    >>> str(x.plus(x)), str(x.times(x)), str(x.squared())
+    >>> str(x.plus(x)), str(x.times(x)), str(x.square())
     ('[-6, 4]', '[-6, 9]', '[0, 9]')
     """
 
@@ -51,7 +51,7 @@ class Interval:
         high = None if self.upper is None or other.upper is None else max(self.upper, other.upper)
         return Interval(low, high)
 
-    def negated(self) -> Interval:
+    def negate(self) -> Interval:
         """Return where -x lies."""
         return Interval(None if self.upper is None else -self.upper, None if self.lower is None else -self.lower)
 
@@ -65,7 +65,7 @@ class Interval:
         known = [v for v, _ in corners if v is not None]
         return Interval(None if lows else min(known), None if highs else max(known))
 
-    def squared(self) -> Interval:
+    def square(self) -> Interval:
         """Return where x * x lies, the two factors being the same."""
         magnitude = self.absolute()
         low = Fraction(0) if magnitude.lower is None else magnitude.lower**2
@@ -76,10 +76,10 @@ class Interval:
         if self.lower is not None and self.lower >= 0:
             return self
         if self.upper is not None and self.upper <= 0:
-            return self.negated()
+            return self.negate()
         return Interval(Fraction(0), self.largest)
 
-    def clipped(self, lower: Fraction | None, upper: Fraction | None) -> Interval:
+    def clip(self, lower: Fraction | None, upper: Fraction | None) -> Interval:
         """Return where min(max(x, lower), upper) lies."""
         low, high = self.lower, self.upper
         if lower is not None:
@@ -90,7 +90,7 @@ class Interval:
             low = low if low is None else min(low, upper)
         return Interval(low, high)
 
-    def scaled(self, factor: Fraction) -> Interval:
+    def scale(self, factor: Fraction) -> Interval:
         """Return where factor * x lies."""
         return self.times(Interval.point(factor))
 

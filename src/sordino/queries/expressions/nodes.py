@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -28,10 +29,12 @@ __all__ = [
     "Not",
     "Value",
     "When",
+    "children",
     "depth",
     "describe",
     "plain",
     "sql_name",
+    "walk",
 ]
 
 Value = Fraction | str | bool | datetime.date
@@ -195,11 +198,23 @@ def depth(node: Node) -> None:
             raise QuestionRefused(f"{rule}: use is_in, or simplify it", sql=f"{rule}: use IN, or simplify it")
         if count > _MOST_NODES:
             raise QuestionRefused(f"the expression has more than {_MOST_NODES} parts: simplify it")
-        for field in ("of", "left", "right"):
-            child = getattr(at, field, None)
-            if child is not None:
-                chained = isinstance(at, Connective) and isinstance(child, Connective) and child.op == at.op
-                nodes.append((child, above + _CHAINED if chained else level))
+        for child in children(at):
+            chained = isinstance(at, Connective) and isinstance(child, Connective) and child.op == at.op
+            nodes.append((child, above + _CHAINED if chained else level))
+
+
+def walk(node: Node | None) -> Iterator[Node]:
+    """Yield an expression and all expressions in it, from the top; no recursion, so that none is too deep for this."""
+    nodes = [] if node is None else [node]
+    while nodes:
+        at = nodes.pop()
+        yield at
+        nodes += reversed(children(at))
+
+
+def children(node: Node) -> list[Node]:
+    """Return the expressions that an expression is made of."""
+    return [child for field in ("of", "left", "right") if (child := getattr(node, field, None)) is not None]
 
 
 def sql_name(name: str) -> str:
