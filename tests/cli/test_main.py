@@ -139,7 +139,7 @@ def test_demo(run, tmp_path, monkeypatch) -> None:
 def test_values_are_told_to_two_figures_of_their_error_and_intervals_outward() -> None:
     from fractions import Fraction
 
-    from sordino.cli.ask.rendering import _told
+    from sordino.cli.ask.render_release import _told
     from sordino.estimates.estimate import Noisy
     from sordino.noise.laws import DiscreteLaplace
 

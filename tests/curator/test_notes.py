@@ -11,7 +11,7 @@ import pytest
 import sordino as sd
 from curator.support import S, curator
 from sordino import col
-from sordino.cli.ask.rendering import cost_lines
+from sordino.cli.ask.render_release import cost_lines
 
 UNIT = sd.PrivacyUnit("id", max_rows=5)
 CAPPED = "at most 5 rows of one id count; rows beyond are not counted"

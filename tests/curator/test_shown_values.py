@@ -11,7 +11,7 @@ import pytest
 import sordino as sd
 from curator.support import S, curator
 from sordino import col
-from sordino.cli.ask.rendering import table_lines
+from sordino.cli.ask.render_release import table_lines
 from sordino.release import Release, show_number
 
 SCALES = ["1", "0.001", "1e-12", "250000"]

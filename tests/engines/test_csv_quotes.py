@@ -158,8 +158,8 @@ def test_compressed_files_are_refused(tmp_path: Path, ending: str) -> None:
 )
 def test_no_error_names_what_a_first_line_holds(tmp_path: Path, first: bytes) -> None:
     """Where `header = true` is wrong the first line is a row, or the bytes of some other file: it is in no error."""
-    from sordino.datasets.answers import load_answers
     from sordino.datasets.column import load_column
+    from sordino.datasets.exact_answers import load_answers
     from sordino.datasets.raw import load_rows
 
     place = write(tmp_path / "d.csv", [first, b"1,2,3"])

@@ -20,8 +20,8 @@ from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.release import Key, Output, Release
 from sordino.report.charts import plot
+from sordino.report.neighbor_charts import worlds_of
 from sordino.report.picture import save
-from sordino.report.worlds import worlds_of
 
 LAW = DiscreteLaplace(Fraction(3))
 ONE = Fraction(1)

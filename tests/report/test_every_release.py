@@ -11,7 +11,7 @@ import pytest
 import sordino as sd
 from markup import Page
 from places import ROOT
-from sordino.cli.ask.rendering import encoded as file_of
+from sordino.cli.ask.render_release import encoded as file_of
 from sordino.cli.main import main
 from sordino.cli.shared.options import AnswerFormat
 from sordino.datasets import write_census_project

@@ -7,10 +7,10 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
-from sordino.report.worlds import listed, worlds_of
-from sordino.sensitivity.check import enumerate_pairs
+from sordino.report.neighbor_charts import listed, worlds_of
+from sordino.sensitivity.bound_check import enumerate_pairs
 from sordino.sensitivity.moves import moves_from
-from sordino.sensitivity.statistic import statistic_from
+from sordino.sensitivity.statistics import statistic_from
 
 UNIVERSE = [1, 2, 2, 3, 10, 11]
 CELLS = [

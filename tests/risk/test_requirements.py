@@ -27,8 +27,8 @@ from sordino.queries.build import sum as total
 from sordino.queries.expressions.expr import col
 from sordino.queries.sql.parse import sql
 from sordino.risk import requirements as risk
-from sordino.risk.choice import Choice, Requirement
 from sordino.risk.precision import precision_of
+from sordino.risk.requirement_choice import Choice, Requirement
 from sordino.risk.requirements import choose_epsilon
 from sordino.risk.worlds import Worlds
 

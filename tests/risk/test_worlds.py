@@ -19,10 +19,10 @@ from sordino.errors import DeclarationError
 from sordino.mechanisms.laplace import Laplace
 from sordino.noise.rng import Rng
 from sordino.risk import InfeasibleRisk, Worlds
-from sordino.risk.answers import Answers, lattice_from, listing
 from sordino.risk.counting import subset_sums, tally
 from sordino.risk.odds import least_sum, least_sum_at
-from sordino.sensitivity.statistic import statistic_from
+from sordino.risk.statistic_answers import Answers, lattice_from, listing
+from sordino.sensitivity.statistics import statistic_from
 
 QUERIES = ["count", "sum", "mean", "median", "var", "std", "quantile:0.25", "quantile:0.9", "min", "max"]
 NUMBERS = st.one_of(st.integers(-5, 9), st.sampled_from([0.1, 0.25, -1.5, 2.7, 1e-3, 1000.0]))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
 from sordino.sensitivity import empirical
-from sordino.sensitivity.check import cost, enumerate_pairs
+from sordino.sensitivity.bound_check import cost, enumerate_pairs
 from sordino.sensitivity.moves import moves_from
-from sordino.sensitivity.statistic import statistic_from
+from sordino.sensitivity.statistics import statistic_from
 from sordino.sensitivity.universe import places_of, universe_from
 
 QUERIES = ("count", "sum", "mean", "median", "quantile:0.25", "quantile:0.9", "min", "max", "var", "std")

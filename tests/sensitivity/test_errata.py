@@ -9,9 +9,9 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.sensitivity import empirical
-from sordino.sensitivity.check import enumerate_pairs
+from sordino.sensitivity.bound_check import enumerate_pairs
 from sordino.sensitivity.moves import moves_from
-from sordino.sensitivity.statistic import statistic_from
+from sordino.sensitivity.statistics import statistic_from
 from sordino.sensitivity.universe import universe_from
 from sordino.sensitivity.variance import farthest_spread
 

@@ -12,16 +12,16 @@ import typer
 
 from sordino import __version__
 from sordino.cli.ask.ask import ask
-from sordino.cli.ask.bounds import bounds
+from sordino.cli.ask.board_report import report
 from sordino.cli.ask.budget import budget
 from sordino.cli.ask.contribution_bounds import caps
-from sordino.cli.ask.explain import explain
-from sordino.cli.ask.ledger import amend, export, new, verify
-from sordino.cli.ask.plan import plan
-from sordino.cli.ask.releases import releases
-from sordino.cli.ask.report import report
-from sordino.cli.ask.show import show
-from sordino.cli.declare.check import check
+from sordino.cli.ask.explain_release import explain
+from sordino.cli.ask.ledger_commands import amend, export, new, verify
+from sordino.cli.ask.list_releases import releases
+from sordino.cli.ask.plan_question import plan
+from sordino.cli.ask.search_bounds import bounds
+from sordino.cli.ask.show_release import show
+from sordino.cli.declare.check_project import check
 from sordino.cli.declare.import_csv import import_csv
 from sordino.cli.declare.init import init
 from sordino.cli.epsilon.epsilon import choose, worlds

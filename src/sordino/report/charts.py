@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.release import Release
+from sordino.report.neighbor_charts import Worlds
 from sordino.report.picture import Picture, need_plots
-from sordino.report.worlds import Worlds
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
@@ -46,14 +46,24 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import bounds, caps, local, odds_icons, profiles, releases, risks, synth, worlds
+    from sordino.report import (
+        bound_charts,
+        contribution_charts,
+        local,
+        neighbor_charts,
+        odds_icons,
+        profiles,
+        release_charts,
+        risks,
+        synth,
+    )
 
     if isinstance(thing, Release):
         if "max_rows" in dict(thing.chosen):
-            return caps.draw
-        return bounds.draw if thing.chosen else releases.draw
+            return contribution_charts.draw
+        return bound_charts.draw if thing.chosen else release_charts.draw
     if isinstance(thing, Worlds):
-        return worlds.draw
+        return neighbor_charts.draw
     if isinstance(thing, risks.Risks):
         return risks.draw
     if isinstance(thing, (list, tuple)) and thing and all(isinstance(t, risks.Risks) for t in thing):

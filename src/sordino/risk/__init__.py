@@ -12,8 +12,8 @@ from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.risk.attacker import Simulation as Simulation
-    from sordino.risk.choice import Choice as Choice
-    from sordino.risk.choice import Requirement as Requirement
+    from sordino.risk.requirement_choice import Choice as Choice
+    from sordino.risk.requirement_choice import Requirement as Requirement
     from sordino.risk.requirements import accuracy as accuracy
     from sordino.risk.requirements import advantage as advantage
     from sordino.risk.requirements import choose_epsilon as choose_epsilon
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "sordino.risk.attacker": "Simulation",
-    "sordino.risk.choice": "Choice Requirement",
+    "sordino.risk.requirement_choice": "Choice Requirement",
     "sordino.risk.requirements": (
         "accuracy advantage choose_epsilon disclosure economic gain identifiability posterior relative test_power"
     ),

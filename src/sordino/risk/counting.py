@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.risk.answers import Answers, Numbers, integers, listing
+from sordino.risk.statistic_answers import Answers, Numbers, integers, listing
 from sordino.sensitivity.universe import Floats
 
 __all__ = ["Tally", "subset_sums", "tally"]
@@ -37,7 +37,7 @@ def tally(answers: Answers) -> Tally | None:
     Sum and mean by subset-sum counting over 1/denominator, var and std by counting (sum x, sum x^2) together, quantiles
     by binomials of positions: a table has position i at rank r in C(i, r) C(N-1-i, m-1-r) ways.
 
-    >>> from sordino.sensitivity.statistic import statistic_from
+    >>> from sordino.sensitivity.statistics import statistic_from
     >>> found = tally(Answers((1, 2, 3, 10), 1, statistic_from("median", ddof=0), 3))
     >>> found.keys.tolist(), found.counts.tolist()
     ([2, 3], [2, 2])

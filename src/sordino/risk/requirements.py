@@ -14,7 +14,6 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, format_number, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation, neighbors_from
-from sordino.risk.choice import Choice, Conflict, Requirement, choose_epsilon
 from sordino.risk.figures import amount, chance, whole
 from sordino.risk.hypotheses import (
     epsilon_for_advantage,
@@ -31,6 +30,7 @@ from sordino.risk.participation import (
     people_for_study,
 )
 from sordino.risk.precision import Currency, precision_of
+from sordino.risk.requirement_choice import Choice, Conflict, Requirement, choose_epsilon
 
 __all__ = [
     "Choice",

@@ -17,13 +17,13 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
-from sordino.risk.answers import ENTRIES, Answers, lattice_from, listing, tables_of
-from sordino.risk.arguments import epsilon_from, number_from, prior_from, risk_from, said
+from sordino.risk.argument_checks import epsilon_from, number_from, prior_from, risk_from, said
 from sordino.risk.attacker import Simulation, play
 from sordino.risk.counting import tally
 from sordino.risk.odds import PAIRWISE, least_sum, least_sum_at, rising_root, softmax
+from sordino.risk.statistic_answers import ENTRIES, Answers, lattice_from, listing, tables_of
 from sordino.sensitivity import global_sensitivity
-from sordino.sensitivity.statistic import statistic_from
+from sordino.sensitivity.statistics import statistic_from
 from sordino.sensitivity.universe import Floats, size_in
 
 __all__ = ["InfeasibleRisk", "Simulation", "Worlds"]

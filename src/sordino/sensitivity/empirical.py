@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.errors import DeclarationError
-from sordino.sensitivity.check import cost, enumerate_pairs
-from sordino.sensitivity.local import farthest_neighbor
+from sordino.sensitivity.bound_check import cost, enumerate_pairs
+from sordino.sensitivity.local_search import farthest_neighbor
 from sordino.sensitivity.moves import Moves, moves_from
-from sordino.sensitivity.statistic import Statistic, statistic_from
+from sordino.sensitivity.statistics import Statistic, statistic_from
 from sordino.sensitivity.universe import Floats, Places, places_of, size_in, universe_from
 from sordino.sensitivity.variance import farthest_spread
 from sordino.sensitivity.worst_table import farthest_pair

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.sensitivity.moves import Moves
-from sordino.sensitivity.statistic import Statistic
+from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
 __all__ = ["Extreme", "farthest_spread"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.sensitivity.moves import Moves
-from sordino.sensitivity.statistic import Statistic
+from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
 __all__ = ["farthest_pair"]

@@ -14,7 +14,7 @@ import pytest
 
 import sordino as sd
 from sordino import col
-from sordino.cli.ask.rendering import encoded, table_lines
+from sordino.cli.ask.render_release import encoded, table_lines
 from sordino.cli.shared.options import AnswerFormat
 from sordino.errors import QuestionRefused
 from sordino.release import Release

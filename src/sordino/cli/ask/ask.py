@@ -68,7 +68,7 @@ def ask(
     the charge stands without an answer: do not repeat such a command blindly.
     """
     from sordino.cli.ask.question import checked_confidence, planned, text_of
-    from sordino.cli.ask.rendering import chosen_format, distinct_names
+    from sordino.cli.ask.render_release import chosen_format, distinct_names
     from sordino.cli.shared.atomic_file import draft
 
     form = chosen_format(form, output)
@@ -96,7 +96,7 @@ def ask(
 
 def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: Draft | None, quiet: bool) -> None:
     """Print a release, or write it to its file; what it cost goes beside it unless `quiet`."""
-    from sordino.cli.ask.rendering import cost_lines, encoded, table_lines
+    from sordino.cli.ask.render_release import cost_lines, encoded, table_lines
 
     if target is not None:
         target.write(encoded(release, form, confidence=confidence))

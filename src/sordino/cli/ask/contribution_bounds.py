@@ -56,7 +56,7 @@ def caps(
     Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` puts them on record.
     """
     from sordino.cli.ask.question import checked_confidence
-    from sordino.cli.ask.rendering import cost_lines
+    from sordino.cli.ask.render_release import cost_lines
     from sordino.cli.shared.atomic_file import draft
     from sordino.cli.shared.opening import table_at
     from sordino.report.charts import plot as plotted

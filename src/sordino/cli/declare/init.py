@@ -91,7 +91,7 @@ def init(
 
 
 def _schema(source: str, relation: str | None) -> tuple[Columns, str | None]:
-    from sordino.datasets.schema import duckdb_columns
+    from sordino.datasets.file_schema import duckdb_columns
 
     if Path(source).suffix.lower() in _PARQUET:
         return _of_parquet(source), None

@@ -5,7 +5,7 @@ It never opens a table: universes, sizes, priors and row counts are public state
 
 from __future__ import annotations
 
-from sordino.cli.epsilon.choose import choose
-from sordino.cli.epsilon.worlds import worlds
+from sordino.cli.epsilon.assess_worlds import worlds
+from sordino.cli.epsilon.choose_interval import choose
 
 __all__ = ["choose", "worlds"]

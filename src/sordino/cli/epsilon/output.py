@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sordino.neighbors import Relation
     from sordino.report.odds_icons import Tradeoff
     from sordino.report.risks import Densities, Risks
-    from sordino.risk.choice import Choice
     from sordino.risk.precision import Precision
+    from sordino.risk.requirement_choice import Choice
     from sordino.risk.worlds import Worlds
 
 __all__ = [

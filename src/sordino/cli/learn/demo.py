@@ -79,7 +79,7 @@ def _place(keep: Path | None) -> Iterator[Path]:
 
 
 def _declared(directory: Path, rows: int) -> None:
-    from sordino.cli.declare.check import check
+    from sordino.cli.declare.check_project import check
     from sordino.datasets.census import write_census_project
     from sordino.noise.rng import Rng
 
@@ -97,7 +97,7 @@ def _declared(directory: Path, rows: int) -> None:
 def _asked(rows: int) -> None:
     import sordino as sd
     from sordino.cli.ask.ask import ask
-    from sordino.cli.ask.plan import plan
+    from sordino.cli.ask.plan_question import plan
     from sordino.loss import round_up
 
     _title("2. Price a question, then ask it: nothing is read before the charge is on disk")
@@ -122,7 +122,7 @@ def _asked(rows: int) -> None:
 def _looked_back() -> None:
     from sordino.cli.ask.ask import ask
     from sordino.cli.ask.budget import budget
-    from sordino.cli.ask.explain import explain
+    from sordino.cli.ask.explain_release import explain
 
     _title("4. A budget is a promise: what it does not cover is refused, uncharged")
     _run("sordino budget", lambda: budget(quiet=True))
@@ -161,7 +161,7 @@ def _collected() -> None:
 
 
 def _chosen() -> None:
-    from sordino.cli.epsilon.worlds import worlds
+    from sordino.cli.epsilon.assess_worlds import worlds
 
     _title("8. How large may epsilon be? From a risk that people understand")
     _run(

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.learn.rendering import Asked, Told, data_of, tell
+from sordino.cli.learn.render_sensitivity import Asked, Told, data_of, tell
 from sordino.cli.shared.options import PictureFile, TextFormat
 from sordino.cli.shared.terminal import in_terminal, say
-from sordino.cli.shared.universe import Values, span_from, table_from, values_from
+from sordino.cli.shared.universe_options import Values, span_from, table_from, values_from
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sordino.report.neighbor_charts import Worlds
     from sordino.report.picture import Picture
-    from sordino.report.worlds import Worlds
     from sordino.sensitivity import Change
 
 __all__ = ["Direction", "Relation", "sensitivity"]
@@ -155,7 +155,7 @@ def _asked(
     direction: Direction | None,
     ddof: int,
 ) -> Asked:
-    from sordino.sensitivity.statistic import statistic_from
+    from sordino.sensitivity.statistics import statistic_from
 
     for query in queries:
         statistic_from(query, ddof=ddof)
@@ -208,9 +208,9 @@ def _change(
 def _worlds(asked: Asked, query: str) -> Worlds:
     import numpy as np
 
-    from sordino.report.worlds import worlds_of
+    from sordino.report.neighbor_charts import worlds_of
     from sordino.sensitivity.moves import moves_from
-    from sordino.sensitivity.statistic import statistic_from
+    from sordino.sensitivity.statistics import statistic_from
 
     whole = asked.universe.values
     moves = moves_from(

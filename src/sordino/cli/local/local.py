@@ -201,7 +201,7 @@ def _column(data: Path, column: str, value: str | None, labels: str | None) -> t
     if labels is None:
         declared, cells = _extract(data, column)
     else:
-        from sordino.datasets.answers import load_answers
+        from sordino.datasets.exact_answers import load_answers
 
         named = [part.strip() for part in labels.split(",")]
         declared, cells = tuple(named), list(load_answers(column, data, labels=named))

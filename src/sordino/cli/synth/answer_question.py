@@ -51,7 +51,7 @@ def synth_answer(
     Counts, sums and means, over any condition and groups. The table in FROM is the one that was modelled, or `model`.
     """
     from sordino.cli.ask.question import checked_confidence, text_of
-    from sordino.cli.ask.rendering import chosen_format, distinct_names
+    from sordino.cli.ask.render_release import chosen_format, distinct_names
     from sordino.cli.shared.atomic_file import draft
     from sordino.cli.synth.arguments import model_at, question_of
 

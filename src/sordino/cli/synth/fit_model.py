@@ -221,7 +221,7 @@ def _kept(model: Model) -> str:
 
 def _told(model: Model, held: Any, output: Path, *, seconds: float, quiet: bool) -> None:
     """Say what was made, what it cost and which charge it is."""
-    from sordino.cli.ask.rendering import cost_lines
+    from sordino.cli.ask.render_release import cost_lines
 
     release = held.release(model.facts["charge"])
     note(f"wrote {output}, in {seconds:.1f} s", quiet=quiet)

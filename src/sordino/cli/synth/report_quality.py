@@ -167,7 +167,7 @@ def _write(model: Model, made: Evaluation, target: Draft, *, subject: Path) -> N
 
 def _print(made: Evaluation, *, quiet: bool) -> None:
     """Print the figures, and what they cost."""
-    from sordino.cli.ask.rendering import cost_lines
+    from sordino.cli.ask.render_release import cost_lines
 
     if not made.private:
         say("NOT PRIVATE")

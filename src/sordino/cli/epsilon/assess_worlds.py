@@ -64,7 +64,7 @@ def worlds(
 
     The values are public; nothing is charged and no table is read.
     """
-    from sordino.cli.shared.universe import named_values_from
+    from sordino.cli.shared.universe_options import named_values_from
     from sordino.risk.worlds import Worlds
 
     if output is not None and epsilon is None:
@@ -95,7 +95,7 @@ def _worked(
     made: Worlds, risk: Any, *, people: int, column: str | None, at: Any, seen: Any, prior: list[float] | None
 ) -> Told:
     """Return what a risk comes to: the epsilon of one answer and of all, the risk there, and what is seen at another."""
-    from sordino.risk.arguments import said
+    from sordino.risk.argument_checks import said
     from sordino.risk.hypotheses import epsilon_for_tables
 
     found, bound = made.epsilon_for(risk=risk), made.epsilon_bound_for(risk=risk)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.sensitivity.moves import Moves
-from sordino.sensitivity.statistic import Statistic, between
+from sordino.sensitivity.statistics import Statistic, between
 from sordino.sensitivity.universe import Floats, Places
 
 __all__ = ["farthest_neighbor"]

@@ -59,7 +59,7 @@ def bounds(
     Exit 5 where nothing was found: the charge stands, and there are no bounds to use.
     """
     from sordino.cli.ask.question import checked_confidence
-    from sordino.cli.ask.rendering import cost_lines
+    from sordino.cli.ask.render_release import cost_lines
     from sordino.cli.shared.atomic_file import draft
     from sordino.cli.shared.opening import table_at
     from sordino.report.charts import plot as plotted

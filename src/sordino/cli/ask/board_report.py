@@ -139,7 +139,7 @@ def _amounts(cap: Loss, spent: Loss | None) -> tuple[Amount, ...]:
 
 def _charges(ledger: Ledger, *, pictures: bool) -> tuple[tuple[Question, ...], tuple[Unanswered, ...]]:
     """Return the answered charges of a ledger, and the others."""
-    from sordino.cli.ask.rendering import table_lines
+    from sordino.cli.ask.render_release import table_lines
     from sordino.release import Release
     from sordino.report.page import Question, Unanswered
 

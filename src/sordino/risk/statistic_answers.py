@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.errors import DeclarationError
-from sordino.sensitivity.statistic import Statistic
+from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, universe_from
 
 __all__ = ["ENTRIES", "Answers", "Numbers", "integers", "lattice_from", "listing", "tables_of"]
@@ -150,7 +150,7 @@ def listing(answers: Answers) -> Numbers | None:
 
     One record left out and one record kept need no list of tables: O(N log N).
 
-    >>> from sordino.sensitivity.statistic import statistic_from
+    >>> from sordino.sensitivity.statistics import statistic_from
     >>> listing(Answers((1, 2, 3, 10), 1, statistic_from("mean", ddof=0), 3)).tolist()
     [6, 13, 14, 15]
     """

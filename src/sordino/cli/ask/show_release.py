@@ -27,7 +27,7 @@ def show(
     """Show a past release as it was. Costs nothing, and the data need not be there."""
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.question import checked_confidence
-    from sordino.cli.ask.rendering import chosen_format
+    from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import draft
     from sordino.cli.shared.opening import project_at, stored
 

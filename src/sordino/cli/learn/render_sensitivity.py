@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared.terminal import columns_of, in_terminal, paint, plain, say, wrapped
-from sordino.cli.shared.universe import Values
+from sordino.cli.shared.universe_options import Values
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.report.worlds import Worlds
+    from sordino.report.neighbor_charts import Worlds
     from sordino.sensitivity import Change
 
 __all__ = ["Asked", "Told", "data_of", "tell"]
@@ -112,7 +112,7 @@ def _figure(row: dict[str, Any]) -> str:
 
 
 def _print_change(asked: Asked, query: str, change: Change) -> None:
-    from sordino.report.worlds import listed
+    from sordino.report.neighbor_charts import listed
 
     scope = "global" if asked.local is None else "local"
     figure = f"{change.value:.10g}, exact" if change.exact else f"at most {change.value:.10g}, a bound"
@@ -169,7 +169,7 @@ def _witness(asked: Asked, query: str, change: Change) -> list[tuple[tuple[float
     """Return the two tables of a witness with their answers."""
     import numpy as np
 
-    from sordino.sensitivity.statistic import statistic_from
+    from sordino.sensitivity.statistics import statistic_from
 
     statistic = statistic_from(query, ddof=asked.ddof)
     return [(table, statistic.of(np.array(table, dtype=np.float64))) for table in change.witness]

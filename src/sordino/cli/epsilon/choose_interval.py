@@ -31,8 +31,8 @@ from sordino.errors import DeclarationError, UnknownName, nearest
 if TYPE_CHECKING:
     from sordino.project.load import Project, Table
     from sordino.report.odds_icons import Tradeoff
-    from sordino.risk.choice import Choice, Requirement
     from sordino.risk.precision import Currency
+    from sordino.risk.requirement_choice import Choice, Requirement
 
 __all__ = ["choose"]
 
@@ -66,7 +66,7 @@ def choose(
     Requirements follow from the declared domain alone: the data is never read, and nothing is charged.
     """
     from sordino.cli.shared.opening import project_at
-    from sordino.risk.choice import choose_epsilon
+    from sordino.risk.requirement_choice import choose_epsilon
     from sordino.risk.requirements import relative
 
     if plot is not None and (query is None or error is None):

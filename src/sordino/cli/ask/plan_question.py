@@ -69,7 +69,7 @@ def plan(
 
 
 def _budget(made: Plan, curator: Curator) -> list[str]:
-    from sordino.cli.ask.rendering import left_of
+    from sordino.cli.ask.render_release import left_of
 
     left, cost = curator.remaining, made.cost.amounts()
     covered = all(amount <= left.amounts()[name] for name, amount in cost.items())

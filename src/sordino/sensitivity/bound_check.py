@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from sordino.sensitivity.moves import Moves
-from sordino.sensitivity.statistic import Statistic
+from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
 __all__ = ["cost", "enumerate_pairs"]
@@ -26,7 +26,7 @@ def enumerate_pairs(
     """Return the largest change of an answer over all pairs of neighbors, and the pair; `table` fixes the first.
 
     >>> from sordino.sensitivity.moves import moves_from
-    >>> from sordino.sensitivity.statistic import statistic_from
+    >>> from sordino.sensitivity.statistics import statistic_from
     >>> moves = moves_from(neighbors="replace", within=1, exactly=None, direction=None, size=3, universe_size=5)
     >>> enumerate_pairs(np.array([1.0, 2, 3, 10, 11]), statistic_from("median", ddof=0), moves)[0]
     8.0
