@@ -64,7 +64,7 @@ def test_an_unforeseen_error_tells_nothing(run, monkeypatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("row 17 holds 42")
 
-    monkeypatch.setattr("sordino.cli.ask.question.planned", fail)
+    monkeypatch.setattr("sordino.cli.ask.question.plan_question", fail)
     done = run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5")
     assert done.code == 1
     assert "42" not in done.err
@@ -79,7 +79,7 @@ def test_an_interrupt(run, monkeypatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sordino.cli.ask.question.planned", stop)
+    monkeypatch.setattr("sordino.cli.ask.question.plan_question", stop)
     assert run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5").code == 130
 
 
@@ -139,15 +139,15 @@ def test_demo(run, tmp_path, monkeypatch) -> None:
 def test_values_are_told_to_two_figures_of_their_error_and_intervals_outward() -> None:
     from fractions import Fraction
 
-    from sordino.cli.ask.render_release import _told
+    from sordino.cli.ask.render_release import _format_estimate
     from sordino.estimates.estimate import Noisy
     from sordino.noise.laws import DiscreteLaplace
 
     cents = Noisy((-12, 0, 123_456_789), Fraction(1, 100), DiscreteLaplace(Fraction(100)))
-    assert _told(cents, 0.95) == [
+    assert _format_estimate(cents, 0.95) == [
         ("-0.1", "-3.2 - 2.9"),
         ("0.0", "-3.0 - 3.0"),
         ("1,234,567.9", "1,234,564.8 - 1,234,570.9"),
     ]
     whole = Noisy((1234,), Fraction(1), DiscreteLaplace(Fraction(2)))
-    assert _told(whole, 0.95) == [("1,234", "1,228 - 1,240")]
+    assert _format_estimate(whole, 0.95) == [("1,234", "1,228 - 1,240")]

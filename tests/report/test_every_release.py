@@ -11,13 +11,13 @@ import pytest
 import sordino as sd
 from markup import Page
 from places import ROOT
-from sordino.cli.ask.render_release import encoded as file_of
+from sordino.cli.ask.render_release import encode_release as file_of
 from sordino.cli.main import main
 from sordino.cli.shared.options import AnswerFormat
 from sordino.datasets import write_census_project
 from sordino.noise.rng import Rng
 from sordino.release import show_number
-from sordino.report.picture import encoded
+from sordino.report.picture import encode_picture
 
 _LOSS: dict[str, Any] = {"epsilon": "0.5", "delta": "1e-9"}
 
@@ -93,7 +93,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_each_has_a_picture_json_files_and_a_table(asked: Any) -> None:
     for name, release in asked[0].items():
-        svg = encoded(sd.plot(release), ".svg").decode()
+        svg = encode_picture(sd.plot(release), ".svg").decode()
         assert "NaN" not in svg, name
         again = sd.Release.from_dict(json.loads(release.to_json()))
         assert again == release, name
@@ -119,7 +119,7 @@ def test_each_is_on_the_page(asked: Any) -> None:
 def test_a_chosen_label_is_drawn_as_text(asked: Any) -> None:
     for name in ("most common", "MODE in SQL"):
         release = asked[0][name]
-        svg = encoded(sd.plot(release), ".svg").decode()
+        svg = encode_picture(sd.plot(release), ".svg").decode()
         assert f">{release.value}<" in svg
         assert "no interval of values can be stated" in svg.replace("\n", " ")
 

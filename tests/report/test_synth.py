@@ -13,7 +13,7 @@ from markup import Page
 from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
-from sordino.report.picture import encoded
+from sordino.report.picture import encode_picture
 from sordino.report.synth import Histograms, Matrices, Ways
 from sordino.report.synth_page import Section, Sheet, sheet_page
 
@@ -69,7 +69,7 @@ def drawn(thing: object, **words: object) -> tuple[dict, str]:
 
 
 def rendered(thing: object) -> bool:
-    return encoded(sd.plot(thing), ".svg").startswith(b"<svg")
+    return encode_picture(sd.plot(thing), ".svg").startswith(b"<svg")
 
 
 @pytest.mark.parametrize("name", ["age", "born", "member", "town"])

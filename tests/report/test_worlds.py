@@ -7,7 +7,7 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
-from sordino.report.neighbor_charts import listed, worlds_of
+from sordino.report.neighbor_charts import list_values, worlds_of
 from sordino.sensitivity.bound_check import enumerate_pairs
 from sordino.sensitivity.moves import moves_from
 from sordino.sensitivity.statistics import statistic_from
@@ -69,5 +69,5 @@ def test_large_universes_are_refused() -> None:
 
 
 def test_listed() -> None:
-    assert listed([1, 2, 3], 3) == "1, 2, 3"
-    assert listed(range(100), 4) == "0, 1, ..., 99"
+    assert list_values([1, 2, 3], 3) == "1, 2, 3"
+    assert list_values(range(100), 4) == "0, 1, ..., 99"

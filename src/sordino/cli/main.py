@@ -174,13 +174,13 @@ app.add_typer(_synth, rich_help_panel="Ask")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; every error is one line on standard error, without data."""
-    _printable()
+    _escape_unprintable()
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        return _unread()
+        return _end_unread()
     except KeyboardInterrupt:
         return 130
 
@@ -190,7 +190,7 @@ def _run(arguments: list[str]) -> int:
         ended = typer.main.get_command(app).main(args=arguments, prog_name="sordino", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
     except SordinoError as error:
-        return _failed(in_flags(getattr(error, "sql", None) or str(error)), error.exit_code)
+        return _print_error(in_flags(getattr(error, "sql", None) or str(error)), error.exit_code)
     except typer.Abort:
         return 130
     except BrokenPipeError:
@@ -202,11 +202,11 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         told = getattr(error, "format_message", None)
         if told is not None:
-            return _misused(error, str(told()))
-        return _unexpected(error)
+            return _end_misuse(error, str(told()))
+        return _end_unexpected(error)
 
 
-def _misused(error: Exception, said: str) -> int:
+def _end_misuse(error: Exception, said: str) -> int:
     """End after a command line that cannot be read; without any words it asked for help."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -214,32 +214,32 @@ def _misused(error: Exception, said: str) -> int:
         return 2
     path = getattr(context, "command_path", "sordino")
     said = said.replace("Value error, ", "").rstrip(".")
-    return _failed(f"{said}; `{path} --help` shows how", 2)
+    return _print_error(f"{said}; `{path} --help` shows how", 2)
 
 
-def _unexpected(error: Exception) -> int:
+def _end_unexpected(error: Exception) -> int:
     """End after an error that nobody foresaw: its words may hold data, so they stay here unless asked for."""
     if os.environ.get("SORDINO_DEBUG") == "1":
         import traceback
 
         traceback.print_exception(error)
     rule = "something unexpected failed; its words are withheld, since they may hold data"
-    return _failed(f"{rule}. SORDINO_DEBUG=1 shows them, to the curator only", 1)
+    return _print_error(f"{rule}. SORDINO_DEBUG=1 shows them, to the curator only", 1)
 
 
-def _failed(said: str, code: int) -> int:
+def _print_error(said: str, code: int) -> int:
     line = " ".join(plain(said).split("\n"))
     print(f"{paint('error:', 'red', sys.stderr)} {line}", file=sys.stderr)
     return code
 
 
-def _unread() -> int:
+def _end_unread() -> int:
     """End quietly where nobody reads on, as in `sordino ask ... | head -1`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
 
 
-def _printable() -> None:
+def _escape_unprintable() -> None:
     """Let no declared name stop an answer because a terminal cannot show it."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

@@ -112,7 +112,7 @@ def _cells(cells: Any, column: Any) -> Any:
     if isinstance(column, Category) and isinstance(column.values[0], str):
         return found.cast(pa.string())
     if isinstance(column, Category):
-        return _matched(found, WHOLE, pa.int64())
+        return _match(found, WHOLE, pa.int64())
     if isinstance(column, Boolean) and pa.types.is_string(found.type):
         low = pc.utf8_lower(found)
         known = pc.is_in(low, value_set=pa.array([*TRUE, *FALSE]))
@@ -120,11 +120,11 @@ def _cells(cells: Any, column: Any) -> Any:
     if isinstance(column, Boolean):
         return found.cast(pa.bool_())
     if isinstance(column, Date):
-        return _matched(found, DAY, pa.date32())
-    return _matched(found, WHOLE if isinstance(column, Integer) else DECIMAL, pa.float64())
+        return _match(found, DAY, pa.date32())
+    return _match(found, WHOLE if isinstance(column, Integer) else DECIMAL, pa.float64())
 
 
-def _matched(cells: Any, pattern: str, kind: Any) -> Any:
+def _match(cells: Any, pattern: str, kind: Any) -> Any:
     """Return text cells of a pattern as a type, others missing; cells that are no text are cast."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.titles import COLORS, data_of, marked, title_of
+from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -27,7 +27,7 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
 
     release.interval(confidence)  # refuses a confidence that is none
     chosen = f"{release.lower:,} to {release.upper:,}" if release.found else "none found"
-    said = marked(title or f"{release.question}: {chosen}", _seal(release))
+    said = mark_title(title or f"{release.question}: {chosen}", _seal(release))
     sides = list(dict.fromkeys(release.keys[0].labels))
     notes = [*release.notes, *_read(release, sides, confidence), release.summary()]
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]

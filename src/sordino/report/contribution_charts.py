@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.titles import COLORS, data_of, marked, title_of
+from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -27,7 +27,7 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
 
     release.interval(confidence)  # refuses a confidence that is none
     chosen = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
-    said = marked(title or f"{release.question}: {chosen}", None if release.private else _SEEDED)
+    said = mark_title(title or f"{release.question}: {chosen}", None if release.private else _SEEDED)
     notes = [
         *release.notes,
         f"band: {100 * confidence:g}% interval of what is lost, as far as it shows",

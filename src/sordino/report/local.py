@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sordino.errors import DeclarationError
 from sordino.loss import round_up
-from sordino.report.titles import COLORS, data_of, marked, title_of
+from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -251,7 +251,7 @@ def draw_comparison(compared: Comparison, confidence: float, title: str | None) 
             tooltip=[alt.Tooltip(field=f) for f in ("label", "who", "count")],
         ),
     ]
-    said = marked(title or compared.subject, compared.mark)
+    said = mark_title(title or compared.subject, compared.mark)
     notes = [
         "lines: 95% intervals of the local model, cut to 0 or more; a raw estimate may lie outside",
         *compared.remarks,

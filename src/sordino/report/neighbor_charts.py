@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import data_of, marked, title_of
+from sordino.report.titles import data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
 
-__all__ = ["World", "Worlds", "draw", "listed", "worlds_of"]
+__all__ = ["World", "Worlds", "draw", "list_values", "worlds_of"]
 
 Table = tuple[float, ...]
 
@@ -127,13 +127,15 @@ def draw(worlds: Worlds, confidence: float, title: str | None) -> tuple[AnyChart
 
     del confidence
     kept = worlds.rows
-    notes = [f"{worlds.relation}; {len(kept):,} tables of {worlds.size} values out of {listed(worlds.universe, 12)}"]
+    notes = [
+        f"{worlds.relation}; {len(kept):,} tables of {worlds.size} values out of {list_values(worlds.universe, 12)}"
+    ]
     if len(kept) > MOST_DRAWN:
         kept = tuple(sorted(kept, key=lambda row: -row.local)[:MOST_DRAWN])
         notes.append(f"the {MOST_DRAWN} tables that can move most")
     points = [
         {
-            "table": listed(row.table, len(row.table)),
+            "table": list_values(row.table, len(row.table)),
             "local": float(row.local),
             "answer": float(row.answer),
             "neighbors": len(row.neighbors),
@@ -141,7 +143,7 @@ def draw(worlds: Worlds, confidence: float, title: str | None) -> tuple[AnyChart
         }
         for row in kept
     ]
-    said = marked(title or f"How far the {worlds.query} of each table can move", worlds.mark)
+    said = mark_title(title or f"How far the {worlds.query} of each table can move", worlds.mark)
     bars = (
         alt.Chart(data_of(points))
         .mark_bar(opacity=0.85)
@@ -164,10 +166,10 @@ def draw(worlds: Worlds, confidence: float, title: str | None) -> tuple[AnyChart
     return alt.layer(bars, rule).properties(width=380, height=alt.Step(20), title=heading), said
 
 
-def listed(table: Sequence[float], most: int) -> str:
+def list_values(table: Sequence[float], most: int) -> str:
     """Return a table in words, at most `most` of its values.
 
-    >>> listed((1.0, 2.5, 3), 8), listed(range(9), 4)
+    >>> list_values((1.0, 2.5, 3), 8), list_values(range(9), 4)
     ('1, 2.5, 3', '0, 1, ..., 8')
     """
     words = [f"{value:.10g}" for value in table]

@@ -128,16 +128,16 @@ def _notes(made: Tradeoff) -> list[str]:
     if _conflicting(made):
         return ["no epsilon meets all requirements: the error needs more than the risk allows"]
     if made.least is not None or made.most is not None:
-        least = "0" if made.least is None else _told(made.least[0], ROUND_CEILING)
-        most = "any" if made.most is None else _told(made.most[0], ROUND_FLOOR)
+        least = "0" if made.least is None else _format_epsilon(made.least[0], ROUND_CEILING)
+        most = "any" if made.most is None else _format_epsilon(made.most[0], ROUND_FLOOR)
         notes.append(f"shaded: what meets the requirements, epsilon from {least} to {most}")
     if made.chosen is not None and made.odds is not None:
         inside = ROUND_FLOOR if made.least is None else ROUND_CEILING
-        notes.append(f"icons: at the choice, epsilon {_told(made.chosen, inside)}")
+        notes.append(f"icons: at the choice, epsilon {_format_epsilon(made.chosen, inside)}")
     return notes
 
 
-def _told(epsilon: float, rounding: str) -> str:
+def _format_epsilon(epsilon: float, rounding: str) -> str:
     """Return an epsilon of 6 digits, rounded towards the inside of what is feasible."""
     cut = Context(prec=6, rounding=rounding).create_decimal(Decimal(repr(epsilon)))
     return f"{float(cut):.6g}"

@@ -18,7 +18,7 @@ from sordino.errors import DeclarationError, nearest
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["PICTURE_ENDINGS", "Picture", "encoded", "need_plots", "save", "writer_of"]
+__all__ = ["PICTURE_ENDINGS", "Picture", "encode_picture", "need_plots", "save", "writer_of"]
 
 PICTURE_ENDINGS = (".svg", ".png", ".html", ".json")
 SHARPNESS = 1.5  # pixels of a PNG per unit of the chart
@@ -57,14 +57,14 @@ def save(picture: Picture, path: str | Path) -> None:
     Raises DeclarationError for another ending, or where the file cannot be written.
     """
     where = Path(path)
-    content = encoded(picture, where.suffix)
+    content = encode_picture(picture, where.suffix)
     try:
         where.write_bytes(content)
     except OSError as error:
         raise DeclarationError(f"{where} cannot be written: {error.strerror}; name another place") from None
 
 
-def encoded(picture: Picture, ending: str) -> bytes:
+def encode_picture(picture: Picture, ending: str) -> bytes:
     """Return the bytes of a picture's file, for one of PICTURE_ENDINGS; raises DeclarationError for another."""
     return writer_of(ending)(picture)
 

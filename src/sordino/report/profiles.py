@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, data_of, marked, title_of
+from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     import altair as alt
@@ -43,7 +43,7 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     if not points:
         raise DeclarationError("this profile has no finite value to draw")
     mark = _mark(table)
-    said = marked(title or "Sensitivity against distance", mark)
+    said = mark_title(title or "Sensitivity against distance", mark)
     panels = _panels(points)
     one = len(panels) == 1
     notes = [panels[0]] if one else []
@@ -57,7 +57,7 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     heading = title_of(said, notes, width=width, alarm=mark is not None)
     if one:
         return chart.properties(title=heading), said
-    return _faceted(chart, points).properties(title=heading), said
+    return _facet(chart, points).properties(title=heading), said
 
 
 def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -118,18 +118,18 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> Any:
     return alt.layer(*layers).properties(width=width, height=height)
 
 
-def _faceted(chart: Any, points: list[dict[str, Any]]) -> Any:
+def _facet(chart: Any, points: list[dict[str, Any]]) -> Any:
     import altair as alt
 
-    def ordered(name: str, known: dict[str, str]) -> list[str]:
+    def distinct(name: str, known: dict[str, str]) -> list[str]:
         found = list(dict.fromkeys(p[name] for p in points))
         return sorted(found, key=lambda text: list(known.values()).index(text) if text in known.values() else -1)
 
     header = alt.Header(title=None, labelFontSize=12, labelFontWeight="bold")
     side = alt.Header(title=None, labelFontSize=12, labelFontWeight="bold", labelOrient="left")
     faceted = chart.facet(
-        column=alt.Column(field="across", type="nominal", sort=ordered("across", _RELATIONS), header=header),
-        row=alt.Row(field="down", type="nominal", sort=ordered("down", _SCOPES), header=side),
+        column=alt.Column(field="across", type="nominal", sort=distinct("across", _RELATIONS), header=header),
+        row=alt.Row(field="down", type="nominal", sort=distinct("down", _SCOPES), header=side),
     )
     return faceted.resolve_axis(x="independent", y="independent")
 

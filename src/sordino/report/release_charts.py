@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.estimates.estimate import Noisy
 from sordino.release import show_number
-from sordino.report.titles import COLORS, data_of, marked, title_of
+from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.release import Output, Release
@@ -30,7 +30,7 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
 
     release.interval(confidence)  # refuses a confidence that is none
     labels, groups = _labels(release)
-    said = marked(title or release.question, None if release.private else _SEEDED)
+    said = mark_title(title or release.question, None if release.private else _SEEDED)
     panels = [
         _panel(output, labels, groups, confidence, release=release, first=i == 0)
         for i, output in enumerate(release.outputs)
@@ -60,12 +60,12 @@ def _labels(release: Release) -> tuple[list[str], list[str] | None]:
     keys = [["(missing)" if v is None else str(v) for v in key.labels[:MOST_ROWS]] for key in release.keys]
     if not keys:
         return [""], None
-    if (colored := _colored(release)) is not None:
+    if (colored := _color_key(release)) is not None:
         return keys[1 - colored], keys[colored]
     return _distinct([" / ".join(parts) for parts in zip(*keys, strict=True)]), None
 
 
-def _colored(release: Release) -> int | None:
+def _color_key(release: Release) -> int | None:
     """Return which of two keys has few enough values to be told apart by color, or None."""
     if len(release.keys) != 2:
         return None
@@ -96,7 +96,7 @@ def _panel(
 
     points = _points(output, labels, groups, confidence)
     bars = isinstance(getattr(output.estimate, "of", output.estimate), Noisy) and bool(release.keys)
-    colored = _colored(release)
+    colored = _color_key(release)
     names = [k.name for i, k in enumerate(release.keys) if i != colored]
     axis = (
         alt.Axis(title=", ".join(names), labelLimit=220) if first else alt.Axis(title=None, labels=False, ticks=False)
@@ -120,7 +120,7 @@ def _panel(
             x=alt.value(8), text="told:N", color=color, tooltip=tips
         )
         return words.properties(width=340, height=height, title=alt.TitleParams(output.name, fontSize=11, dy=6))
-    layers = _drawn(base, output.name, bars=bars, color=color, tips=tips)
+    layers = _draw_layers(base, output.name, bars=bars, color=color, tips=tips)
     if not release.keys:  # a single number is told as one
         layers.append(
             base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type="quantitative"), text="told:N")
@@ -132,7 +132,7 @@ def _panel(
     return chart
 
 
-def _drawn(base: Any, name: str, *, bars: bool, color: Any, tips: list[Any]) -> list[Any]:
+def _draw_layers(base: Any, name: str, *, bars: bool, color: Any, tips: list[Any]) -> list[Any]:
     """Return the layers of numbers: bars or points, and their intervals."""
     import altair as alt
 
@@ -163,7 +163,7 @@ def _points(output: Output, labels: list[str], groups: list[str] | None, confide
     return [
         {
             "label": label,
-            "told": _told(values[i]),
+            "told": _format_value(values[i]),
             "value": _number(values[i]),
             "lower": _number(pairs[i][0]),
             "upper": _number(pairs[i][1]),
@@ -178,18 +178,20 @@ def _number(value: Any) -> float | None:
     return None if value is None or isinstance(value, str) else float(value)
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value) if isinstance(value, (str, bool)) else show_number(value)
 
 
 def _notes(release: Release, confidence: float) -> list[str]:
-    stated = any(not _unplaced(o) and None not in o.estimate.errors(confidence) for o in release.outputs)
+    stated = any(not _lacks_interval(o) and None not in o.estimate.errors(confidence) for o in release.outputs)
     unstated = [o.name for o in release.outputs if any(e is None for e in o.estimate.errors(confidence))]
     absent = [o.name for o in release.outputs if any(v is None for v in o.estimate.values())]
     notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if stated and _height(release) else []
     notes += [f"{name}: no interval is stated, as the width of its noise is private" for name in unstated]
     notes += [f"{name}: no value where a test failed" for name in absent]
-    notes += [_without_interval(o, confidence) for o in release.outputs if o.name not in unstated and _unplaced(o)]
+    notes += [
+        _without_interval(o, confidence) for o in release.outputs if o.name not in unstated and _lacks_interval(o)
+    ]
     height = _height(release)
     if height > MOST_ROWS:
         notes.append(f"the first {MOST_ROWS} of {height:,} rows")
@@ -201,7 +203,7 @@ def _height(release: Release) -> int:
     return len(release.keys[0].labels) if release.keys else 1
 
 
-def _unplaced(output: Output) -> bool:
+def _lacks_interval(output: Output) -> bool:
     """Tell whether an output states its error in ranks or rows, so that no interval of its values follows."""
     return bool(getattr(output.estimate, "error_unit", ""))
 

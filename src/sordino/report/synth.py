@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, data_of, marked, title_of
+from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
@@ -101,7 +101,7 @@ def draw_histograms(made: Histograms, confidence: float, title: str | None) -> t
     import altair as alt
 
     del confidence
-    said = marked(title or f"{made.column}: {', '.join(n for n, _ in made.series)}", made.mark)
+    said = mark_title(title or f"{made.column}: {', '.join(n for n, _ in made.series)}", made.mark)
     chart = _panel(made, width=520, height=260)
     heading = title_of(said, made.remarks, width=560, alarm=made.mark is not None)
     return alt.layer(chart).properties(title=heading), said
@@ -135,7 +135,7 @@ def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyCha
     del confidence
     parts = model.parts
     mark = None if model.facts.get("private") == "true" else _SEEDED
-    said = marked(title or f"A model of {model.facts.get('table', 'a table')}, each column by itself", mark)
+    said = mark_title(title or f"A model of {model.facts.get('table', 'a table')}, each column by itself", mark)
     shown = list(enumerate(parts.columns))[:_MOST_PANELS]
     panels = []
     for i, column in shown:
@@ -164,7 +164,7 @@ def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[Any
         raise DeclarationError("this table of accuracies has no row to draw")
     meta = (table.schema.metadata or {}).get(b"sordino", b"").decode()
     mark = "distances to the table itself" if "PRIVATE" in meta else None
-    said = marked(title or "Accuracy against epsilon", mark)
+    said = mark_title(title or "Accuracy against epsilon", mark)
     methods = list(dict.fromkeys(r["method"] for r in rows))
     color = alt.Color(
         "method:N", title=None, sort=methods, scale=alt.Scale(domain=methods, range=list(COLORS[: len(methods)]))
@@ -184,7 +184,7 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
     import altair as alt
 
     del confidence
-    said = marked(title or "Distance from the original", made.mark)
+    said = mark_title(title or "Distance from the original", made.mark)
     rows = [
         {"ways": f"{w} column{'s' * (w != 1)}", "value": v, "low": max(v - e, 0.0), "high": v + e, "floor": f}
         for w, v, e, f in made.rows
@@ -205,7 +205,7 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
     import altair as alt
 
     del confidence
-    said = marked(title or "Correlations", made.mark)
+    said = mark_title(title or "Correlations", made.mark)
     names = list(made.columns)
     side = max(150, 24 * len(names))
     color = alt.Color(

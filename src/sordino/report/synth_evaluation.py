@@ -63,13 +63,13 @@ def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str) -> S
 def _drawer() -> Draw:
     """Return a function that draws a thing as SVG, None where Altair is not installed."""
     from sordino.report.charts import plot
-    from sordino.report.picture import encoded, need_plots
+    from sordino.report.picture import encode_picture, need_plots
 
     try:
         need_plots()
     except DeclarationError:
         return None
-    return lambda thing: encoded(plot(thing), ".svg").decode()
+    return lambda thing: encode_picture(plot(thing), ".svg").decode()
 
 
 def _drawings(draw: Draw, *things: tuple[str, Any]) -> tuple[tuple[str, str], ...]:

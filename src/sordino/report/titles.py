@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     AnyChart = alt.LayerChart | alt.FacetChart | alt.HConcatChart
 
-__all__ = ["COLORS", "NOT_PRIVATE", "data_of", "marked", "title_of"]
+__all__ = ["COLORS", "NOT_PRIVATE", "data_of", "mark_title", "title_of"]
 
 NOT_PRIVATE = "NOT PRIVATE"
 COLORS = (  # Okabe and Ito's, told apart by the color-blind, then darker ones
@@ -20,10 +20,10 @@ COLORS = (  # Okabe and Ito's, told apart by the color-blind, then darker ones
 )
 
 
-def marked(title: str, mark: str | None) -> str:
+def mark_title(title: str, mark: str | None) -> str:
     """Return a title that starts with the mark.
 
-    >>> marked("Ages", "its noise was seeded")
+    >>> mark_title("Ages", "its noise was seeded")
     'NOT PRIVATE (its noise was seeded): Ages'
     """
     return title if mark is None else f"{NOT_PRIVATE} ({mark}): {title}"

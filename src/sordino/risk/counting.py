@@ -48,7 +48,7 @@ def tally(answers: Answers) -> Tally | None:
         return _quantile_tally(answers)
     people = len(answers.numbers)
     if answers.worlds * answers.size > _LISTED_FIRST and answers.worlds != people:
-        counted = _counted(answers)
+        counted = _count_tables(answers)
         if counted is not None:
             return counted
     keys = listing(answers)
@@ -110,7 +110,7 @@ def _large_counts(ordered: list[int], kept: int, limbs: int) -> Numbers:
     return np.array([int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)], dtype=object)
 
 
-def _counted(answers: Answers) -> Tally | None:
+def _count_tables(answers: Answers) -> Tally | None:
     """Count the sums, or the pairs (sum x, sum x^2) as one number, of the numbers shifted and reduced."""
     least, size = min(answers.numbers), answers.size
     step = math.gcd(*(x - least for x in answers.numbers)) or 1
@@ -165,10 +165,10 @@ def _quantile_tally(answers: Answers) -> Tally | None:
     equal = [single - left * after for single, left, after in zip(singles, lefts, beyond, strict=True)]
     rights = [before - after for before, after in zip([beyond[0], *beyond], beyond, strict=False)]
     numbers = integers(values, answers.largest)
-    return _paired(numbers, lefts, rights, equal, answers.denominator, s=s, t=t)
+    return _merge_pairs(numbers, lefts, rights, equal, answers.denominator, s=s, t=t)
 
 
-def _paired(
+def _merge_pairs(
     numbers: Numbers, lefts: list[int], rights: list[int], equal: list[int], denominator: int, *, s: int, t: int
 ) -> Tally:
     """Merge the pairs low < high and the equal pairs into one tally; exact while there are few."""

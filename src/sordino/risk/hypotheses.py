@@ -156,7 +156,7 @@ def identification_bound(epsilon: Number, *, candidates: int) -> float:
     0.279708
     """
     m = whole(candidates, name="candidates", least=2)
-    return _identified(amount(epsilon, name="epsilon", zero=True), m)
+    return _identification_risk(amount(epsilon, name="epsilon", zero=True), m)
 
 
 def epsilon_for_identification(risk: Number, *, candidates: int) -> float:
@@ -171,7 +171,7 @@ def epsilon_for_identification(risk: Number, *, candidates: int) -> float:
     limit, m = chance(risk, name="risk"), whole(candidates, name="candidates", least=2)
     between(limit, 1 / m, name="risk", because=f"the posterior of one of {m} candidates")
     found = math.log(m - 1) + math.log(limit) - math.log1p(-limit)
-    return largest(found, lambda eps: _identified(eps, m) <= limit)
+    return largest(found, lambda eps: _identification_risk(eps, m) <= limit)
 
 
 def identification_scale(risk: Number, *, candidates: int, sensitivity: Number) -> float:
@@ -263,5 +263,5 @@ def _advantage(epsilon: float, delta: float) -> float:
     return (-math.expm1(-epsilon) + 2 * delta * shrunk) / (1 + shrunk)
 
 
-def _identified(epsilon: float, candidates: int) -> float:
+def _identification_risk(epsilon: float, candidates: int) -> float:
     return 1 / (1 + (candidates - 1) * math.exp(-epsilon))

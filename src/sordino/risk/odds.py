@@ -36,8 +36,8 @@ def least_sum(offsets: Floats, log_weights: Floats, log_tops: Floats, rate: floa
         tops = terms.max(axis=1)
         totals = tops + np.log(np.exp(terms - tops[:, None]).sum(axis=1))
         return float((totals - log_tops).min())
-    forward = _decayed(offsets, log_weights, rate)
-    backward = _decayed(-offsets[::-1], log_weights[::-1], rate)[::-1]
+    forward = _log_decaying_sum(offsets, log_weights, rate)
+    backward = _log_decaying_sum(-offsets[::-1], log_weights[::-1], rate)[::-1]
     # the answer's own weight is in both: it is taken off the backward sum before that is carried on
     after = np.append(backward[1:] - rate * np.diff(offsets), -np.inf)
     return float((np.logaddexp(forward, after) - log_tops).min())
@@ -100,7 +100,7 @@ def rising_root(rises: Callable[[float], float], low: float, high: float, *, tol
     return low, high
 
 
-def _decayed(offsets: Floats, log_weights: Floats, rate: float) -> Floats:
+def _log_decaying_sum(offsets: Floats, log_weights: Floats, rate: float) -> Floats:
     """Return log sum over j <= k of exp(log_weights_j - rate (offsets_k - offsets_j)) for every k, row by row."""
     out = np.empty(offsets.size)
     carry, last = -math.inf, float(offsets[0])

@@ -104,7 +104,7 @@ def study_failure(epsilon: Number, *, error: Number, people: int) -> float:
     0.072795
     """
     first = _first_failure(error, people)
-    return _missed(amount(epsilon, name="epsilon", zero=True), first)
+    return _miss_probability(amount(epsilon, name="epsilon", zero=True), first)
 
 
 def epsilon_for_study(error: Number, *, people: int, failure: Number) -> float:
@@ -116,7 +116,7 @@ def epsilon_for_study(error: Number, *, people: int, failure: Number) -> float:
     >>> round(epsilon_for_study(0.01, people=299, failure=0.05), 6)
     1.136876
     """
-    return _needed(_first_failure(error, people), chance(failure, name="failure"))
+    return _least_epsilon(_first_failure(error, people), chance(failure, name="failure"))
 
 
 def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Number) -> int | None:
@@ -136,7 +136,7 @@ def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Nu
         return None
 
     def short(first: int, people: float | Fraction) -> bool:
-        return _needed(first, a) > math.log1p(most / people)
+        return _least_epsilon(first, a) > math.log1p(most / people)
 
     low, high = 0, 1
     while short(high, high / share):
@@ -160,7 +160,7 @@ def people_for_accuracy(error: Number, *, failure: Number, epsilon: Number) -> i
     """
     share, a, eps = to_fraction(error, name="error"), chance(failure, name="failure"), amount(epsilon, name="epsilon")
     first = max(1, math.ceil(math.log(2 / (a * (1 + math.exp(-eps)))) / eps) - 1)
-    while _missed(eps, first) > a:
+    while _miss_probability(eps, first) > a:
         first += 1
     return max(1, math.ceil((first - 1) / share))
 
@@ -171,17 +171,17 @@ def _first_failure(error: Number, people: int) -> int:
     return math.floor(to_fraction(error, name="error") * whole(people, name="people", least=1)) + 1
 
 
-def _missed(epsilon: float, first: int) -> float:
+def _miss_probability(epsilon: float, first: int) -> float:
     """Return P(|Z| >= first) of discrete Laplace noise of scale 1 / epsilon."""
     return 2 * math.exp(-first * epsilon) / (1 + math.exp(-epsilon))
 
 
-def _needed(first: int, failure: float) -> float:
-    """Return the least epsilon at which `_missed` is at most `failure`."""
+def _least_epsilon(first: int, failure: float) -> float:
+    """Return the least epsilon at which `_miss_probability` is at most `failure`."""
     low, high = 0.0, math.log(2 / failure) / first
     while (middle := (low + high) / 2) not in (low, high):
-        low, high = (low, middle) if _missed(middle, first) <= failure else (middle, high)
-    return least(high, lambda eps: _missed(eps, first) <= failure)
+        low, high = (low, middle) if _miss_probability(middle, first) <= failure else (middle, high)
+    return least(high, lambda eps: _miss_probability(eps, first) <= failure)
 
 
 def _relative(epsilon: float, prior: float, participation: float) -> float:

@@ -77,8 +77,8 @@ class Conflict:
         """Return the conflict in words."""
         told = (
             f"no epsilon meets all requirements: {_words(self.needs.kind)} ({self.needs.says}) needs at least "
-            f"{_told(self.lower, up=True)}, and {_words(self.allows.kind)} ({self.allows.says}) allows at most "
-            f"{_told(self.upper, up=False)}"
+            f"{_format_epsilon(self.lower, up=True)}, and {_words(self.allows.kind)} ({self.allows.says}) allows at most "
+            f"{_format_epsilon(self.upper, up=False)}"
         )
         if self.smallest_n is None:
             return f"{told}; ask for less of either"
@@ -129,15 +129,15 @@ class Choice:
             return "These requirements bound epsilon at neither end: any meets them."
         under = "the relation that the loss is stated for" if self.relation is None else self.relation.replace("_", "/")
         protects = under if self.neighbors is None else self.neighbors.describe()
-        least = _told(self.lower, up=True)
+        least = _format_epsilon(self.lower, up=True)
         if float(least) > self.upper:
             least = repr(self.lower)  # the interval is too narrow to round in
-        chosen = least if self.lower > 0 else _told(self.epsilon, up=False)
+        chosen = least if self.lower > 0 else _format_epsilon(self.epsilon, up=False)
         told = [f"Epsilon {chosen} ({protects}; {self._delta_told()}) {self._meets()}"]
         if self.lower_by is not None:
             told.append(f"At least {least}: {self._because(self.lower_by)}")
         if self.upper_by is not None:
-            told.append(f"At most {_told(self.upper, up=False)}: {self._because(self.upper_by)}")
+            told.append(f"At most {_format_epsilon(self.upper, up=False)}: {self._because(self.upper_by)}")
         return ". ".join(told) + "."
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Choice:
         if not self.delta:
             return "delta 0"
         if self.rho is not None:
-            return f"delta {self.delta:g}: rho {_told(float(self.rho), up=self.lower > 0)}"
+            return f"delta {self.delta:g}: rho {_format_epsilon(float(self.rho), up=self.lower > 0)}"
         return f"delta {'' if any(r.spends for r in self.requirements) else 'at most '}{self.delta:g}"
 
     def _because(self, by: Requirement) -> str:
@@ -328,6 +328,6 @@ def _finite(value: float) -> float | None:
     return None if math.isinf(value) else value
 
 
-def _told(value: float, *, up: bool) -> str:
+def _format_epsilon(value: float, *, up: bool) -> str:
     rounding = ROUND_CEILING if up else ROUND_FLOOR
     return f"{Context(prec=_SHOWN, rounding=rounding).create_decimal(Decimal(value)).normalize():g}"

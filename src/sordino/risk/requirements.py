@@ -105,7 +105,7 @@ def posterior(*, prior: Number, most: Number, neighbors: Relation | None = None)
     found = epsilon_for_posterior(most, prior=prior)
     before, after = chance(prior, name="prior"), chance(most, name="most")
     says = f"a suspicion of {_share(before)} never rises above {_share(after)}"
-    return Requirement("posterior", says, _SEMANTICS, _stated(neighbors), upper=found)
+    return Requirement("posterior", says, _SEMANTICS, _check_relation(neighbors), upper=found)
 
 
 def test_power(
@@ -129,7 +129,7 @@ def test_power(
         f"{_share(chance(most, name='most'))}"
     )
     slack = chance(delta, name="delta", zero=True)
-    return Requirement("test_power", says, _REGIONS, _stated(neighbors), upper=found, delta=slack)
+    return Requirement("test_power", says, _REGIONS, _check_relation(neighbors), upper=found, delta=slack)
 
 
 def advantage(*, most: Number, delta: Number = 0, neighbors: Relation | None = None) -> Requirement:
@@ -144,7 +144,7 @@ def advantage(*, most: Number, delta: Number = 0, neighbors: Relation | None = N
     found = epsilon_for_advantage(most, delta=delta)
     says = f"no test detects more often than it gives false alarms by over {_share(chance(most, name='most'))}"
     slack = chance(delta, name="delta", zero=True)
-    return Requirement("advantage", says, _REGIONS, _stated(neighbors), upper=found, delta=slack)
+    return Requirement("advantage", says, _REGIONS, _check_relation(neighbors), upper=found, delta=slack)
 
 
 def gain(*, most: Number, neighbors: Relation | None = None) -> Requirement:
@@ -156,7 +156,7 @@ def gain(*, most: Number, neighbors: Relation | None = None) -> Requirement:
     1.021651
     """
     says = f"no suspicion rises by more than {_share(chance(most, name='most'))}"
-    return Requirement("gain", says, _SEMANTICS, _stated(neighbors), upper=epsilon_for_gain(most))
+    return Requirement("gain", says, _SEMANTICS, _check_relation(neighbors), upper=epsilon_for_gain(most))
 
 
 def relative(
@@ -297,7 +297,7 @@ def identifiability(*, risk: Number, candidates: int) -> Requirement:
     return Requirement("identifiability", says, "Lee & Clifton 2012", "replace", upper=found)
 
 
-def _stated(neighbors: object) -> Relation | None:
+def _check_relation(neighbors: object) -> Relation | None:
     if neighbors is None:
         return None
     return neighbors_from(neighbors=neighbors, privacy_unit="row").relation  # type: ignore[arg-type]  # checked there

@@ -172,7 +172,7 @@ class Worlds:
         0.3291788293
         """
         epsilon = epsilon_from(epsilon)
-        if self._groups is None or self._told_nothing:
+        if self._groups is None or self._is_constant:
             return self.risk_bound(epsilon=epsilon)
         return min(1.0, max(float(self._largest_prior), math.exp(-self._surprise(epsilon))))
 
@@ -185,7 +185,7 @@ class Worlds:
         0.7860684399
         """
         epsilon, largest = epsilon_from(epsilon), self._largest_prior
-        if self._told_nothing or largest == 1:
+        if self._is_constant or largest == 1:
             return float(largest)
         gained = self._rate(epsilon) * self.spread - _log(1 / largest - 1)
         return 1 / (1 + math.exp(-gained)) if gained > -700 else math.exp(gained)
@@ -201,9 +201,9 @@ class Worlds:
         >>> Worlds([1, 2, 3, 10], size=3, query="median").epsilon_for(risk=0.5)
         inf
         """
-        wanted = self._wanted(risk)
+        wanted = self._check_risk(risk)
         groups = self._groups
-        if groups is None or self._told_nothing:
+        if groups is None or self._is_constant:
             return self.epsilon_bound_for(risk=wanted)
         if -math.log(wanted) <= float((groups.log_weights - groups.log_tops).min()) * (1 + 1e-14):
             return math.inf
@@ -228,7 +228,7 @@ class Worlds:
                 return math.inf
         few = groups.values.size <= PAIRWISE
         low, _ = rising_root(excess, low, high, tolerance=1e-14 if few else 1e-11)
-        return _backed(lambda epsilon: self.risk(epsilon=epsilon), low * (1 - (4e-14 if few else 1e-10)), wanted)
+        return _step_back(lambda epsilon: self.risk(epsilon=epsilon), low * (1 - (4e-14 if few else 1e-10)), wanted)
 
     def epsilon_bound_for(self, *, risk: float) -> float:
         """Return (Df/Dv) ln((1 - p)/p · risk/(1 - risk)), p the largest prior: the inverse of `risk_bound`, from below.
@@ -236,12 +236,12 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").epsilon_bound_for(risk=1 / 3), 10)
         0.3378875901
         """
-        wanted = self._wanted(risk)
-        if self._told_nothing:
+        wanted = self._check_risk(risk)
+        if self._is_constant:
             return math.inf
         odds = _log(1 / self._largest_prior - 1) + math.log(wanted) - math.log1p(-wanted)
         epsilon = self.sensitivity / self.spread * odds
-        return _backed(lambda epsilon: self.risk_bound(epsilon=epsilon), epsilon, wanted)
+        return _step_back(lambda epsilon: self.risk_bound(epsilon=epsilon), epsilon, wanted)
 
     def record_risk(self, value: float, *, output: float, epsilon: float) -> float:
         """Return the posterior probability that a person of this value is in the release, once `output` is seen.
@@ -286,7 +286,7 @@ class Worlds:
         epsilon = epsilon_from(epsilon)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise DeclarationError(f"runs must be a whole number from 1, not {runs!r}")
-        groups = self._counted()
+        groups = self._require_groups()
         share = play(groups.offsets, groups.log_weights, groups.log_tops, self._rate(epsilon), runs=runs, rng=rng)
         return Simulation(runs, share, risk=self.risk(epsilon=epsilon), bound=self.risk_bound(epsilon=epsilon))
 
@@ -328,23 +328,23 @@ class Worlds:
     @cached_property
     def _gap(self) -> float:
         """The least distance of two distinct answers."""
-        groups = self._counted()
+        groups = self._require_groups()
         gaps = np.diff(groups.offsets)
         return float(gaps[gaps > 0].min()) if (gaps > 0).any() else math.inf
 
     @cached_property
-    def _told_nothing(self) -> bool:
+    def _is_constant(self) -> bool:
         return self.spread == 0 or self.sensitivity == 0
 
     def _surprise(self, epsilon: float, rare: Sequence[int] = (), *, enough: float = math.inf) -> float:
         """Return minus the log of the worst risk, over all answers or over the places of the `rare` ones."""
-        groups, rate = self._counted(), self._rate(epsilon)
+        groups, rate = self._require_groups(), self._rate(epsilon)
         arrays = (groups.offsets, groups.log_weights, groups.log_tops)
         return least_sum_at(rare, *arrays, rate, enough=enough) if rare else least_sum(*arrays, rate)
 
     def _rate(self, epsilon: float) -> float:
         """Return epsilon / Df: one over the scale of the noise; 0 where every answer is the same."""
-        return 0.0 if self._told_nothing else epsilon / self.sensitivity
+        return 0.0 if self._is_constant else epsilon / self.sensitivity
 
     def _log_evidence(self, answers: Answers, output: float, epsilon: float) -> float:
         found = tally(answers)
@@ -354,15 +354,15 @@ class Worlds:
         logs = found.log_counts - self._rate(epsilon_from(epsilon)) * distances
         return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
-    def _counted(self) -> _Groups:
+    def _require_groups(self) -> _Groups:
         if self._groups is None:
             raise self._too_many()
         return self._groups
 
-    def _wanted(self, risk: Any) -> float:
+    def _check_risk(self, risk: Any) -> float:
         wanted = risk_from(risk)
         smallest = float(self._largest_prior)
-        if wanted < smallest or (wanted == smallest and not self._told_nothing):
+        if wanted < smallest or (wanted == smallest and not self._is_constant):
             raise InfeasibleRisk(
                 f"risk {wanted:g} is infeasible: with no answer at all the most likely world has probability "
                 f"{smallest:.10g}; ask for a risk above that, or choose another size",
@@ -382,7 +382,7 @@ class Worlds:
         )
 
 
-def _backed(risk_at: Callable[[float], float], epsilon: float, wanted: float) -> float:
+def _step_back(risk_at: Callable[[float], float], epsilon: float, wanted: float) -> float:
     """Return epsilon, stepped back from rounding until its risk is at most `wanted`."""
     step = 2.0**-52
     while risk_at(epsilon) > wanted:

@@ -94,7 +94,7 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
     now = squares / (n - statistic.ddof)
     root = statistic.kind == "std"
 
-    def scored(sums: Floats, second: Floats, size: int, sign: int) -> Floats:
+    def variances(sums: Floats, second: Floats, size: int, sign: int) -> Floats:
         after = np.maximum(second - sums * sums / size, 0.0) / (size - statistic.ddof)
         return sign * (np.sqrt(after) - np.sqrt(now)) if root else sign * (after - now)
 
@@ -105,7 +105,7 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
         for first in range(added + 1):  # the largest variance: a window leaves, ends come
             last = rest - (added - first)
             come, come_squares = other.ends(first, last)
-            scores = scored(kept + come, kept_squares + come_squares, size, 1)
+            scores = variances(kept + come, kept_squares + come_squares, size, 1)
             place = int(scores.argmax())
             if scores[place] > best.score:
                 best = _Found(float(scores[place]), place, place + removed, False, first, last, False)
@@ -113,7 +113,7 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
         for low in range(removed + 1):  # the smallest variance: ends leave, a window comes
             high = n - (removed - low)
             stay, stay_squares = mine.sums[high] - mine.sums[low], mine.squares[high] - mine.squares[low]
-            scores = scored(stay + window, stay_squares + window_squares, size, -1)
+            scores = variances(stay + window, stay_squares + window_squares, size, -1)
             place = int(scores.argmax())
             if scores[place] > best.score:
                 best = _Found(float(scores[place]), low, high, True, place, place + added, True)

@@ -169,12 +169,12 @@ def test_a_failure_after_the_charge_stays_charged(census, run) -> None:
 
 @pytest.mark.usefixtures("census")
 def test_an_answer_that_cannot_be_written_is_kept(run, monkeypatch) -> None:
-    from sordino.cli.shared.atomic_file import Draft
+    from sordino.cli.shared.atomic_file import AtomicFile
 
     def refuse(*_: object) -> None:
         raise OSError(28, "no space left")
 
-    monkeypatch.setattr(Draft, "write", refuse)
+    monkeypatch.setattr(AtomicFile, "write", refuse)
     done = run("ask", COUNT, "--epsilon", "0.5", "-o", "out.json")
     assert done.code == 5
     assert "sordino show c-0001" in done.err

@@ -160,11 +160,11 @@ def test_what_is_refused_costs_and_leaves_nothing(here: Path, run, words: list[s
 
 
 def test_a_model_that_cannot_be_written_is_kept(here: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sordino.cli.shared.atomic_file import Draft
+    from sordino.cli.shared.atomic_file import AtomicFile
 
     monkeypatch.setenv("TMPDIR", str(here))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(Draft, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(AtomicFile, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
     done = run("synth", "fit", "--epsilon", "1", "--columns", "sex,age", "-o", "m.model")
     assert done.code == 5
     assert "charged (c-0002)" in done.err

@@ -14,7 +14,7 @@ import pytest
 
 import sordino as sd
 from sordino import col
-from sordino.cli.ask.render_release import encoded, table_lines
+from sordino.cli.ask.render_release import encode_release, table_lines
 from sordino.cli.shared.options import AnswerFormat
 from sordino.errors import QuestionRefused
 from sordino.release import Release
@@ -108,7 +108,7 @@ def test_every_view_of_an_answer_has_the_columns_as_select_orders_them(people: A
         ] == names
         heads = one._repr_html_().split("<th>")[1:]
         assert [h.split("<")[0] for h in heads if "interval" not in h.split("<")[0]] == names
-        written = pacsv.read_csv(io.BytesIO(encoded(one, AnswerFormat.csv, confidence=0.95)))
+        written = pacsv.read_csv(io.BytesIO(encode_release(one, AnswerFormat.csv, confidence=0.95)))
         assert [n for n in written.column_names if not n.endswith(("_lower", "_upper"))] == names
     assert again == release
     key = {(r["m"], r["educ"]): r["c"] for r in release.rows}

@@ -24,7 +24,7 @@ from sordino.cli.shared.terminal import in_terminal, note, say
 from sordino.errors import ChargedError
 
 if TYPE_CHECKING:
-    from sordino.cli.shared.atomic_file import Draft
+    from sordino.cli.shared.atomic_file import AtomicFile
     from sordino.release import Release
 
 __all__ = ["ask", "deliver"]
@@ -67,19 +67,19 @@ def ask(
     A refused question (exit 2, 3) is never charged; nor is one that the budget does not cover (4). Exit 5 means that
     the charge stands without an answer: do not repeat such a command blindly.
     """
-    from sordino.cli.ask.question import checked_confidence, planned, text_of
+    from sordino.cli.ask.question import check_confidence, plan_question, text_of
     from sordino.cli.ask.render_release import chosen_format, distinct_names
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
 
     form = chosen_format(form, output)
-    confidence = checked_confidence(confidence)
+    confidence = check_confidence(confidence)
     text = text_of(sql, file)
     with ExitStack() as stack:
-        curator, plan = planned(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+        curator, plan = plan_question(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
         if form in (AnswerFormat.csv, AnswerFormat.parquet):
             keys = len(plan.groups)
             distinct_names(plan.names[:keys], plan.names[keys:])
-        target = stack.enter_context(draft(output)) if output is not None else None
+        target = stack.enter_context(open_atomic(output)) if output is not None else None
         if plan.earlier and request_id is None:
             last = plan.earlier[-1]
             note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)
@@ -94,18 +94,18 @@ def ask(
             raise ChargedError(said, charge=release.charge) from None
 
 
-def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: Draft | None, quiet: bool) -> None:
+def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: AtomicFile | None, quiet: bool) -> None:
     """Print a release, or write it to its file; what it cost goes beside it unless `quiet`."""
-    from sordino.cli.ask.render_release import cost_lines, encoded, table_lines
+    from sordino.cli.ask.render_release import cost_lines, encode_release, table_lines
 
     if target is not None:
-        target.write(encoded(release, form, confidence=confidence))
-        note(f"wrote {target.meant}", quiet=quiet)
+        target.write(encode_release(release, form, confidence=confidence))
+        note(f"wrote {target.target}", quiet=quiet)
     elif form is AnswerFormat.table:
         for line in table_lines(release, confidence=confidence, most=_SCREEN if in_terminal() else None):
             say(line)
     else:
-        sys.stdout.write(encoded(release, form, confidence=confidence).decode())
+        sys.stdout.write(encode_release(release, form, confidence=confidence).decode())
     aside = target is not None or form is not AnswerFormat.table
     for line in cost_lines(release):
         note(line, quiet=quiet and release.private, aside=aside)

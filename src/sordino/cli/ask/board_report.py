@@ -50,7 +50,7 @@ def report(
 
     It is made of the project file and the ledger; the data need not be there, and the page loads nothing.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import budgets_of, project_at
     from sordino.report.page import Board, page
 
@@ -58,7 +58,7 @@ def report(
     chosen = budgets_of(declared, budget)
     if output.exists() and not output.is_dir() and not force:
         raise DeclarationError(f"{output} is there already; --force replaces it")
-    with draft(output) as target:
+    with open_atomic(output) as target:
         pictures = _can_draw()
         accounts = tuple(_account(declared, one, pictures=pictures) for one in chosen)
         remarks = () if pictures else ("Without pictures: Altair and vl-convert are not installed.",)
@@ -83,13 +83,13 @@ def _can_draw() -> bool:
 
 def _account(project: Project, budget: Budget, *, pictures: bool) -> Account:
     """Return what a board reads about one budget, its ledger replayed first."""
-    from sordino.cli.shared.opening import ledger_of
+    from sordino.cli.shared.opening import open_ledger
     from sordino.report.page import Account
 
     tables = [t for t in project.tables.values() if t.budget == budget.name]
     protects = tuple(plain(f"table {t.name}: {t.neighbors.describe()}") for t in tables)
     reason = None if budget.reason is None else plain(budget.reason)
-    with ledger_of(budget) as ledger:
+    with open_ledger(budget) as ledger:
         if ledger is None:
             amounts, sound = _amounts(budget.cap, None), "Nothing has been asked yet: there is no ledger."
             return Account(plain(budget.name), reason, amounts, protects, None, (), (), (), sound)
@@ -182,9 +182,9 @@ def _sure(release: Release) -> str:
 
 def _picture(release: Release) -> str:
     from sordino.report.charts import plot
-    from sordino.report.picture import encoded
+    from sordino.report.picture import encode_picture
 
-    return encoded(plot(release), ".svg").decode()
+    return encode_picture(plot(release), ".svg").decode()
 
 
 def _together(found: Report, ledger: Ledger) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.options import BudgetName, ListFormat, ProjectPath, Quiet
-from sordino.cli.shared.terminal import in_terminal, note, paint, plain, say, wrapped
+from sordino.cli.shared.terminal import in_terminal, note, paint, plain, say, wrap
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -141,10 +141,10 @@ def _tight_to_dict(told: Best) -> dict[str, Any]:
 
 def _state(declared: Budget, target: str | None) -> _State:
     """Return how a budget stands, every entry of its ledger replayed; with a target, also told tightly."""
-    from sordino.cli.shared.opening import ledger_of
+    from sordino.cli.shared.opening import open_ledger
     from sordino.loss import ZCDP, loss_from
 
-    with ledger_of(declared) as ledger:
+    with open_ledger(declared) as ledger:
         if ledger is not None:
             report = ledger.verify()
             return _State(declared, report.cap, report.spent, report, _tightly(ledger, target))
@@ -168,7 +168,7 @@ def _print(one: _State, *, quiet: bool) -> None:
     if one.failed or one.in_doubt:
         counts += f": {one.answered} answered, {one.failed} failed, {one.in_doubt} in doubt (all stay spent)"
     for line in [counts if one.report is not None else "nothing has been asked yet", *_remarks(one)]:
-        note("\n".join(wrapped("", line)), quiet=quiet, aside=False)
+        note("\n".join(wrap("", line)), quiet=quiet, aside=False)
 
 
 def _remarks(one: _State) -> list[str]:

@@ -55,17 +55,19 @@ def caps(
 
     Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` puts them on record.
     """
-    from sordino.cli.ask.question import checked_confidence
+    from sordino.cli.ask.question import check_confidence
     from sordino.cli.ask.render_release import cost_lines
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.report.charts import plot as plotted
-    from sordino.report.picture import encoded
+    from sordino.report.picture import encode_picture
 
-    confidence = checked_confidence(confidence)
+    confidence = check_confidence(confidence)
     with ExitStack() as stack:
         held = table_at(project, table)
-        target = None if plot is None else stack.enter_context(draft(plot))  # before the charge: it can be written
+        target = (
+            None if plot is None else stack.enter_context(open_atomic(plot))
+        )  # before the charge: it can be written
         release = held.find_contribution_bounds(
             by=by,
             assume_keys=assume_keys,
@@ -82,5 +84,5 @@ def caps(
         for line in cost_lines(release):
             note(line, quiet=quiet and release.private, aside=form is TextFormat.json)
         if target is not None and plot is not None:
-            target.write(encoded(plotted(release, confidence=confidence), plot.suffix))
+            target.write(encode_picture(plotted(release, confidence=confidence), plot.suffix))
             note(f"wrote {plot}", quiet=quiet)

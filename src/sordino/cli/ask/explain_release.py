@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sordino.cli.shared.options import BudgetName, ChargeId, ProjectPath, Quiet, TextFormat
-from sordino.cli.shared.terminal import note, say, wrapped
+from sordino.cli.shared.terminal import note, say, wrap
 
 __all__ = ["explain"]
 
@@ -21,16 +21,16 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Say what a past release reveals at most about one person, in plain words."""
-    from sordino.cli.shared.opening import project_at, stored
+    from sordino.cli.shared.opening import load_release, project_at
     from sordino.curator.explain import explain as explained
     from sordino.release import loss_to_numbers
 
-    release = stored(project_at(project), charge, budget=budget)
+    release = load_release(project_at(project), charge, budget=budget)
     text = explained(release)
     if form is TextFormat.json:
         said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
         say(json.dumps(said, ensure_ascii=False, indent=2))
         return
-    for line in wrapped("", text, indent=0):
+    for line in wrap("", text, indent=0):
         say(line)
     note(f"`sordino show {release.charge}` shows the release again", quiet=quiet, aside=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.options import BudgetName, ProjectPath, Quiet, TextFormat, output_ending
-from sordino.cli.shared.terminal import note, say, wrapped
+from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Replay every entry and compare: the chain, the sums, the caps and the high-water mark."""
-    from sordino.cli.shared.opening import budgets_of, ledger_of, project_at
+    from sordino.cli.shared.opening import budgets_of, open_ledger, project_at
 
     found: list[dict[str, Any]] = []
     for budget in budgets_of(project_at(project), name):
-        with ledger_of(budget) as ledger:
+        with open_ledger(budget) as ledger:
             report = None if ledger is None else ledger.verify()
-        found.append({"budget": budget.name, "sound": None if report is None else True, **_told(report)})
+        found.append({"budget": budget.name, "sound": None if report is None else True, **_report_to_dict(report)})
         if form is TextFormat.table and not quiet:
             said = "nothing has been asked yet: there is no ledger" if report is None else f"sound: {report.describe()}"
-            for line in wrapped(budget.name, said):
+            for line in wrap(budget.name, said):
                 say(line)
     if form is TextFormat.json:
         say(json.dumps({"schema": 1, "ledgers": found}, ensure_ascii=False, indent=2))
@@ -51,7 +51,7 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the chain of entries, one JSON object a line, for an auditor or a backup. Answers in it are releases."""
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.ledger.records import canonical
 
     with _the_ledger(project, name) as (_, _, ledger):
@@ -65,7 +65,7 @@ def export(
     if output is None:
         sys.stdout.write(text)
         return
-    with draft(output) as target:
+    with open_atomic(output) as target:
         target.write(text.encode())
     note(f"wrote {output}: {len(lines)} entries", quiet=quiet)
 
@@ -126,11 +126,11 @@ def new(
 @contextmanager
 def _the_ledger(path: Path | None, name: str | None) -> Iterator[tuple[Project, Budget, Ledger]]:
     """Hold the one ledger that is meant open: the project's only budget's, or that of the one named."""
-    from sordino.cli.shared.opening import ledger_of, project_at
+    from sordino.cli.shared.opening import open_ledger, project_at
 
     project = project_at(path)
     budget = _the_budget(project, name)
-    with ledger_of(budget) as ledger:
+    with open_ledger(budget) as ledger:
         if ledger is None:
             raise DeclarationError(
                 "nothing has been asked yet: there is no ledger, and the project file may still change"
@@ -172,7 +172,7 @@ def _brief(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def _told(report: Report | None) -> dict[str, Any]:
+def _report_to_dict(report: Report | None) -> dict[str, Any]:
     from sordino.ledger.records import formers_to_dict
     from sordino.release import loss_to_numbers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.options import BudgetName, ListFormat, ProjectPath, Quiet
-from sordino.cli.shared.terminal import columns_of, note, paint, say, shortened
+from sordino.cli.shared.terminal import columns_of, note, paint, say, shorten
 
 if TYPE_CHECKING:
     from sordino.project.load import Budget
@@ -50,10 +50,10 @@ def releases(
 
 
 def _charges(budget: Budget) -> list[dict[str, Any]]:
-    from sordino.cli.shared.opening import ledger_of
+    from sordino.cli.shared.opening import open_ledger
     from sordino.release import loss_to_numbers
 
-    with ledger_of(budget) as ledger:
+    with open_ledger(budget) as ledger:
         charges = [] if ledger is None else ledger.charges()
     return [
         {
@@ -86,7 +86,7 @@ def _print(rows: list[dict[str, Any]], *, several: bool) -> None:
     used = max(len(line) for line in columns_of(head, body, right=[False] * len(head))) + 2
     room = max(20, shutil.get_terminal_size((80, 24)).columns - used + len("question"))
     for cells, row in zip(body, rows, strict=True):
-        cells[-1] = shortened(row["question"], room)
+        cells[-1] = shorten(row["question"], room)
     lines = columns_of(head, body, right=[False] * len(head))
     for i, line in enumerate(lines):
         say(paint(line, "bold") if i == 0 else line)

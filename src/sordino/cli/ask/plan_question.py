@@ -18,7 +18,7 @@ from sordino.cli.shared.options import (
     Rho,
     TextFormat,
 )
-from sordino.cli.shared.terminal import note, paint, plain, say, wrapped
+from sordino.cli.shared.terminal import note, paint, plain, say, wrap
 
 if TYPE_CHECKING:
     from sordino.curator.curator import Curator
@@ -50,16 +50,16 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Price a question: its cost, noise and expected error. Free, and nothing of the data is used."""
-    from sordino.cli.ask.question import checked_confidence, planned, text_of
+    from sordino.cli.ask.question import check_confidence, plan_question, text_of
 
-    confidence = checked_confidence(confidence)
+    confidence = check_confidence(confidence)
     text = text_of(sql, file)
-    curator, made = planned(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+    curator, made = plan_question(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
     if form is TextFormat.json:
         say(json.dumps(made.to_dict(confidence=confidence), ensure_ascii=False, indent=2))
         return
     for label, text in made.entries(confidence):
-        head, *rest = wrapped(label, text.replace("(give assume_rows, a public guess)", _GUESS))
+        head, *rest = wrap(label, text.replace("(give assume_rows, a public guess)", _GUESS))
         name = plain(label)
         say(head.replace(name, paint(name, "bold"), 1) if label in made.names else head)
         for line in rest:
@@ -73,8 +73,8 @@ def _budget(made: Plan, curator: Curator) -> list[str]:
 
     left, cost = curator.remaining, made.cost.amounts()
     covered = all(amount <= left.amounts()[name] for name, amount in cost.items())
-    lines = wrapped("budget", f"{left_of(left, curator.spent)} left{'' if covered else ': not enough for this'}")
+    lines = wrap("budget", f"{left_of(left, curator.spent)} left{'' if covered else ': not enough for this'}")
     if made.earlier:
         last = made.earlier[-1]
-        lines += wrapped("earlier", f"answered before as {last}: `sordino show {last}` shows it at no cost")
+        lines += wrap("earlier", f"answered before as {last}: `sordino show {last}` shows it at no cost")
     return [*lines, "nothing was spent; `sordino ask` with the same words spends it"]

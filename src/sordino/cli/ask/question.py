@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sordino.curator.curator import Curator
     from sordino.curator.plan import Plan
 
-__all__ = ["checked_confidence", "planned", "text_of"]
+__all__ = ["check_confidence", "plan_question", "text_of"]
 
 _LARGEST = 200_000  # characters of a question
 
@@ -34,7 +34,7 @@ def text_of(given: str | None, file: Path | None) -> str:
         raise DeclarationError(f"the question in {file or 'standard input'} is not UTF-8 text") from None
 
 
-def planned(
+def plan_question(
     text: str,
     project: Path | None,
     *,
@@ -61,7 +61,7 @@ def planned(
     return curator, plan
 
 
-def checked_confidence(confidence: float) -> float:
+def check_confidence(confidence: float) -> float:
     """Return the confidence; raises DeclarationError unless it lies between 0 and 1."""
     if not 0 < confidence < 1:
         raise DeclarationError(f"--confidence must lie between 0 and 1: {instead_of(confidence)}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sordino.loss import Loss
     from sordino.release import Release
 
-__all__ = ["chosen_format", "cost_lines", "distinct_names", "encoded", "left_of", "table_lines"]
+__all__ = ["chosen_format", "cost_lines", "distinct_names", "encode_release", "left_of", "table_lines"]
 
 _FIGURES = 9  # of the largest number of a column, and one more
 _PLACES = 9  # beyond so many decimal places a number is told by its figures
@@ -66,7 +66,7 @@ def distinct_names(keys: Sequence[str], outputs: Sequence[str]) -> list[str]:
     return names
 
 
-def encoded(release: Release, form: AnswerFormat, *, confidence: float) -> bytes:
+def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -> bytes:
     """Return a release as the bytes of a file."""
     if form is AnswerFormat.json:
         return (json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n").encode()
@@ -104,7 +104,7 @@ _TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privac
 def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
     """Return a release as lines: a table where it has keys, else one line an output; at most `most` rows."""
     interval = f"{100 * confidence:g}% interval"
-    cells = {o.name: _told(o.estimate, confidence) for o in release.outputs}
+    cells = {o.name: _format_estimate(o.estimate, confidence) for o in release.outputs}
     if not release.keys:
         rows = [[name, *cells[name][0]] for name in release.columns]
         lines = columns_of(
@@ -155,7 +155,7 @@ def _ends(ends: str, interval: str) -> str:
     return f"{ends} at {interval.split()[0]}" if ends.startswith("at most ") else f"{interval} {ends}"
 
 
-def _told(estimate: Any, confidence: float) -> list[tuple[str, str]]:
+def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     """Return each value and its interval as text, to two figures of the smallest error; interval ends go outward."""
     from sordino.release import show_number, show_rows
 

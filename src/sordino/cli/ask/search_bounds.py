@@ -58,18 +58,20 @@ def bounds(
     Nothing else is required: no bound is read from the data without paying for it. Charged once, before data is touched.
     Exit 5 where nothing was found: the charge stands, and there are no bounds to use.
     """
-    from sordino.cli.ask.question import checked_confidence
+    from sordino.cli.ask.question import check_confidence
     from sordino.cli.ask.render_release import cost_lines
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.report.charts import plot as plotted
-    from sordino.report.picture import encoded
+    from sordino.report.picture import encode_picture
 
-    confidence = checked_confidence(confidence)
+    confidence = check_confidence(confidence)
     cuts = None if ladder is None else [b.strip() for b in ladder.split(",")]
     with ExitStack() as stack:
         held = table_at(project, table)
-        target = None if plot is None else stack.enter_context(draft(plot))  # before the charge: it can be written
+        target = (
+            None if plot is None else stack.enter_context(open_atomic(plot))
+        )  # before the charge: it can be written
         release = held.find_bounds(column, method=method.value, ladder=cuts, epsilon=epsilon, delta=delta, rho=rho)
         if form is TextFormat.json:
             sys.stdout.write(json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n")
@@ -79,7 +81,7 @@ def bounds(
         for line in cost_lines(release):
             note(line, quiet=quiet and release.private, aside=form is TextFormat.json)
         if target is not None and plot is not None:
-            target.write(encoded(plotted(release, confidence=confidence), plot.suffix))
+            target.write(encode_picture(plotted(release, confidence=confidence), plot.suffix))
             note(f"wrote {plot}", quiet=quiet)
     if not release.found:
         raise ChargedError(release.notes[0], charge=release.charge)

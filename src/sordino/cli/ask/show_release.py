@@ -26,14 +26,14 @@ def show(
 ) -> None:
     """Show a past release as it was. Costs nothing, and the data need not be there."""
     from sordino.cli.ask.ask import deliver
-    from sordino.cli.ask.question import checked_confidence
+    from sordino.cli.ask.question import check_confidence
     from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import draft
-    from sordino.cli.shared.opening import project_at, stored
+    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino.cli.shared.opening import load_release, project_at
 
     form = chosen_format(form, output)
-    confidence = checked_confidence(confidence)
-    release = stored(project_at(project), charge, budget=budget)
+    confidence = check_confidence(confidence)
+    release = load_release(project_at(project), charge, budget=budget)
     with ExitStack() as stack:
-        target = stack.enter_context(draft(output)) if output is not None else None
+        target = stack.enter_context(open_atomic(output)) if output is not None else None
         deliver(release, form, confidence=confidence, target=target, quiet=quiet)

@@ -69,9 +69,9 @@ def check(
                 "message": said,
                 "said": f"{place}: {key}: {said}",
             }
-            for key, said in _unopened(loaded)
+            for key, said in _find_obstacles(loaded)
         ]
-    compared = {} if problems or not against_data else _compared(loaded)
+    compared = {} if problems or not against_data else _compare_with_data(loaded)
     if form is TextFormat.json:
         kept = [{k: v for k, v in p.items() if k != "said"} for p in problems]
         data = {"against_data": {n: found.to_dict() for n, found in compared.items()}} if compared else {}
@@ -82,7 +82,7 @@ def check(
     if problems:
         raise typer.Exit(2)
     if form is TextFormat.table:
-        note(f"{place} is sound: {_counted(loaded)}", quiet=quiet, aside=False)
+        note(f"{place} is sound: {_count_parts(loaded)}", quiet=quiet, aside=False)
         for line in _steps(loaded):
             note(line, quiet=quiet, aside=False)
         for line in _misfit_lines(place, compared):
@@ -95,7 +95,7 @@ def check(
             )
 
 
-def _compared(project: Project) -> dict[str, DataCheck]:
+def _compare_with_data(project: Project) -> dict[str, DataCheck]:
     from sordino.curator.against_data import check_against_data
 
     return {name: check_against_data(table.source, domain=table.domain) for name, table in project.tables.items()}
@@ -123,7 +123,7 @@ def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[st
                 yield plain(f"  {column}: missing cells: {counts.missing:,}")
 
 
-def _unopened(project: Project) -> list[tuple[str, str]]:
+def _find_obstacles(project: Project) -> list[tuple[str, str]]:
     """Return, by key, what stands against asking: a source that does not open, a ledger that holds something else."""
     from sordino.curator.connect import Connection
 
@@ -136,13 +136,13 @@ def _unopened(project: Project) -> list[tuple[str, str]]:
         except SordinoError as error:
             found.append((f"tables.{name}", str(error)))
             continue
-        if _quoted(project.tables[name].source):
+        if _has_quoted_header(project.tables[name].source):
             said = "the header line is quoted, but cells are read unquoted: add quote = '\"'"
             found.append((f"tables.{name}.csv.quote", said))
     return found + _against_ledgers(project)
 
 
-def _quoted(source: Source) -> bool:
+def _has_quoted_header(source: Source) -> bool:
     """Return whether a header line says that cells are quoted where the declaration does not."""
     from sordino.source import header_line
 
@@ -151,13 +151,13 @@ def _quoted(source: Source) -> bool:
 
 
 def _against_ledgers(project: Project) -> list[tuple[str, str]]:
-    from sordino.cli.shared.opening import differences, ledger_of
+    from sordino.cli.shared.opening import differences, open_ledger
 
     found: list[tuple[str, str]] = []
     rule = 'put it back, or: sordino ledger amend --reason "..."'
     for name, budget in project.budgets.items():
         try:
-            with ledger_of(budget) as ledger:
+            with open_ledger(budget) as ledger:
                 if ledger is None:
                     continue
                 if ledger.cap != budget.cap:
@@ -185,7 +185,7 @@ def _steps(project: Project) -> Iterator[str]:
                     yield plain(f"{told}, {rule}")
 
 
-def _counted(project: Project) -> str:
+def _count_parts(project: Project) -> str:
     columns = sum(len(table.domain) for table in project.tables.values())
     counts = {"budget": len(project.budgets), "table": len(project.tables), "column": columns}
     if project.public:

@@ -59,7 +59,7 @@ def import_csv(
     column have is noted in the file, for `sordino init` to propose. A row with too few or too many cells stops the
     import, and then no file is written. Files larger than memory are fine.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
 
     if header is None:
         raise DeclarationError("say --header if the first row holds names, else --no-header")
@@ -72,9 +72,9 @@ def import_csv(
         raise DeclarationError("--delimiter takes one character, --quote one other or none")
     names = _names(source, header=header, delimiter=between, quote=quote, encoding=encoding)
     _balanced(source, quote)
-    with draft(target) as place:
+    with open_atomic(target) as place:
         kinds = _copied(source, place.path, names, header, between, quote, encoding, ["", *(null or [])])
-        place.keep()
+        place.commit()
     seen = sorted(set(kinds.values()))
     found = ", ".join(f"{sum(kind == k for k in kinds.values())} {kind}" for kind in seen)
     note(f"wrote {target}: {len(names)} columns of text", quiet=quiet, aside=False)

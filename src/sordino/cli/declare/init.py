@@ -57,7 +57,7 @@ def init(
     No bound, value or row of the data is read into it: those would leak. A CSV file's first line may be a row, so you
     must say whether it holds names.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.project.load import write_template
     from sordino.project.schema import FILL_IN
     from sordino.source import PACKED
@@ -79,7 +79,7 @@ def init(
         found, relation = _schema(source, relation)
     table = _table_name(source, relation)
     text = write_template(found, source=_beside(source, output), table=table, csv=rules, relation=relation)
-    with draft(output) as target:
+    with open_atomic(output) as target:
         target.write(text.encode())
     blanks = sum(line.partition("#")[0].count(f'"{FILL_IN}"') for line in text.splitlines())
     note(

@@ -26,7 +26,7 @@ from sordino.cli.epsilon.output import (
     written,
 )
 from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextFormat
-from sordino.cli.shared.terminal import columns_of, say, wrapped
+from sordino.cli.shared.terminal import columns_of, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def worlds(
 
     The values are public; nothing is charged and no table is read.
     """
-    from sordino.cli.shared.universe_options import named_values_from
+    from sordino.cli.shared.universe_options import universes_from
     from sordino.risk.worlds import Worlds
 
     if output is not None and epsilon is None:
@@ -75,7 +75,7 @@ def worlds(
     asked, at = number_of(risk, "--risk"), None if epsilon is None else number_of(epsilon, "--epsilon")
     seen = None if output is None else number_of(output, "--output")
     several: list[tuple[Worlds, Told]] = []
-    for name, values in named_values_from(universe):
+    for name, values in universes_from(universe):
         made = Worlds(values, size=size, query=query, prior=given)
         several.append((made, _worked(made, asked, people=len(values), column=name, at=at, seen=seen, prior=given)))
     told = several[0][1] if len(several) == 1 else _together([one for _, one in several])
@@ -247,11 +247,11 @@ def _seen_lines(at: Told | None) -> list[str]:
     head = f"risk {at['risk']:.10g} (exact), bound {at['risk_bound']:.10g}"
     if not exact:
         head = f"risk at most {at['risk_bound']:.10g} (closed-form bound: the worlds are too many to count)"
-    lines = wrapped(f"at epsilon {at['epsilon']:.6g}", head, indent=_INDENT)
+    lines = wrap(f"at epsilon {at['epsilon']:.6g}", head, indent=_INDENT)
     rows = at.get("posteriors")
     if rows is None:
         return lines
-    lines += wrapped(f"at output {at['output']:.6g}", f"posterior gain {at['posterior_gain']:.10g}", indent=_INDENT)
+    lines += wrap(f"at output {at['output']:.6g}", f"posterior gain {at['posterior_gain']:.10g}", indent=_INDENT)
     cells = [
         [", ".join(f"{v:.6g}" for v in r["world"]), *(f"{r[name]:.8g}" for name in ("answer", "prior", "posterior"))]
         for r in rows[:_SCREEN_WORLDS]

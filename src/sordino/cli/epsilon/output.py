@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sordino.cli.shared.terminal import note, paint, say, wrapped
+from sordino.cli.shared.terminal import note, paint, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Writing:
         self.told = {"project": str(self.path), "budget": self.budget, **stated, "reason": reason}
 
     def _check_spent(self, amounts: Mapping[str, Decimal]) -> None:
-        from sordino.cli.shared.opening import ledger_of
+        from sordino.cli.shared.opening import open_ledger
         from sordino.loss import format_number
         from sordino.project.load import load_project
 
@@ -85,7 +85,7 @@ class Writing:
             declared = load_project(self.path).budgets[self.budget]
         except DeclarationError:
             return  # half a project file has no ledger that could be opened
-        with ledger_of(declared) as ledger:
+        with open_ledger(declared) as ledger:
             spent = {} if ledger is None else ledger.spent().amounts()
         for key, gone in spent.items():
             if key in amounts and Fraction(amounts[key]) < gone:
@@ -115,15 +115,15 @@ def written(
 
     Both are made, and both places are known to be writable, before anything is put in its place.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.report.charts import plot as plotted
-    from sordino.report.picture import encoded
+    from sordino.report.picture import encode_picture
 
     with ExitStack() as stack:
-        drawing = None if plot is None else stack.enter_context(draft(plot))
-        project = None if target is None else stack.enter_context(draft(target.path.resolve()))
+        drawing = None if plot is None else stack.enter_context(open_atomic(plot))
+        project = None if target is None else stack.enter_context(open_atomic(target.path.resolve()))
         if drawing is not None and plot is not None:
-            drawing.write(encoded(plotted(picture), plot.suffix))
+            drawing.write(encode_picture(plotted(picture), plot.suffix))
         if project is not None and target is not None:
             project.write(target.made.encode())
     return None if target is None else target.told
@@ -136,7 +136,7 @@ def option(name: str, metavar: str, words: str) -> Any:
 
 def line(label: str, text: str, *, indent: int) -> None:
     """Print a labelled text."""
-    head, *rest = wrapped(label, text, indent=indent)
+    head, *rest = wrap(label, text, indent=indent)
     say(head.replace(label, paint(label, "bold"), 1))
     for more in rest:
         say(more)

@@ -50,12 +50,12 @@ def demo(
     with _place(keep) as directory:
         here = Path.cwd()
         try:
-            _declared(directory, rows)
-            _asked(rows)
-            _looked_back()
-            _published()
-            _collected()
-            _chosen()
+            _declare(directory, rows)
+            _ask(rows)
+            _look_back()
+            _publish()
+            _collect()
+            _choose()
         finally:
             os.chdir(here)
     _next(keep)
@@ -78,7 +78,7 @@ def _place(keep: Path | None) -> Iterator[Path]:
                 os.environ["SORDINO_STATE"] = before
 
 
-def _declared(directory: Path, rows: int) -> None:
+def _declare(directory: Path, rows: int) -> None:
     from sordino.cli.declare.check_project import check
     from sordino.datasets.census import write_census_project
     from sordino.noise.rng import Rng
@@ -94,7 +94,7 @@ def _declared(directory: Path, rows: int) -> None:
     _run("sordino check", check)
 
 
-def _asked(rows: int) -> None:
+def _ask(rows: int) -> None:
     import sordino as sd
     from sordino.cli.ask.ask import ask
     from sordino.cli.ask.plan_question import plan
@@ -119,7 +119,7 @@ def _asked(rows: int) -> None:
     people.close()
 
 
-def _looked_back() -> None:
+def _look_back() -> None:
     from sordino.cli.ask.ask import ask
     from sordino.cli.ask.budget import budget
     from sordino.cli.ask.explain_release import explain
@@ -132,7 +132,7 @@ def _looked_back() -> None:
     _run("sordino explain c-0001", lambda: explain("c-0001", quiet=True))
 
 
-def _published() -> None:
+def _publish() -> None:
     from sordino.cli.synth.answer_question import synth_answer
     from sordino.cli.synth.fit_model import synth_fit
     from sordino.cli.synth.sample_rows import synth_sample
@@ -150,7 +150,7 @@ def _published() -> None:
     )
 
 
-def _collected() -> None:
+def _collect() -> None:
     from sordino.cli.local.local import local_plan
 
     _title("7. Collect: from people who trust no server, each answer noisy before it leaves the device")
@@ -160,7 +160,7 @@ def _collected() -> None:
     )
 
 
-def _chosen() -> None:
+def _choose() -> None:
     from sordino.cli.epsilon.assess_worlds import worlds
 
     _title("8. How large may epsilon be? From a risk that people understand")
@@ -192,17 +192,17 @@ def _title(text: str) -> None:
 def _run(shown: str, step: Callable[[], None]) -> None:
     """Show a command line, run it, and show a refusal as the command would."""
     say()
-    for line in _folded(f"$ {shown}"):
+    for line in _fold(f"$ {shown}"):
         say(paint(line, "green"))
     try:
         step()
     except SordinoError as error:
-        for line in _folded(f"error: {error}"):
+        for line in _fold(f"error: {error}"):
             say(line)
         say(paint(f"(exit code {error.exit_code})", "dim"))
 
 
-def _folded(text: str) -> list[str]:
+def _fold(text: str) -> list[str]:
     """Return a command line in lines that fit, broken between words."""
     import textwrap
 

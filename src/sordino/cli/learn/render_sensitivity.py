@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.cli.shared.terminal import columns_of, in_terminal, paint, plain, say, wrapped
+from sordino.cli.shared.terminal import columns_of, in_terminal, paint, plain, say, wrap
 from sordino.cli.shared.universe_options import Values
 
 if TYPE_CHECKING:
@@ -112,18 +112,20 @@ def _figure(row: dict[str, Any]) -> str:
 
 
 def _print_change(asked: Asked, query: str, change: Change) -> None:
-    from sordino.report.neighbor_charts import listed
+    from sordino.report.neighbor_charts import list_values
 
     scope = "global" if asked.local is None else "local"
     figure = f"{change.value:.10g}, exact" if change.exact else f"at most {change.value:.10g}, a bound"
     say(paint(f"{scope} sensitivity of the {query}: {figure}", "bold"))
-    tables = [f"{listed(table, 12)}  answers {answer:.10g}" for table, answer in _witness(asked, query, change)]
+    tables = [f"{list_values(table, 12)}  answers {answer:.10g}" for table, answer in _witness(asked, query, change)]
     gone, come = _exchanged(*change.witness)
-    moved = "; ".join([f"{listed(t, 8)} {verb}" for t, verb in ((gone, "out"), (come, "in")) if t] or ["nothing moves"])
+    moved = "; ".join(
+        [f"{list_values(t, 8)} {verb}" for t, verb in ((gone, "out"), (come, "in")) if t] or ["nothing moves"]
+    )
     attained = "" if change.exact else f"; this pair attains {change.attained:.10g}"
     told = [("neighbors", f"{asked.neighbors}, {change.because}"), ("witness", tables[0]), ("", f"{tables[1]}")]
     for label, text in [*told, ("moved", f"{moved}{attained}"), ("public", _public(asked, change))]:
-        for line in wrapped(label, text):
+        for line in wrap(label, text):
             say(line)
 
 

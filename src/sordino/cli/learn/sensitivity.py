@@ -120,10 +120,10 @@ def sensitivity(
     asked = _asked(query, neighbors, values_from(universe, column), size, local, within, exactly, direction, ddof)
     span = None if profile is None else span_from(profile)
     _consistent(asked, span, worlds=worlds)
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
 
     with ExitStack() as stack:
-        target = None if plot is None else stack.enter_context(draft(plot))
+        target = None if plot is None else stack.enter_context(open_atomic(plot))
         told = Told()
         if span is not None:
             told.profile = _profile(asked, span, whole=True)
@@ -132,9 +132,9 @@ def sensitivity(
         if worlds:
             told.worlds = _worked([(f"worlds of the {q}", partial(_worlds, asked, q)) for q in asked.queries])
         if target is not None and plot is not None:
-            from sordino.report.picture import encoded
+            from sordino.report.picture import encode_picture
 
-            target.write(encoded(_picture(asked, told), plot.suffix))
+            target.write(encode_picture(_picture(asked, told), plot.suffix))
     if form is TextFormat.json:
         say(json.dumps(data_of(asked, told), ensure_ascii=False, indent=2, allow_nan=False))
     else:

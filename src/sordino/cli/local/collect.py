@@ -145,12 +145,12 @@ def export_reports(
     quiet: Quiet = False,
 ) -> None:
     """Write all reports of a task as one batch in the wire format, sorted: the order of arrival is gone, ids too."""
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.collector.results import exported
 
     opened = _opened(store)
     stored, read = _stored(opened, task)
-    with draft(output) as target:
+    with open_atomic(output) as target:
         target.write(exported(read, opened.chunks(stored.number)))
     opened.close()
     note(f"wrote {output}", quiet=quiet)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.options import PictureFile, TextFormat
-from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrapped
+from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
 from sordino.errors import DeclarationError, QuestionRefused
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ def local_plan(
         say(line)
     say()
     for label, text in (("best", choice.why), ("needed", f"to be within {100 * margin:g} points: {needed.advice}")):
-        for line in wrapped(label, text):
+        for line in wrap(label, text):
             say(line)
     if mixed is not None:
         text = f"epsilon {round_up(mixed.epsilon, digits=4)} at delta {mixed.delta:g}, {mixed.condition}"
-        for line in wrapped("shuffled", text):
+        for line in wrap("shuffled", text):
             say(line)
 
 
@@ -180,7 +180,7 @@ def local_simulate(
         say(line)
     say()
     for remark in compared.remarks:
-        for line in wrapped("", remark, indent=0):
+        for line in wrap("", remark, indent=0):
             say(line)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.options import Quiet, TextFormat, ends_in, output_ending
-from sordino.cli.shared.terminal import note, say, wrapped
+from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def create(
     State one of --permanent-epsilon and --lifetime-epsilon. Devices work both epsilons out again from the signed
     thresholds, and refuse what is understated.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.local.task import create_task
 
     if (permanent_epsilon is None) == (lifetime_epsilon is None):
@@ -134,7 +134,7 @@ def create(
     if output is None:
         say(task.envelope)
     else:
-        with draft(output) as target:
+        with open_atomic(output) as target:
             target.write(task.envelope.encode() + b"\n")
         note(f"wrote {output}", quiet=quiet)
     for line in _lines(task):
@@ -250,11 +250,11 @@ def _lines(task: Task) -> list[str]:
     labels = ", ".join("no answer" if one is None else str(one) for one in manifest.labels[:12])
     more = f" and {len(manifest.labels) - 12} more" if len(manifest.labels) > 12 else ""
     return [
-        *wrapped("task", f"{manifest.task}, epoch {manifest.epoch}"),
-        *wrapped("question", manifest.question),
-        *wrapped("labels", labels + more),
-        *wrapped("reveals", reveals),
-        *wrapped("expires", manifest.expires.strftime("%Y-%m-%d %H:%M:%S UTC")),
-        *wrapped("origin", manifest.origin),
-        *wrapped("signed by", f"{task.key} ({key_fingerprint(task.key)})", indent=11),
+        *wrap("task", f"{manifest.task}, epoch {manifest.epoch}"),
+        *wrap("question", manifest.question),
+        *wrap("labels", labels + more),
+        *wrap("reveals", reveals),
+        *wrap("expires", manifest.expires.strftime("%Y-%m-%d %H:%M:%S UTC")),
+        *wrap("origin", manifest.origin),
+        *wrap("signed by", f"{task.key} ({key_fingerprint(task.key)})", indent=11),
     ]

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from sordino.errors import DeclarationError
 
-__all__ = ["Draft", "draft"]
+__all__ = ["AtomicFile", "open_atomic"]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """Hold a file beside the one that is meant, until it is whole."""
+class AtomicFile:
+    """Hold a file beside its target until it is whole."""
 
     path: Path
-    meant: Path
+    target: Path
 
     def write(self, content: bytes) -> None:
         """Write the content durably and put it in its place."""
@@ -27,34 +27,34 @@ class Draft:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        self.keep()
+        self.commit()
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """Put what was written in its place."""
-        self.path.replace(self.meant)
+        self.path.replace(self.target)
 
 
 @contextmanager
-def draft(meant: Path) -> Iterator[Draft]:
-    """Make an empty file beside `meant`, so that it is known to be writable; it is gone afterwards unless kept.
+def open_atomic(target: Path) -> Iterator[AtomicFile]:
+    """Make an empty file beside `target`, so that it is known to be writable; it is gone afterwards unless committed.
 
-    Raises DeclarationError where the directory is missing or cannot be written, or `meant` is a directory.
+    Raises DeclarationError where the directory is missing or cannot be written, or `target` is a directory.
     """
-    if meant.is_dir():
-        raise DeclarationError(f"{meant} is a directory: name a file in it")
-    if not meant.parent.is_dir():
-        raise DeclarationError(f"{meant} cannot be written: its directory is missing; make the directory first")
+    if target.is_dir():
+        raise DeclarationError(f"{target} is a directory: name a file in it")
+    if not target.parent.is_dir():
+        raise DeclarationError(f"{target} cannot be written: its directory is missing; make the directory first")
     mode = 0o666 & ~_umask()
     with suppress(OSError):
-        mode = meant.stat().st_mode & 0o777
+        mode = target.stat().st_mode & 0o777
     try:
-        file, name = tempfile.mkstemp(dir=meant.parent, prefix=f".{meant.name}.")
+        file, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise DeclarationError(f"{meant} cannot be written: {error.strerror}; name another place") from None
+        raise DeclarationError(f"{target} cannot be written: {error.strerror}; name another place") from None
     os.fchmod(file, mode)
     os.close(file)
     try:
-        yield Draft(Path(name), meant)
+        yield AtomicFile(Path(name), target)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from sordino.project.load import Budget, Project
     from sordino.release import Release
 
-__all__ = ["budgets_of", "declarations", "differences", "ledger_of", "project_at", "project_path", "stored", "table_at"]
+__all__ = [
+    "budgets_of",
+    "declarations",
+    "differences",
+    "load_release",
+    "open_ledger",
+    "project_at",
+    "project_path",
+    "table_at",
+]
 
 
 def project_path(given: Path | None) -> Path:
@@ -69,7 +78,7 @@ def table_at(given: Path | None, name: str | None) -> Curator:
 
 
 @contextmanager
-def ledger_of(budget: Budget) -> Iterator[Ledger | None]:
+def open_ledger(budget: Budget) -> Iterator[Ledger | None]:
     """Open the ledger of a budget as it is, None where nothing was ever asked of it; one that is gone is refused."""
     from sordino.ledger.ledger import Ledger
 
@@ -81,7 +90,7 @@ def ledger_of(budget: Budget) -> Iterator[Ledger | None]:
         yield ledger
 
 
-def stored(project: Project, charge: str, *, budget: str | None) -> Release:
+def load_release(project: Project, charge: str, *, budget: str | None) -> Release:
     """Return a past release as it was, at no cost; raises UnknownName, or InDoubt or ChargedError where none came of it.
 
     Raises DeclarationError where several budgets have a charge of this id and none is named.
@@ -93,7 +102,7 @@ def stored(project: Project, charge: str, *, budget: str | None) -> Release:
     number = charge_number(charge)
     found: list[Budget] = []
     for declared in budgets_of(project, budget):
-        with ledger_of(declared) as ledger:
+        with open_ledger(declared) as ledger:
             if ledger is not None and any(charge_number(c.id) == number for c in ledger.charges()):
                 found.append(declared)
     if not found:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal, TextIO
 
-__all__ = ["columns_of", "in_terminal", "note", "paint", "plain", "say", "shortened", "wrapped"]
+__all__ = ["columns_of", "in_terminal", "note", "paint", "plain", "say", "shorten", "wrap"]
 
 _STYLES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 Style = Literal["bold", "dim", "green", "yellow", "red"]
@@ -62,7 +62,7 @@ def columns_of(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seq
     return ["  ".join(_fit(c, widths[i], right=right[i]) for i, c in enumerate(row)).rstrip() for row in cells]
 
 
-def wrapped(label: str, text: str, *, indent: int = 11) -> list[str]:
+def wrap(label: str, text: str, *, indent: int = 11) -> list[str]:
     """Return a labelled text as lines that fit the terminal, the later ones under the text."""
     room = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
     lines = textwrap.wrap(plain(text), room - indent, break_long_words=False, break_on_hyphens=False) or [""]
@@ -70,7 +70,7 @@ def wrapped(label: str, text: str, *, indent: int = 11) -> list[str]:
     return [f"{first}{lines[0]}".rstrip(), *(" " * indent + line for line in lines[1:])]
 
 
-def shortened(text: str, room: int) -> str:
+def shorten(text: str, room: int) -> str:
     """Return text cut to `room` characters where a person reads it in a terminal; whole elsewhere."""
     if not in_terminal() or len(text) <= room:
         return text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sordino.errors import DeclarationError
 
-__all__ = ["Values", "named_values_from", "span_from", "table_from", "values_from"]
+__all__ = ["Values", "span_from", "table_from", "universes_from", "values_from"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ def values_from(text: str | None, column: tuple[str, Path] | None) -> Values:
     return Values(_numbers(text or "", "--universe"))
 
 
-def named_values_from(texts: Sequence[str]) -> list[tuple[str | None, tuple[float, ...]]]:
+def universes_from(texts: Sequence[str]) -> list[tuple[str | None, tuple[float, ...]]]:
     """Return the universe that each --universe states, with its name: NAME=V,V,.. or, where there is one, V,V,..
 
-    >>> named_values_from(["age=1,2", "days=3"])
+    >>> universes_from(["age=1,2", "days=3"])
     [('age', (1, 2)), ('days', (3,))]
     """
     found: list[tuple[str | None, tuple[float, ...]]] = []

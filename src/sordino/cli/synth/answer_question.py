@@ -50,13 +50,13 @@ def synth_answer(
 
     Counts, sums and means, over any condition and groups. The table in FROM is the one that was modelled, or `model`.
     """
-    from sordino.cli.ask.question import checked_confidence, text_of
+    from sordino.cli.ask.question import check_confidence, text_of
     from sordino.cli.ask.render_release import chosen_format, distinct_names
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.synth.arguments import model_at, question_of
 
     form = chosen_format(form, output)
-    confidence = checked_confidence(confidence)
+    confidence = check_confidence(confidence)
     held = model_at(model)
     question = question_of(held, text_of(sql, file))
     if question.after is not None:
@@ -66,7 +66,7 @@ def synth_answer(
     answered = _after(held.answer(replace(question, after=None)), question.after)
     with ExitStack() as stack:
         if output is not None:
-            target = stack.enter_context(draft(output))
+            target = stack.enter_context(open_atomic(output))
             target.write(_encoded(held, answered, form, confidence))
             note(f"wrote {output}", quiet=quiet)
         elif form is AnswerFormat.table:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.options import Delta, Epsilon, ProjectPath, Quiet, Rho, ends_in
-from sordino.cli.shared.terminal import note, say, wrapped
+from sordino.cli.shared.terminal import note, say, wrap
 from sordino.cli.synth.arguments import TableName
 from sordino.errors import ChargedError, DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.cli.shared.atomic_file import Draft
+    from sordino.cli.shared.atomic_file import AtomicFile
     from sordino.synth.constraints import Constraint
     from sordino.synth.model import Model
 
@@ -96,7 +96,7 @@ def synth_fit(
 
     What is refused (exit 2, 3, 4) is never charged, and leaves no file. A terminal shows the stage and the time.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import constraints_of, listed_columns, taken
     from sordino.cli.synth.progress import Watched, stages
@@ -109,7 +109,7 @@ def synth_fit(
         for name in named or ():
             _ = held.domain[name]
         rules = constraints_of(never or (), at_most or (), determines or (), tuple(held.domain))
-        target = stack.enter_context(draft(output))  # before the charge: it can be written
+        target = stack.enter_context(open_atomic(output))  # before the charge: it can be written
         with stages(quiet=quiet) as watch:
             model = _fitted(
                 Watched(held, watch),
@@ -195,7 +195,7 @@ def _fitted(
     return fitted
 
 
-def _written(model: Model, target: Draft) -> None:
+def _written(model: Model, target: AtomicFile) -> None:
     """Put the model in its place; where that fails it is kept elsewhere, since it was paid for."""
     failed = False
     try:
@@ -205,7 +205,7 @@ def _written(model: Model, target: Draft) -> None:
         failed = True
     if failed:
         charge = model.facts.get("charge", "")
-        rule = f"the model was fitted and charged ({charge}), but {target.meant} cannot be written"
+        rule = f"the model was fitted and charged ({charge}), but {target.target} cannot be written"
         raise ChargedError(f"{rule}; {_kept(model)}", charge=charge)
 
 
@@ -226,7 +226,7 @@ def _told(model: Model, held: Any, output: Path, *, seconds: float, quiet: bool)
     release = held.release(model.facts["charge"])
     note(f"wrote {output}, in {seconds:.1f} s", quiet=quiet)
     if not quiet:
-        for line in wrapped("model", model.describe()):
+        for line in wrap("model", model.describe()):
             say(line)
     for line in cost_lines(release):
         note(line, quiet=quiet and release.private, aside=False)

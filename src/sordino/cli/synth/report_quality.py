@@ -14,7 +14,7 @@ from sordino.cli.synth.arguments import ModelFile, TableName
 from sordino.errors import ChargedError, DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.cli.shared.atomic_file import Draft
+    from sordino.cli.shared.atomic_file import AtomicFile
     from sordino.source import Csv
     from sordino.synth.evaluation.figures import Evaluation
     from sordino.synth.model import Model
@@ -85,7 +85,7 @@ def synth_report(
 
     Against a declared table it is private and charged once; against a file it is NOT PRIVATE, and says so on its face.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import model_at, sets_of, taken
     from sordino.cli.synth.progress import Watched, stages
@@ -104,7 +104,7 @@ def synth_report(
         "predict": predict,
     }
     with ExitStack() as stack:
-        target = stack.enter_context(draft(output))
+        target = stack.enter_context(open_atomic(output))
         with stages(quiet=quiet) as watch:
             watch.enter("drawing synthetic rows")
             if against is not None:
@@ -147,7 +147,7 @@ def _csv(project: Path | None, table: str | None) -> Csv:
     return Csv(header=True) if named is None or named.source.csv is None else named.source.csv
 
 
-def _write(model: Model, made: Evaluation, target: Draft, *, subject: Path) -> None:
+def _write(model: Model, made: Evaluation, target: AtomicFile, *, subject: Path) -> None:
     from sordino.report.synth_evaluation import evaluation_sheet
     from sordino.report.synth_page import sheet_page
 

@@ -56,7 +56,7 @@ def synth_sample(
 
     FILE ends in .csv or .parquet; without one, CSV goes to standard output. A missing value is an empty cell.
     """
-    from sordino.cli.shared.atomic_file import draft
+    from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.synth.arguments import model_at
     from sordino.noise.rng import Rng
     from sordino.synth import parse_condition
@@ -70,7 +70,7 @@ def synth_sample(
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     count = held.rows if rows is None else rows
     with ExitStack() as stack:
-        target = None if output is None else stack.enter_context(draft(output))
+        target = None if output is None else stack.enter_context(open_atomic(output))
         tables = _drawn(held, count, condition, rng)
         if target is None:
             for text in _csv(tables):
@@ -78,7 +78,7 @@ def synth_sample(
             sys.stdout.flush()
         elif output is not None:
             _write(target.path, tables, parquet=output.suffix.lower() != ".csv")
-            target.keep()
+            target.commit()
             note(f"wrote {output}", quiet=quiet)
     seal = "" if held.facts.get("private") == "true" else "NOT PRIVATE (the model's noise was seeded): "
     words = f"{seal}{count:,} synthetic rows from {model}: free, the model was paid for ({held.facts.get('loss', '')})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.options import Confidence, TextFormat
-from sordino.cli.shared.terminal import columns_of, paint, say, wrapped
+from sordino.cli.shared.terminal import columns_of, paint, say, wrap
 from sordino.cli.synth.answer_question import KIND_WORDS
 from sordino.cli.synth.arguments import ModelFile
 
@@ -24,10 +24,10 @@ def synth_show(
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
 ) -> None:
     """Show what a model is: how it was made and what it cost, its columns, its cliques, its stated errors."""
-    from sordino.cli.ask.question import checked_confidence
+    from sordino.cli.ask.question import check_confidence
     from sordino.cli.synth.arguments import model_at
 
-    told = _data(model_at(model), checked_confidence(confidence))
+    told = _data(model_at(model), check_confidence(confidence))
     if form is TextFormat.json:
         say(json.dumps(told, ensure_ascii=False, indent=2))
         return
@@ -75,15 +75,15 @@ def _data(model: Model, confidence: float) -> dict[str, Any]:
 def _lines(told: dict[str, Any]) -> list[str]:
     seal = "" if told["private"] else "NOT PRIVATE (its noise was seeded): "
     lines = [
-        *wrapped("model", f"{seal}{told['tier']} of {len(told['columns'])} columns and about {told['rows']:,} rows"),
-        *wrapped("made of", f"table {told['table']}, by {told['method']}"),
-        *wrapped("cost", f"{told['cost']}; charge {told['charge']}"),
-        *wrapped("protects", told["protects"] or ""),
-        *wrapped("cliques", "; ".join(" x ".join(c) for c in told["cliques"])),
-        *wrapped("cells", f"{told['cells']:,}"),
+        *wrap("model", f"{seal}{told['tier']} of {len(told['columns'])} columns and about {told['rows']:,} rows"),
+        *wrap("made of", f"table {told['table']}, by {told['method']}"),
+        *wrap("cost", f"{told['cost']}; charge {told['charge']}"),
+        *wrap("protects", told["protects"] or ""),
+        *wrap("cliques", "; ".join(" x ".join(c) for c in told["cliques"])),
+        *wrap("cells", f"{told['cells']:,}"),
     ]
     for constraint in told["constraints"]:
-        lines += wrapped("always", constraint)
+        lines += wrap("always", constraint)
     head = ["column", "type", "declared keys", "codes", "missing"]
     body = [
         [c["name"], c["type"], f"{c['keys']:,}", f"{c['codes']:,}", "a value" if c["missing"] else ""]
