@@ -86,7 +86,7 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
     table = people(groups, {"epsilon": 1})
     plan = table.plan(table.sample("1/2").group_by("k").agg(sd.count(), sd.sum("x")), epsilon=2)
     _, outputs = plan.procedure.release(None, DataAccess(table._engine), sd.Rng.seeded(5))
-    drawn = table._engine.sampled(threshold=2**63, key=sd.Rng.seeded(5).bytes(32))
+    drawn = table._engine.sample(threshold=2**63, key=sd.Rng.seeded(5).bytes(32))
     exact = drawn.run(plan.procedure.compiled.select(drawn.primitives)).sort_by("k0")
     drawn.close()
     for output, name in zip(outputs, ("t0", "t1"), strict=True):

@@ -28,7 +28,7 @@ def drawn(engine: Any, threshold: int, key: bytes) -> list[tuple[Any, Any]]:
     """Return the ids and values of the rows in a sample, before any cap."""
     from sqlglot import exp
 
-    sample = engine.sampled(threshold=threshold, key=key)
+    sample = engine.sample(threshold=threshold, key=key)
     try:
         relation = exp.to_table(sample._held.source.strip('"'), quoted=True)
         table = engine.run(exp.select("id", "x").from_(relation))
@@ -84,7 +84,7 @@ def test_caps_and_questions_work_on_a_sample_and_it_goes_when_closed() -> None:
     table = pa.table({"id": [f"u{i // 5}" for i in range(500)], "x": pa.array(range(500))})
     engine = engine_of(table, DOMAIN, unit=UNIT)
     found = compile_query(as_aggregation(Selection().agg(sd.count(), sd.count("id"))), DOMAIN)
-    sample = engine.sampled(threshold=2**63, key=KEY)
+    sample = engine.sample(threshold=2**63, key=KEY)
     rows = sample.run(found.select(sample.primitives)).to_pylist()[0]
     units = len({i for i, _ in drawn(engine, 2**63, KEY)})
     assert rows["t0"] == 2 * units  # all of them have five rows, two of which count
@@ -99,7 +99,7 @@ def test_caps_and_questions_work_on_a_sample_and_it_goes_when_closed() -> None:
 
 def test_no_key_is_kept_anywhere_that_can_be_asked() -> None:
     engine = engine_of(pa.table({"id": ["a", "b"], "x": [1, 2]}), DOMAIN, unit=UNIT)
-    sample = engine.sampled(threshold=2**63, key=KEY)
+    sample = engine.sample(threshold=2**63, key=KEY)
     found = engine._connection.execute(
         "SELECT string_agg(COALESCE(sql, ''), ' ') FROM "
         "(SELECT sql FROM duckdb_tables() UNION ALL SELECT sql FROM duckdb_views())"

@@ -43,7 +43,7 @@ class DataAccess:
     @contextmanager
     def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
         """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
-        drawn = self._engine.sampled(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
+        drawn = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
         try:
             yield DataAccess(drawn, joins=self._joins, domain=self._domain)
         finally:

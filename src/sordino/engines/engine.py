@@ -31,7 +31,7 @@ class Engine(Protocol):
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of the engine's words."""
 
-    def sampled(self, *, threshold: int, key: bytes) -> Engine:
+    def sample(self, *, threshold: int, key: bytes) -> Engine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64, by coins keyed by `key`.
 
         Raises EngineFailed. Close what it returns: the sample goes, this engine stays.

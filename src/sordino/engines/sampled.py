@@ -50,7 +50,7 @@ class SampledEngine:
         """Return the exact answer over the sample; raises EngineFailed."""
         return self._run(select)
 
-    def sampled(self, *, threshold: int, key: bytes) -> SampledEngine:
+    def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Raise ValueError: a sample is not sampled again."""
         del threshold, key
         raise ValueError("a sample is not sampled again")

@@ -73,7 +73,7 @@ def test_infinite_corners() -> None:
     assert str(half.times(Interval.point(Fraction(0)))) == "[0, 0]"
     assert str(half.times(half)) == "[0, inf]"
     assert str(Interval(None, Fraction(-1)).absolute()) == "[1, inf]"
-    assert str(Interval(None, None).clipped(Fraction(1), Fraction(2))) == "[1, 2]"
+    assert str(Interval(None, None).clip(Fraction(1), Fraction(2))) == "[1, 2]"
 
 
 bounds = st.tuples(st.integers(-8, 8), st.integers(0, 8)).map(lambda p: (p[0], p[0] + p[1]))
