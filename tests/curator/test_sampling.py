@@ -99,10 +99,10 @@ def test_each_question_draws_a_sample_of_its_own() -> None:
 
 def test_all_scans_of_one_question_read_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """Amplification is of the whole question: a median beside a sum must not see two samples."""
-    kept, ran = DuckDBEngine.sampled, DuckDBEngine.run
+    kept, ran = DuckDBEngine.sample, DuckDBEngine.run
     drawn, scanned = [], []
 
-    def sampled(self: Any, **how: Any) -> Any:
+    def sample(self: Any, **how: Any) -> Any:
         drawn.append(how["threshold"])
         return kept(self, **how)
 
@@ -110,7 +110,7 @@ def test_all_scans_of_one_question_read_one_sample(monkeypatch: pytest.MonkeyPat
         scanned.append("sordino_sample_0" in select.sql(dialect="duckdb"))
         return ran(self, select)
 
-    monkeypatch.setattr(DuckDBEngine, "sampled", sampled)
+    monkeypatch.setattr(DuckDBEngine, "sample", sample)
     monkeypatch.setattr(DuckDBEngine, "run", run)
     curator = curator_of()
     curator.ask(curator.sample(0.5).agg(sd.sum("age"), quantile(col("age") * 20_000, 0.5)), epsilon=20)
