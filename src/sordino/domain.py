@@ -107,13 +107,15 @@ class Real:
         _ordered(low, high)
         step = None if resolution is None else to_fraction(resolution, name="resolution")
         if step is not None and step <= 0:
-            raise DeclarationError("resolution must be above 0 (the smallest difference that counts)")
+            raise DeclarationError("must be above 0 (the smallest difference that counts)", key="resolution")
         if step is not None and step < Fraction(1, 2**512):
-            raise DeclarationError("resolution must be at least 2^-512: a double cannot tell more apart")
+            raise DeclarationError("must be at least 2^-512: a double cannot tell more apart", key="resolution")
         if step is not None and step > 2**512:
-            raise DeclarationError("resolution must be at most 2^512")
+            raise DeclarationError("must be at most 2^512", key="resolution")
         if step is not None and any(b is not None and abs(b) >= step * STORED for b in (low, high)):
-            raise DeclarationError("resolution is too fine for these bounds: bound / resolution must stay below 2^62")
+            raise DeclarationError(
+                "is too fine for these bounds: bound / resolution must stay below 2^62", key="resolution"
+            )
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
         object.__setattr__(self, "resolution", step)
@@ -121,7 +123,7 @@ class Real:
         if isinstance(rule, Fill):
             value = rule.value
             if isinstance(value, datetime.date):
-                raise DeclarationError("fill must be a number")
+                raise DeclarationError("must be a number", key="fill")
             rule = Fill(_inside(to_fraction(value, name="fill"), low, high))
         object.__setattr__(self, "missing", rule)
 
@@ -165,25 +167,25 @@ class Category:
         other: str | int | None = None,
     ) -> None:
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise DeclarationError("values must be a list of the values that the column may take")
+            raise DeclarationError("must be a list of the values that the column may take", key="values")
         kept = tuple(values) if other is None or other in values else (*values, other)
         if not kept:
-            raise DeclarationError("values must not be empty: list every value that the column may take")
+            raise DeclarationError("must not be empty: list every value that the column may take", key="values")
         if not (all(isinstance(v, str) for v in kept) or all(type(v) is int for v in kept)):
-            raise DeclarationError("values must be all text or all whole numbers")
+            raise DeclarationError("must be all text or all whole numbers", key="values")
         if any(type(v) is int and abs(v) > STORED for v in kept):
             raise DeclarationError(
-                "values that are whole numbers must lie within -2^62 and 2^62; declare larger as text"
+                "that are whole numbers must lie within -2^62 and 2^62; declare larger as text", key="values"
             )
         if len(set(kept)) != len(kept):
             twice = next(v for i, v in enumerate(kept) if v in kept[:i])
-            raise DeclarationError(f"values must not repeat: {twice!r} is there twice")
+            raise DeclarationError(f"must not repeat: {twice!r} is there twice", key="values")
         object.__setattr__(self, "values", kept)
         object.__setattr__(self, "other", other)
         rule = _missing(missing)
         if isinstance(rule, Fill) and rule.value not in kept:
             hint = nearest(str(rule.value), map(str, kept))
-            raise DeclarationError(f"fill must be one of the values, not {rule.value!r}; {hint}")
+            raise DeclarationError(f"must be one of the values, not {rule.value!r}; {hint}", key="fill")
         object.__setattr__(self, "missing", rule)
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,7 +202,7 @@ class Boolean:
     def __init__(self, *, missing: Missing | Mapping[str, Any] = "drop") -> None:
         rule = _missing(missing)
         if isinstance(rule, Fill) and not isinstance(rule.value, bool):
-            raise DeclarationError("fill must be true or false")
+            raise DeclarationError("must be true or false", key="fill")
         object.__setattr__(self, "missing", rule)
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,7 +228,7 @@ class Date:
         rule = _missing(missing)
         if isinstance(rule, Fill):
             if not isinstance(rule.value, (str, datetime.date)):
-                raise DeclarationError("fill must be a day, such as 2000-01-31")
+                raise DeclarationError("must be a day, such as 2000-01-31", key="fill")
             rule = Fill(_inside(_day(rule.value, name="fill"), low, high))
         object.__setattr__(self, "missing", rule)
 
@@ -294,7 +296,7 @@ class Domain:
                 raise DeclarationError(f"columns {folded[name.lower()]!r} and {name!r} differ only in case")
             folded[name.lower()] = name
         if isinstance(row_ceiling, bool) or not isinstance(row_ceiling, int) or not 1 <= row_ceiling <= 2**48:
-            raise DeclarationError("row_ceiling must be a whole number from 1 to 2^48")
+            raise DeclarationError("must be a whole number from 1 to 2^48", key="row_ceiling")
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
         object.__setattr__(self, "row_ceiling", row_ceiling)
         object.__setattr__(self, "unreadable_rows", unreadable_rows)
@@ -329,36 +331,36 @@ def _whole(value: object, *, name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, datetime.date) or not isinstance(value, Number):
-        raise DeclarationError(f"{name} must be a whole number")
+        raise DeclarationError("must be a whole number", key=name)
     number = to_fraction(value, name=name)
     if number.denominator != 1:
         raise DeclarationError(
-            f"{name} of an integer column must be whole, not {format_number(number)}; use Real for others"
+            f"of an integer column must be whole, not {format_number(number)}; use Real for others", key=name
         )
     if abs(number) > STORED:
-        raise DeclarationError(f"{name} must lie within -2^62 and 2^62")
+        raise DeclarationError("must lie within -2^62 and 2^62", key=name)
     return int(number)
 
 
 def _day(value: datetime.date | str, *, name: str) -> datetime.date:
     if isinstance(value, datetime.datetime):
-        raise DeclarationError(f"{name} must be a day without a time")
+        raise DeclarationError("must be a day without a time", key=name)
     if isinstance(value, datetime.date):
         return value
     try:
         return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
-        raise DeclarationError(f"{name} must be a day such as 2000-01-31, not {value!r}") from None
+        raise DeclarationError(f"must be a day such as 2000-01-31, not {value!r}", key=name) from None
 
 
 def _ordered(lower: Any, upper: Any) -> None:
     if lower is not None and upper is not None and lower > upper:
-        raise DeclarationError(f"lower must not be above upper, not {lower} and {upper}; swap them")
+        raise DeclarationError(f"must not be above upper, not {lower} and {upper}; swap them", key="lower")
 
 
 def _inside(value: Any, lower: Any, upper: Any) -> Any:
     if value is None or (lower is not None and value < lower) or (upper is not None and value > upper):
-        raise DeclarationError(f"fill must lie within the bounds {lower} and {upper}, not {value}")
+        raise DeclarationError(f"must lie within the bounds {lower} and {upper}, not {value}", key="fill")
     return value
 
 
@@ -369,7 +371,7 @@ def _missing(rule: object) -> Missing:
         return Fill(rule["fill"])
     if rule in ("drop", "keep"):
         return str(rule)
-    raise DeclarationError(f'missing must be "drop", "keep" or {{fill = value}}, not {rule!r}')
+    raise DeclarationError(f'must be "drop", "keep" or {{fill = value}}, not {rule!r}', key="missing")
 
 
 def _plain(rule: Missing) -> Any:

@@ -40,9 +40,20 @@ class SordinoError(Exception):
 
 
 class DeclarationError(SordinoError, ValueError):
-    """Say that a declaration, an argument or a setting breaks a rule."""
+    """Say that a declaration, an argument or a setting breaks a rule.
+
+    `key`, where given, is the argument or setting at fault: the message is the key and the `rule` that it breaks.
+
+    >>> str(DeclarationError("must be above 0", key="resolution"))
+    'resolution must be above 0'
+    """
 
     exit_code = 2
+
+    def __init__(self, rule: str, *, key: str | None = None) -> None:
+        super().__init__(rule if key is None else f"{key} {rule}")
+        self.rule = rule
+        self.key = key
 
 
 class SourceError(DeclarationError):

@@ -102,18 +102,18 @@ def to_fraction(value: Number, *, name: str) -> Fraction:
     (Fraction(1, 10), Fraction(1, 3))
     """
     if isinstance(value, bool) or value is None:
-        raise DeclarationError(f"{name} must be a number, not {value!r}")
+        raise DeclarationError(f"must be a number, not {value!r}", key=name)
     if isinstance(value, Fraction):
         return value
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise DeclarationError(f"{name} must be finite, not {value}")
+            raise DeclarationError(f"must be finite, not {value}", key=name)
         return Fraction(value)
     if isinstance(value, numbers.Integral):
         return Fraction(int(value))
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise DeclarationError(f"{name} must be finite, not {float(value)!r}")
+            raise DeclarationError(f"must be finite, not {float(value)!r}", key=name)
         return Fraction(float.__repr__(value))
     if isinstance(value, str):
         text = value.strip()
@@ -122,10 +122,10 @@ def to_fraction(value: Number, *, name: str) -> Fraction:
                 raise ValueError("too long")
             return Fraction(text)
         except (ValueError, ZeroDivisionError):
-            raise DeclarationError(f'{name} must be a number such as 0.5 or "1/3", not {text[:40]!r}') from None
+            raise DeclarationError(f'must be a number such as 0.5 or "1/3", not {text[:40]!r}', key=name) from None
     if isinstance(value, numbers.Real):  # numpy's narrower floats: their own shortest decimal
         return to_fraction(str(value), name=name)
-    raise DeclarationError(f"{name} must be a number, not a {type(value).__name__}")
+    raise DeclarationError(f"must be a number, not a {type(value).__name__}", key=name)
 
 
 def format_number(value: Fraction) -> str:
@@ -172,9 +172,9 @@ def round_down(value: float | Fraction, *, digits: int) -> str:
 def _amount(value: Number, *, name: str, below: int | None = None) -> Fraction:
     amount = to_fraction(value, name=name)
     if amount < 0:
-        raise DeclarationError(f"{name} must not be negative, not {format_number(amount)}")
+        raise DeclarationError(f"must not be negative, not {format_number(amount)}", key=name)
     if below is not None and amount >= below:
-        raise DeclarationError(f"{name} must be below {below}, not {format_number(amount)}")
+        raise DeclarationError(f"must be below {below}, not {format_number(amount)}", key=name)
     return amount
 
 
@@ -310,11 +310,11 @@ def read_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | Non
 def _positive(value: Number, name: str) -> Fraction:
     amount = to_fraction(value, name=name)
     if amount <= 0:
-        raise DeclarationError(f"{name} must be above 0, not {format_number(amount)}; 0.1 to 1 is common")
+        raise DeclarationError(f"must be above 0, not {format_number(amount)}; 0.1 to 1 is common", key=name)
     if amount < Fraction(1, 10**12):
         raise DeclarationError(
-            f"{name} of {float(amount):.3g} would say nothing: the least is 1e-12; 0.1 to 1 is common"
+            f"of {float(amount):.3g} would say nothing: the least is 1e-12; 0.1 to 1 is common", key=name
         )
     if amount > 10**6:
-        raise DeclarationError(f"{name} of {format_number(amount)} would protect nobody; 0.1 to 1 is common")
+        raise DeclarationError(f"of {format_number(amount)} would protect nobody; 0.1 to 1 is common", key=name)
     return amount

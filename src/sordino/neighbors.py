@@ -31,9 +31,11 @@ class PrivacyUnit:
         if not isinstance(self.column, str) or not self.column:
             raise DeclarationError("the privacy unit's column must be the name of a column")
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= 10**9:
-            raise DeclarationError("max_rows, the most rows of one unit that count, must be from 1 to 10^9")
+            raise DeclarationError("must be from 1 to 10^9: the most rows of one unit that count", key="max_rows")
         if self.max_groups is not None and (isinstance(self.max_groups, bool) or not 1 <= self.max_groups <= 10**9):
-            raise DeclarationError("max_groups, the most private keys that one unit counts under, must be 1 or more")
+            raise DeclarationError(
+                "must be 1 or more: the most private keys that one unit counts under", key="max_groups"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Neighbors:
 
     def __post_init__(self) -> None:
         if self.relation not in ("add_remove", "replace"):
-            raise DeclarationError(f'neighbors must be "add_remove" or "replace", not {self.relation!r}')
+            raise DeclarationError(f'must be "add_remove" or "replace", not {self.relation!r}', key="neighbors")
 
     @property
     def contributions(self) -> int:
@@ -100,7 +102,7 @@ def neighbors_from(*, neighbors: str, privacy_unit: str | PrivacyUnit) -> Neighb
     if isinstance(privacy_unit, PrivacyUnit):
         return Neighbors(neighbors, privacy_unit)  # type: ignore[arg-type]  # checked at the door
     if privacy_unit != "row":
-        raise DeclarationError('privacy_unit must be "row" or PrivacyUnit(column, max_rows=...)')
+        raise DeclarationError('must be "row" or PrivacyUnit(column, max_rows=...)', key="privacy_unit")
     return Neighbors(neighbors, None)  # type: ignore[arg-type]  # checked at the door
 
 

@@ -41,13 +41,13 @@ class Csv:
 
     def __post_init__(self) -> None:
         if not self.header and not self.names:
-            raise DeclarationError("csv.names must list every column in order, because header is false")
+            raise DeclarationError("must list every column in order, because header is false", key="csv.names")
         if self.names is not None and len({n.lower() for n in self.names}) != len(self.names):
-            raise DeclarationError("csv.names must not repeat")
+            raise DeclarationError("must not repeat", key="csv.names")
         if not isinstance(self.delimiter, str) or len(self.delimiter) > 1 or self.delimiter in ("\r", "\n", '"', "'"):
-            raise DeclarationError("csv.delimiter must be one character, not a quote or a line end")
+            raise DeclarationError("must be one character, not a quote or a line end", key="csv.delimiter")
         if self.quote not in ("", '"', "'"):
-            raise DeclarationError("csv.quote must be one of \" and ', or nothing where cells are unquoted")
+            raise DeclarationError("must be one of \" and ', or nothing where cells are unquoted", key="csv.quote")
 
     @property
     def between(self) -> str:
@@ -133,12 +133,15 @@ class PublicTable:
             raise DeclarationError('columns must be a Domain, such as sd.Domain({"state": sd.Identifier()})')
         if self.key not in self.columns:
             raise DeclarationError(
-                f"key must be a declared column of the public table, not {self.key!r}; {nearest(self.key, self.columns)}"
+                f"must be a declared column of the public table, not {self.key!r}; {nearest(self.key, self.columns)}",
+                key="key",
             )
         if isinstance(self.columns[self.key], Real):
-            raise DeclarationError(f"key {self.key!r} is declared as real: reals cannot be compared for equality")
+            raise DeclarationError(
+                f"{self.key!r} is declared as real: reals cannot be compared for equality", key="key"
+            )
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= 10**6:
-            raise DeclarationError("max_rows, the most rows of the public table that share a key, must be 1 to 10^6")
+            raise DeclarationError("must be from 1 to 10^6: the most of its rows that share a key", key="max_rows")
         for name in self.columns:
             if "." in name:
                 raise DeclarationError(

@@ -42,7 +42,7 @@ def cap_from(raw: Mapping[str, Any]) -> Loss:
     amounts: dict[str, Fraction] = {key: to_fraction(value, name=key) for key, value in raw.items()}
     for key, amount in amounts.items():
         if amount <= 0:
-            raise DeclarationError(f"{key} must be above 0: a budget of nothing answers nothing")
+            raise DeclarationError("must be above 0: a budget of nothing answers nothing", key=key)
     if "rho" in keys:
         return ZCDP(amounts["rho"], amounts["delta"])
     return ApproxDP(amounts["epsilon"], amounts["delta"]) if "delta" in keys else PureDP(amounts["epsilon"])
@@ -76,7 +76,7 @@ def _category(shape: CategoryShape, beside: Path) -> Category:
     if (shape.values is None) == (shape.values_from is None):
         raise DeclarationError('needs values = [...] or values_from = "codes.csv", and only one of them')
     if shape.values_from is None and shape.values_header:
-        raise DeclarationError("values_header is about the file of values_from, which is not given")
+        raise DeclarationError("is about the file of values_from, which is not given", key="values_header")
     values = shape.values
     if shape.values_from is not None:
         values = _code_list(beside / shape.values_from, header=shape.values_header)
@@ -88,10 +88,10 @@ def _code_list(path: Path, *, header: bool) -> list[str]:
     """Return the first cells of the lines of a public CSV file, trimmed, empty ones left out."""
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise DeclarationError(f"values_from {path.name!r} is too large for a list of values")
+            raise DeclarationError(f"{path.name!r} is too large for a list of values", key="values_from")
         rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except OSError as error:
-        raise DeclarationError(f"values_from {path.name!r} cannot be read: {error.strerror}") from None
+        raise DeclarationError(f"{path.name!r} cannot be read: {error.strerror}", key="values_from") from None
     except (UnicodeDecodeError, csv.Error):
-        raise DeclarationError(f"values_from {path.name!r} is not a CSV file in UTF-8") from None
+        raise DeclarationError(f"{path.name!r} is not a CSV file in UTF-8", key="values_from") from None
     return [row[0].strip() for row in rows[1 if header else 0 :] if row and row[0].strip()]

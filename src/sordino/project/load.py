@@ -267,7 +267,7 @@ class _Reading:
         try:
             domain = Domain(columns, **ceiling, unreadable_rows=source.format == "csv")
         except DeclarationError as error:
-            self.refuse((*at, "row_ceiling" if "row_ceiling" in str(error) else "columns"), str(error))
+            self.refuse((*at, error.key or "columns"), str(error))
             return None
         return Table(name, source, shape.budget, domain, neighbors)
 
@@ -291,8 +291,7 @@ class _Reading:
         try:
             return PublicTable(source, shape.key, Domain(columns), shape.max_rows)
         except DeclarationError as error:
-            word = str(error).split(" ", 1)[0].rstrip(",")
-            self.refuse((*at, word if word in ("key", "max_rows") else "columns"), str(error))
+            self.refuse((*at, error.key or "columns"), str(error))
             return None
 
     def _source(self, at: At, shape: TableShape | PublicShape) -> Source | None:
@@ -306,8 +305,7 @@ class _Reading:
                 nulls = tuple(shape.csv.null_values)
                 rules = Csv(shape.csv.header, names, shape.csv.delimiter, nulls, shape.csv.quote)
         except DeclarationError as error:
-            key, _, said = str(error).partition(" ")
-            self.refuse((*at, "csv", key.removeprefix("csv.")), said)
+            self.refuse((*at, *str(error.key).split(".")), error.rule)
             return None
         path = str(self._beside(shape.source))
         try:
@@ -339,7 +337,7 @@ class _Reading:
             owner = PrivacyUnit(unit.column, unit.max_rows, unit.max_groups)
             return neighbors_from(neighbors=shape.neighbors, privacy_unit=owner)
         except DeclarationError as error:
-            self.refuse((*here, "max_groups" if str(error).startswith("max_groups") else "max_rows"), str(error))
+            self.refuse((*here, error.key or "column"), str(error))
             return None
 
     def _column(self, at: At, raw: object) -> Column | None:
@@ -348,9 +346,13 @@ class _Reading:
         try:
             return column_from(raw, beside=self.path.absolute().parent)
         except DeclarationError as error:
-            key, _, said = str(error).partition(" ")
-            key = {"fill": "missing", "values": "values" if "values" in raw else "values_from"}.get(key, key)
-            self.refuse((*at, key) if key in raw else at, said if key in raw and key != "missing" else str(error))
+            key = "missing" if error.key == "fill" else error.key
+            if key == "values" and "values" not in raw:
+                key = "values_from"
+            if key is None or key not in raw:
+                self.refuse(at, str(error))
+            else:
+                self.refuse((*at, key), str(error) if key == "missing" else error.rule)
             return None
 
     def _against_csv(self, at: At, columns: Mapping[str, Column], declared: Mapping[str, Any], rules: Csv) -> None:
