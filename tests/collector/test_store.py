@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from collecting import LABELS, reports_of, running, task_of, with_tokens
-from sordino.collector.desk import Desk
 from sordino.collector.store import Addition, Chunk, Store, token_hash
+from sordino.collector.task_state import TaskState
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
 
@@ -102,7 +102,7 @@ def test_an_addition_to_a_closed_task_leaves_nothing_of_its_commit(url: str) -> 
         store.append([Addition(first.number, _chunk(1), "1"), Addition(second.number, _chunk(2), "1")])
     assert list(store.chunks(first.number)) == []
     assert store.task("a").counts == "0"
-    assert store.closed() == {second.number}
+    assert store.list_closed() == {second.number}
     store.close()
 
 
@@ -238,9 +238,9 @@ def test_counts_that_are_not_those_of_the_reports_are_noticed(tmp_path: Path) ->
         service.post(reports_of(task, ["tea"] * 3, Rng.seeded(1)))
     sqlite3.connect(store, isolation_level=None).execute("DELETE FROM chunks")
     opened = Store.open(store)
-    desk = Desk(task, opened.task("drinks"))
+    state = TaskState(task, opened.task("drinks"))
     with pytest.raises(DeclarationError, match="has 0 reports, but its counts say 3"):
-        desk.load(opened)
+        state.load(opened)
 
 
 def test_the_store_is_for_its_owner_only(tmp_path: Path) -> None:

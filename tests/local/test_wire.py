@@ -11,7 +11,7 @@ import pytest
 
 from sordino.errors import DeclarationError
 from sordino.local import GRR, OLH, OUE, SUE, Hadamard, Reports, SubsetSelection, Unary, from_parameters
-from sordino.local.draws import below_from, bit_sums, pack_coins
+from sordino.local.draws import bit_sums, next_uniform_int, pack_bernoulli
 from sordino.local.labels import canonical, labels_hash
 from sordino.local.protocols.hashing import _divide, _wide
 from sordino.local.reports import parameters_hash
@@ -38,9 +38,9 @@ def test_rejection_leaves_numbers_uniform() -> None:
     for bound in (3, 5, 13, 1023, 2**31 + 1):
         limit = FULL - FULL % bound
         assert limit % bound == 0
-        assert below_from(bound, iter([limit - 1])) == (limit - 1) % bound
+        assert next_uniform_int(bound, iter([limit - 1])) == (limit - 1) % bound
         if limit < FULL:
-            assert below_from(bound, iter([limit, FULL - 1, 2])) == 2 % bound
+            assert next_uniform_int(bound, iter([limit, FULL - 1, 2])) == 2 % bound
 
 
 def test_unary_by_words() -> None:
@@ -71,7 +71,7 @@ def test_packed_coins_take_every_byte_of_the_threshold() -> None:
     """Thresholds that differ from a byte's edge in the last bits: probabilities within 5 deviations of 4 million coins."""
     rows, bits = 4000, 1000
     for threshold in (0x00FFFFFF, 0x01000001, 0x80000000, 0xFEFFFF00, 1, FULL - 1):
-        coins = int(bit_sums(pack_coins(threshold, rows, bits, Rng.seeded(threshold)), bits).sum())
+        coins = int(bit_sums(pack_bernoulli(threshold, rows, bits, Rng.seeded(threshold)), bits).sum())
         chance = threshold / FULL
         assert abs(coins - rows * bits * chance) <= 5 * (rows * bits * chance * (1 - chance)) ** 0.5 + 1, threshold
 
@@ -79,7 +79,7 @@ def test_packed_coins_take_every_byte_of_the_threshold() -> None:
 @pytest.mark.parametrize("rows", [0, 1, 254, 255, 256, 1000, 70_000])
 @pytest.mark.parametrize("bits", [1, 7, 8, 14, 64, 65, 128])
 def test_bit_sums_are_sums_of_bits(rows: int, bits: int) -> None:
-    packed = pack_coins(3 * 2**30, rows, bits, Rng.seeded(bits))
+    packed = pack_bernoulli(3 * 2**30, rows, bits, Rng.seeded(bits))
     wanted = np.unpackbits(packed, axis=1, bitorder="little")[:, :bits].sum(axis=0, dtype=np.int64)
     assert bit_sums(packed, bits).tolist() == wanted.tolist()
     assert bit_sums(np.full((rows, 16), 255, dtype=np.uint8), 128).tolist() == [rows] * 128

@@ -1,4 +1,4 @@
-"""The collector as an ASGI application: reports through a plain door, everything else through FastAPI.
+"""The collector as an ASGI application: reports through their endpoint, everything else through FastAPI.
 
 It keeps no address: none is read, and the access log is off. Pages load nothing from elsewhere, under a strict policy.
 """
@@ -13,14 +13,14 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from sordino.collector.desk import Desk, counts_text
-from sordino.collector.intake import Intake, Receive, Scope, Send
+from sordino.collector.collector import Collector
 from sordino.collector.limits import Limits, Tokens
-from sordino.collector.openapi import described
+from sordino.collector.openapi import describe_service
 from sordino.collector.pages import add_pages
+from sordino.collector.report_endpoint import Receive, ReportEndpoint, Scope, Send
 from sordino.collector.routes import add_routes
-from sordino.collector.running import Collector
 from sordino.collector.store import Store
+from sordino.collector.task_state import TaskState, counts_text
 from sordino.collector.writer import Writer
 from sordino.errors import DeclarationError
 from sordino.local.task import Task
@@ -42,63 +42,63 @@ def collector_app(
         raise DeclarationError("a collector needs a task: make one with `sordino local task create`")
     store = Store.open(url)
     try:
-        desks: dict[str, Desk] = {}
+        states: dict[str, TaskState] = {}
         for task in tasks:
-            empty = Desk.empty_counts(task)
+            empty = TaskState.empty_counts(task)
             stored = store.add_task(task.manifest.task, task.envelope, counts_text(empty))
-            desks[task.manifest.task] = Desk(task, stored)
+            states[task.manifest.task] = TaskState(task, stored)
     finally:
         store.close()
-    if len(desks) < len(tasks):
+    if len(states) < len(tasks):
         raise DeclarationError("each task must have a name of its own")
-    collector = Collector(url, desks, Writer(url, list(desks.values())), Tokens(), limits)
-    intake = Intake(desks, collector.writer, tokens=collector.tokens, limits=limits, clock=clock)
-    return _Front(_rest(collector), intake)
+    collector = Collector(url, states, Writer(url, list(states.values())), Tokens(), limits)
+    endpoint = ReportEndpoint(states, collector.writer, tokens=collector.tokens, limits=limits, clock=clock)
+    return _Router(_build_app(collector), endpoint)
 
 
-class _Front:
-    """Send requests for reports to the intake, all others to FastAPI."""
+class _Router:
+    """Send requests for reports to their endpoint, all others to FastAPI."""
 
-    __slots__ = ("_intake", "_rest")
+    __slots__ = ("_app", "_endpoint")
 
-    def __init__(self, rest: FastAPI, intake: Intake) -> None:
-        self._rest = rest
-        self._intake = intake
+    def __init__(self, app: FastAPI, endpoint: ReportEndpoint) -> None:
+        self._app = app
+        self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path: str = scope["path"]
             if path.startswith(_PREFIX) and path.endswith(_SUFFIX):
-                await self._intake(scope, receive, send, path[len(_PREFIX) : -len(_SUFFIX)])
+                await self._endpoint(scope, receive, send, path[len(_PREFIX) : -len(_SUFFIX)])
                 return
-        await self._rest(scope, receive, send)
+        await self._app(scope, receive, send)
 
 
-def _rest(collector: Collector) -> FastAPI:
+def _build_app(collector: Collector) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             await collector.start()
             stack.push_async_callback(collector.stop)
-            looking = asyncio.create_task(_looking(collector))
-            stack.push_async_callback(_ended, looking)
+            refreshing = asyncio.create_task(_keep_fresh(collector))
+            stack.push_async_callback(_cancel, refreshing)
             yield
 
     app = FastAPI(title="Sordino collector", version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
     add_routes(app, collector)
     add_pages(app, collector)
-    app.openapi = lambda: described(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe_service(app)  # type: ignore[method-assign]
     return app
 
 
-async def _looking(collector: Collector) -> None:
+async def _keep_fresh(collector: Collector) -> None:
     while True:
         await asyncio.sleep(_REFRESH)
         with suppress(DeclarationError):  # a store that is away for a moment; reports meanwhile get a 503
-            await collector.look()
+            await collector.refresh()
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

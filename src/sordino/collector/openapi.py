@@ -1,4 +1,4 @@
-"""The service in OpenAPI: what FastAPI knows of itself, and the door for reports, which is not one of its routes."""
+"""The service in OpenAPI: what FastAPI knows of itself, and the endpoint of reports, which is not one of its routes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from sordino.collector.intake import ERRORS
+from sordino.collector.report_endpoint import ERRORS
 
-__all__ = ["described"]
+__all__ = ["describe_service"]
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def describe_service(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of the whole service."""
     if app.openapi_schema is None:
         plain = get_openapi(title=app.title, version=app.version, routes=app.routes, description=_ABOUT)
@@ -40,9 +40,9 @@ _ERROR = {
 
 def _reports() -> dict[str, Any]:
     stored = {"type": "object", "properties": {"stored": {"type": "integer"}, "repeated": {"type": "integer"}}}
-    told: dict[int, list[str]] = {}
+    codes_of: dict[int, list[str]] = {}
     for code, (status, _) in ERRORS.items():
-        told.setdefault(status, []).append(code)
+        codes_of.setdefault(status, []).append(code)
     failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     return {
         "summary": "Store one report or several; answered when they are on disk",
@@ -60,7 +60,7 @@ def _reports() -> dict[str, Any]:
                     "description": "; ".join(f"{code}: {ERRORS[code][1]}" for code in codes),
                     "content": failed,
                 }
-                for status, codes in sorted(told.items())
+                for status, codes in sorted(codes_of.items())
             },
         },
     }

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
-from sordino.collector.running import Collector
+from sordino.collector.collector import Collector
 from sordino.errors import DeclarationError
 from sordino.local.task import Task, key_fingerprint
 from sordino.loss import format_number
@@ -56,16 +56,16 @@ def add_pages(app: FastAPI, collector: Collector) -> None:
     files = {name: (_PAGE / name).read_text(encoding="utf-8") for name in _FILES} | {"sordino.js": client_module()}
 
     def page(name: str, task: str) -> Response:
-        if task not in collector.desks:
+        if task not in collector.states:
             raise HTTPException(404)
         text = words.get_template(f"{name}.html").render(
-            _words(collector.desks[task].task, opened=collector.limits.open)
+            _words(collector.states[task].task, opened=collector.limits.open)
         )
         return HTMLResponse(text, headers=_HEADERS)
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        names = sorted(collector.desks)
+        names = sorted(collector.states)
         if len(names) == 1:
             return RedirectResponse(f"/tasks/{names[0]}", headers=_HEADERS)
         return HTMLResponse(words.get_template("index.html").render(names=names), headers=_HEADERS)

@@ -13,7 +13,7 @@ from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task
 from sordino.loss import format_number
 
-__all__ = ["exported", "recounted", "results"]
+__all__ = ["count_again", "export_batch", "results"]
 
 
 def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: float, malicious: float) -> dict[str, Any]:
@@ -59,14 +59,14 @@ def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: floa
     return plain
 
 
-def exported(task: Task, chunks: Iterable[Chunk]) -> bytes:
+def export_batch(task: Task, chunks: Iterable[Chunk]) -> bytes:
     """Return all reports as one batch in the wire format, sorted, so that their order says nothing of their arrival."""
     width = task.protocol.width
     rows = np.frombuffer(b"".join(chunk.reports for chunk in chunks), dtype=f"S{width}")
     return Reports.of(task.protocol, np.sort(rows).view(np.uint8).reshape(-1, width)).to_bytes()
 
 
-def recounted(task: Task, chunks: Iterable[Chunk]) -> SupportCounts:
+def count_again(task: Task, chunks: Iterable[Chunk]) -> SupportCounts:
     """Return the counts of the reports themselves, whatever counts were kept beside them."""
     rows = np.frombuffer(b"".join(chunk.reports for chunk in chunks), dtype=np.uint8).reshape(-1, task.protocol.width)
     return task.protocol.count(Reports.of(task.protocol, rows.copy()))

@@ -9,12 +9,12 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from sordino.collector.desk import Desk
-from sordino.collector.intake import ERRORS, error_body
+from sordino.collector.collector import Collector
 from sordino.collector.limits import Buckets
-from sordino.collector.results import exported, results
-from sordino.collector.running import Collector
+from sordino.collector.report_endpoint import ERRORS, error_body
+from sordino.collector.results import export_batch, results
 from sordino.collector.store import Store
+from sordino.collector.task_state import TaskState
 from sordino.errors import SordinoError
 
 __all__ = ["add_routes"]
@@ -22,7 +22,7 @@ __all__ = ["add_routes"]
 Authorization = Annotated[str | None, Header()]
 
 
-class _Refused(Exception):  # a refusal, told as a word of ERRORS
+class _Refused(Exception):  # a refusal, by its code in ERRORS
     def __init__(self, code: str, says: str | None = None) -> None:
         self.code = code
         self.says = says
@@ -33,10 +33,10 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
 
     checks = Buckets(collector.limits)  # apart from those of reports: a check takes nothing from what may be sent
 
-    def desk_of(task: str) -> Desk:
-        if task not in collector.desks:
+    def state_of(task: str) -> TaskState:
+        if task not in collector.states:
             raise _Refused("no_task")
-        return collector.desks[task]
+        return collector.states[task]
 
     def read_role(authorization: str | None) -> tuple[str | None, bytes]:
         return collector.tokens.role(None if authorization is None else authorization.encode("latin-1", "replace"))
@@ -49,7 +49,7 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
             raise _Refused("wrong_role")
 
     @app.exception_handler(_Refused)
-    async def refused(_: Request, error: _Refused) -> Response:
+    async def refuse(_: Request, error: _Refused) -> Response:
         headers = {"retry-after": "60"} if error.code == "too_many" else None
         body = error_body(error.code, error.says)
         return Response(body, ERRORS[error.code][0], headers=headers, media_type="application/json")
@@ -70,15 +70,15 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
 
     @app.get("/v1/tasks", summary="List the tasks by name")
     async def tasks() -> dict[str, list[str]]:
-        return {"tasks": sorted(collector.desks)}
+        return {"tasks": sorted(collector.states)}
 
     @app.get("/v1/tasks/{task}", summary="Return a task's signed manifest")
     async def manifest(task: str) -> Response:
-        return Response(desk_of(task).task.envelope, media_type="application/json")
+        return Response(state_of(task).task.envelope, media_type="application/json")
 
     @app.get("/v1/tasks/{task}/token", summary="Say whether a token may send reports for a task; nothing is stored")
     async def check_token(task: str, authorization: Authorization = None) -> JSONResponse:
-        desk_of(task)
+        state_of(task)
         role, sender = read_role(authorization)
         if checks.take(b"" if role is None else sender, 1):
             raise _Refused("too_many")
@@ -94,31 +94,31 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
         authorization: Authorization = None,
     ) -> JSONResponse:
         admit(authorization)
-        desk = desk_of(task)
+        state = state_of(task)
         plain = await run_in_threadpool(
-            results, desk.task, desk.counts, closed=desk.closed, confidence=confidence, malicious=malicious
+            results, state.task, state.counts, closed=state.closed, confidence=confidence, malicious=malicious
         )
         return JSONResponse(plain, headers={"cache-control": "no-store"})
 
     @app.post("/v1/tasks/{task}/close", summary="Close a task for ever (administrators)")
     async def close(task: str, authorization: Authorization = None) -> dict[str, Any]:
         admit(authorization)
-        desk = desk_of(task)
+        state = state_of(task)
         await collector.close(task)
-        return {"task": task, "closed": True, "reports": desk.counts.n}
+        return {"task": task, "closed": True, "reports": state.counts.n}
 
     @app.get("/v1/tasks/{task}/export", summary="Return all reports as one batch in the wire format (administrators)")
     async def export(task: str, authorization: Authorization = None) -> Response:
         admit(authorization)
-        desk = desk_of(task)
-        batch = await run_in_threadpool(_batch, collector.url, desk)
+        state = state_of(task)
+        batch = await run_in_threadpool(_batch, collector.url, state)
         return Response(batch, media_type="application/octet-stream")
 
 
-def _batch(url: str, desk: Desk) -> bytes:
+def _batch(url: str, state: TaskState) -> bytes:
     """Return the reports stored at this moment, sorted by what they say: the order of their arrival is gone."""
     store = Store.open(url)
     try:
-        return exported(desk.task, store.chunks(desk.number))
+        return export_batch(state.task, store.chunks(state.number))
     finally:
         store.close()

@@ -44,7 +44,7 @@ def serve_collector(app: Any, *, host: str, port: int) -> None:
     gc.collect()
     gc.freeze()  # what is loaded by now stays: looking through it again and again makes some posts wait for tens of ms
     try:
-        with _told_to_stop():
+        with _return_on_signal():
             server.run()
     except SystemExit:  # uvicorn's way to say that it could not start
         pass
@@ -55,7 +55,7 @@ def serve_collector(app: Any, *, host: str, port: int) -> None:
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[None]:
+def _return_on_signal() -> Iterator[None]:
     """Let a signal to stop end in a plain return: uvicorn ends gracefully, then raises the signal once more."""
     if threading.current_thread() is not threading.main_thread():
         yield

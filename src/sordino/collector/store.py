@@ -1,7 +1,7 @@
 """The collector's store: tasks, reports in chunks, running counts and hashed tokens, in SQLite or PostgreSQL.
 
 It knows bytes, not what a report says. What `append` returns from is on disk. A chunk holds the reports of one commit
-sorted by their random ids, so the file tells nothing finer about their order, and it holds no time and no address.
+sorted by their random ids, so the file reveals nothing finer about their order, and it holds no time and no address.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Store:
     def hold(self) -> None:
         """Become the one collector on this store until `close`; raise DeclarationError where another is."""
         if self._path is None:
-            held = self._held_by_server()
+            held = self._try_server_lock()
         else:
             self._lock = self._path.with_name(self._path.name + "-collector").open("ab")
             try:
@@ -156,7 +156,7 @@ class Store:
         if not held:
             raise DeclarationError(f"another collector serves the store {self._where}; stop it, or name another store")
 
-    def _held_by_server(self) -> bool:
+    def _try_server_lock(self) -> bool:
         """Ask PostgreSQL for the lock, for some seconds: it frees that of a connection a moment after its end."""
         until = time.monotonic() + _PATIENCE
         while not self._run("SELECT pg_try_advisory_lock(?)", (_LOCK,)).fetchone()[0]:
@@ -203,7 +203,7 @@ class Store:
         with self._transaction() as cursor:
             cursor.execute(self._words("UPDATE tasks SET closed = 1 WHERE task = ?"), (task,))
 
-    def closed(self) -> set[int]:
+    def list_closed(self) -> set[int]:
         """Return the numbers of the closed tasks."""
         return {int(n) for (n,) in self._run("SELECT number FROM tasks WHERE closed = 1").fetchall()}
 
@@ -251,23 +251,23 @@ class Store:
         return sql if self._marker == "?" else sql.replace("?", self._marker)
 
     def _run(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        return self._guarded(lambda: self._db.execute(self._words(sql), values))
+        return self._hide_database_errors(lambda: self._db.execute(self._words(sql), values))
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
         """Give a cursor whose work is on disk, all or nothing, when the block ends."""
         cursor = self._db.cursor()
-        self._guarded(lambda: cursor.execute("BEGIN IMMEDIATE" if self._path is not None else "BEGIN"))
+        self._hide_database_errors(lambda: cursor.execute("BEGIN IMMEDIATE" if self._path is not None else "BEGIN"))
         try:
             yield cursor
         except BaseException as error:
-            self._guarded(lambda: cursor.execute("ROLLBACK"))
+            self._hide_database_errors(lambda: cursor.execute("ROLLBACK"))
             if isinstance(error, sqlite3.Error) or type(error).__module__.startswith("psycopg"):
                 raise DeclarationError(f"the store {self._where} cannot be written; nothing of this was kept") from None
             raise
-        self._guarded(lambda: cursor.execute("COMMIT"))
+        self._hide_database_errors(lambda: cursor.execute("COMMIT"))
 
-    def _guarded(self, action: Callable[[], T]) -> T:
+    def _hide_database_errors(self, action: Callable[[], T]) -> T:
         """Return what `action` returns; an error of the database becomes one line without any of its words."""
         try:
             return action()

@@ -1,7 +1,7 @@
 """The one writer: a thread that gathers posts for a moment and stores them in one durable transaction.
 
-It knows desks and the store. A post is answered after the commit that holds it: acknowledged means durable. Where a
-commit fails its posts are refused, and before the next one the desks are read anew, so nothing is counted twice.
+It knows states and the store. A post is answered after the commit that holds it: acknowledged means durable. Where a
+commit fails its posts are refused, and before the next one the states are read anew, so nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sordino.collector.desk import Desk, Post
 from sordino.collector.store import Addition, Store
+from sordino.collector.task_state import Post, TaskState
 
 if TYPE_CHECKING:
     from sordino.local.reports import SupportCounts
@@ -28,21 +28,21 @@ _ROOM = 1 << 17  # reports that may wait
 
 
 @dataclass(slots=True)
-class _Pile:
-    """Posts that wait, each with its desk and who waits for it; how many reports they hold."""
+class _Batch:
+    """Posts that wait, each with its state and who waits for it; how many reports they hold."""
 
-    posts: list[tuple[Desk, Post, Any]] = field(default_factory=list)
+    posts: list[tuple[TaskState, Post, Any]] = field(default_factory=list)
     reports: int = 0
 
 
 class Writer:
     """Store posts from one thread; made with the address of its store, which it holds until `stop`."""
 
-    def __init__(self, url: str, desks: Sequence[Desk], *, linger: float = _LINGER) -> None:
+    def __init__(self, url: str, states: Sequence[TaskState], *, linger: float = _LINGER) -> None:
         self._url = url
-        self._desks = desks
+        self._desks = states
         self._linger = linger
-        self._pile = _Pile()
+        self._batch = _Batch()
         self._mutex = threading.Lock()
         self._work = threading.Event()
         self._stopping = False
@@ -56,13 +56,13 @@ class Writer:
         self._open()
         self._thread.start()
 
-    def submit(self, desk: Desk, post: Post, waiter: object) -> bool:
-        """Queue a post; `waiter` is told once it is stored or refused. False where there is no room or no writer."""
+    def submit(self, state: TaskState, post: Post, waiter: object) -> bool:
+        """Queue a post; `waiter` is notified once it is stored or refused. False where there is no room or no writer."""
         with self._mutex:
-            if self._stopping or self._pile.reports + len(post.ids) > _ROOM:
+            if self._stopping or self._batch.reports + len(post.ids) > _ROOM:
                 return False
-            self._pile.posts.append((desk, post, waiter))
-            self._pile.reports += len(post.ids)
+            self._batch.posts.append((state, post, waiter))
+            self._batch.reports += len(post.ids)
         self._work.set()
         return True
 
@@ -84,40 +84,40 @@ class Writer:
                 time.sleep(self._linger)
             self._work.clear()
             with self._mutex:
-                pile, self._pile = self._pile, _Pile()
+                batch, self._batch = self._batch, _Batch()
                 last = self._stopping
-            if pile.posts:
+            if batch.posts:
                 try:
-                    self._commit(pile)
+                    self._commit(batch)
                 except Exception:  # whatever it was, it must not end the one thread that stores
-                    self._failed(pile)
+                    self._refuse_batch(batch)
                 assert self._answer is not None
-                self._answer([waiter for _, _, waiter in pile.posts])
+                self._answer([waiter for _, _, waiter in batch.posts])
             if last:
                 return
 
-    def _commit(self, pile: _Pile) -> None:
+    def _commit(self, batch: _Batch) -> None:
         if self._store is None:
             self._open()
         assert self._store is not None
-        by_desk: dict[int, tuple[Desk, list[Post]]] = {}
-        for desk, post, _ in pile.posts:
-            by_desk.setdefault(desk.number, (desk, []))[1].append(post)
+        by_task: dict[int, tuple[TaskState, list[Post]]] = {}
+        for state, post, _ in batch.posts:
+            by_task.setdefault(state.number, (state, []))[1].append(post)
         additions: list[Addition] = []
-        after: list[tuple[Desk, list[bytes], SupportCounts]] = []
-        for desk, posts in by_desk.values():
-            sorted_out = desk.sort(posts)
+        after: list[tuple[TaskState, list[bytes], SupportCounts]] = []
+        for state, posts in by_task.values():
+            sorted_out = state.sort(posts)
             if sorted_out is not None:
                 additions.append(sorted_out[0])
-                after.append((desk, *sorted_out[1:]))
+                after.append((state, *sorted_out[1:]))
         if additions:
             self._store.append(additions)
-        for desk, ids, counts in after:
-            desk.settle(ids, counts)
+        for state, ids, counts in after:
+            state.settle(ids, counts)
 
-    def _failed(self, pile: _Pile) -> None:
-        """Refuse posts of which nobody can tell whether they are stored, and forget the store until the next ones."""
-        for _, post, _ in pile.posts:
+    def _refuse_batch(self, batch: _Batch) -> None:
+        """Refuse posts that may or may not be stored, and forget the store until the next ones."""
+        for _, post, _ in batch.posts:
             post.refused, post.added = FAILED, -1
         if self._store is not None:
             with suppress(Exception):
@@ -128,8 +128,8 @@ class Writer:
         store = Store.open(self._url)
         try:
             store.hold()
-            for desk in self._desks:
-                desk.load(store)
+            for state in self._desks:
+                state.load(store)
         except BaseException:
             store.close()
             raise

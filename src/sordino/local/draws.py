@@ -14,7 +14,16 @@ from sordino.errors import DeclarationError
 from sordino.local.thresholds import FULL
 from sordino.noise.rng import Rng
 
-__all__ = ["below", "below_from", "bit_sums", "bits_of", "heads", "pack_coins", "packed_bytes", "word_from"]
+__all__ = [
+    "bernoulli",
+    "bit_sums",
+    "bits_of",
+    "bytes_for",
+    "next_u32",
+    "next_uniform_int",
+    "pack_bernoulli",
+    "uniform_int",
+]
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -25,12 +34,12 @@ _M1, _M2, _M4 = (np.uint64(m) for m in (0x5555555555555555, 0x3333333333333333, 
 _M8 = np.uint64(0x00FF00FF00FF00FF)
 
 
-def heads(threshold: int, count: int, rng: Rng) -> Bools:
+def bernoulli(threshold: int, count: int, rng: Rng) -> Bools:
     """Return `count` coins, each heads with probability threshold / 2^32."""
     return rng.words(count, np.uint32) < np.uint32(threshold)
 
 
-def below(bound: int, count: int, rng: Rng) -> Words:
+def uniform_int(bound: int, count: int, rng: Rng) -> Words:
     """Return `count` numbers uniform in [0, bound), bound <= 2^32: words from 2^b - 2^b mod bound on are drawn again.
 
     Words have b = 8 bits where the bound is 64 at most, else 16 to 2^14, else 32.
@@ -50,7 +59,7 @@ def below(bound: int, count: int, rng: Rng) -> Words:
     return drawn
 
 
-def word_from(words: Iterator[int]) -> int:
+def next_u32(words: Iterator[int]) -> int:
     """Return the next 32-bit word of a sequence; raises DeclarationError where it has ended or is no such word."""
     word = next(words, None)
     if word is None:
@@ -60,26 +69,26 @@ def word_from(words: Iterator[int]) -> int:
     return word
 
 
-def below_from(bound: int, words: Iterator[int]) -> int:
+def next_uniform_int(bound: int, words: Iterator[int]) -> int:
     """Return a number in [0, bound) from words: the first word under 2^32 - 2^32 mod bound, modulo bound."""
     limit = FULL - FULL % bound
-    while (word := word_from(words)) >= limit:
+    while (word := next_u32(words)) >= limit:
         pass
     return word % bound
 
 
-def packed_bytes(bits: int) -> int:
+def bytes_for(bits: int) -> int:
     """Return how many bytes hold so many bits."""
     return (bits + 7) // 8
 
 
-def pack_coins(threshold: int, rows: int, bits: int, rng: Rng) -> Bytes:
+def pack_bernoulli(threshold: int, rows: int, bits: int, rng: Rng) -> Bytes:
     """Return rows of packed coins, each heads with probability threshold / 2^32; bit j is bit j & 7 of byte j >> 3.
 
     A coin compares the first byte of its word with the first byte of the threshold; only where they are equal, once in
     256, the other three are drawn. Padding bits are 0.
     """
-    width = packed_bytes(bits)
+    width = bytes_for(bits)
     first, rest = threshold >> 24, threshold & 0xFFFFFF
     out = np.empty((rows, width), dtype=np.uint8)
     step = max(1, _CHUNK // (8 * width))

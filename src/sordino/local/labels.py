@@ -45,7 +45,7 @@ def check_labels(labels: Labels) -> tuple[Label, ...]:
         if type(label) is int and abs(label) >= 2**53:
             raise DeclarationError("a whole-number label must lie within -2^53 and 2^53: browsers know no larger ones")
     if len(kept) < 2:
-        raise DeclarationError(f"labels must be at least 2, not {len(kept)}: a single one tells nothing")
+        raise DeclarationError(f"labels must be at least 2, not {len(kept)}: a single one reveals nothing")
     if len(kept) > MOST_LABELS:
         raise DeclarationError(f"labels must be at most 2^19, not {len(kept)}; group the rare ones")
     seen: set[tuple[type, Label]] = set()

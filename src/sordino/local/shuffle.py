@@ -53,7 +53,7 @@ def shuffled(epsilon0: Number, n: int, delta: Number) -> Shuffled:
     """Return the central (epsilon, delta) of n shuffled reports of local epsilon `epsilon0`, under replacement of one.
 
     Theorem: the reports of the n - 1 others hold C ~ Binomial(n - 1, exp(-epsilon0)) clones of the two answers in
-    question, A ~ Binomial(C, 1/2) of them of the first. What is told of the answer is at most what is told by
+    question, A ~ Binomial(C, 1/2) of them of the first. What is revealed of the answer is at most what is revealed by
     (A + D, C - A + 1 - D), D a coin of e^epsilon0 / (e^epsilon0 + 1). `epsilon` bounds this from above by summing the
     hockey-stick divergence, C rounded down in steps; `closed_form` is the theorem's formula, None where n is too small
     for it; `simple_form` its coarser statement.

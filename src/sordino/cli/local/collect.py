@@ -88,7 +88,7 @@ def token(
         raise DeclarationError("--count must be from 1 to 1,000,000")
     rng = Rng.secure()
     made = [base64.urlsafe_b64encode(rng.bytes(32)).decode().rstrip("=") for _ in range(count)]
-    opened = _opened(store, new=True)
+    opened = _open_store(store, new=True)
     opened.add_tokens(role.value, made)
     opened.close()
     for one in made:
@@ -108,14 +108,14 @@ def estimate(
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many people hold each label, with intervals. The collector may run on beside it."""
-    from sordino.collector.desk import counts_from
-    from sordino.collector.results import recounted, results
+    from sordino.collector.results import count_again, results
+    from sordino.collector.task_state import counts_from
 
     if not 0 < confidence < 1:
         raise DeclarationError(f"--confidence must lie between 0 and 1, not {confidence}")
-    opened = _opened(store)
-    stored, read = _stored(opened, task)
-    counts = recounted(read, opened.chunks(stored.number)) if recount else counts_from(stored.counts, read)
+    opened = _open_store(store)
+    stored, read = _find_task(opened, task)
+    counts = count_again(read, opened.chunks(stored.number)) if recount else counts_from(stored.counts, read)
     opened.close()
     plain = results(read, counts, closed=stored.closed, confidence=confidence, malicious=malicious)
     if form is ListFormat.json:
@@ -128,8 +128,8 @@ def estimate(
 
 def close(store: StoreUrl, task: TaskName = None, quiet: Quiet = False) -> None:
     """Close a task for ever: a running collector refuses its reports within two seconds."""
-    opened = _opened(store)
-    stored, read = _stored(opened, task)
+    opened = _open_store(store)
+    stored, read = _find_task(opened, task)
     opened.close_task(stored.task)
     opened.close()
     note(f"closed {read.manifest.task}", quiet=quiet)
@@ -146,17 +146,17 @@ def export_reports(
 ) -> None:
     """Write all reports of a task as one batch in the wire format, sorted: the order of arrival is gone, ids too."""
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.collector.results import exported
+    from sordino.collector.results import export_batch
 
-    opened = _opened(store)
-    stored, read = _stored(opened, task)
+    opened = _open_store(store)
+    stored, read = _find_task(opened, task)
     with open_atomic(output) as target:
-        target.write(exported(read, opened.chunks(stored.number)))
+        target.write(export_batch(read, opened.chunks(stored.number)))
     opened.close()
     note(f"wrote {output}", quiet=quiet)
 
 
-def _opened(store: str, *, new: bool = False) -> Store:
+def _open_store(store: str, *, new: bool = False) -> Store:
     from sordino.collector.store import Store
 
     path = Path(store.removeprefix("sqlite:///")).expanduser()
@@ -165,7 +165,7 @@ def _opened(store: str, *, new: bool = False) -> Store:
     return Store.open(store)
 
 
-def _stored(store: Store, name: str | None) -> tuple[StoredTask, Task]:
+def _find_task(store: Store, name: str | None) -> tuple[StoredTask, Task]:
     from sordino.local.task import read_task
 
     if name is None:

@@ -160,13 +160,13 @@ def local_simulate(
     answers, names = _column(data, column, value, labels)
     made = _protocol(protocol, names, epsilon, len(answers), malicious)
     estimate = made.estimate(made.count(made.perturb(answers, rng)))
-    compared = _compared(column, answers, names, estimate, made, rng)
+    compared = _compare(column, answers, names, estimate, made, rng)
     if plot is not None:
         from sordino.report.charts import plot as draw
 
         draw(compared).save(plot)
     if form is TextFormat.json:
-        say(json.dumps(_simulated_data(compared, made, estimate), ensure_ascii=False, indent=2, allow_nan=False))
+        say(json.dumps(_simulation_data(compared, made, estimate), ensure_ascii=False, indent=2, allow_nan=False))
         return
     say(paint(f"NOT PRIVATE: {MARK}", "red"))
     head = [column, "true", "local model", "95% interval", "trusted curator"]
@@ -253,7 +253,7 @@ def _protocol(name: ProtocolName, labels: tuple[Label, ...], epsilon: str, n: in
     return local.SubsetSelection(labels, epsilon=epsilon)
 
 
-def _compared(
+def _compare(
     column: str, answers: list[Any], labels: tuple[Label, ...], estimate: Estimate, made: Protocols, rng: Any
 ) -> Comparison:
     """Return truth and estimates side by side; the curator's histogram moves by 2 where one answer is replaced."""
@@ -268,7 +268,7 @@ def _compared(
     central = curator.release(truth, rng)
     table, n = estimate.interval(0.95).to_pydict(), estimate.n
     rows = [
-        (_shown(label), float(true), float(found), n * low, n * high, float(noisy))
+        (_format_label(label), float(true), float(found), n * low, n * high, float(noisy))
         for label, true, found, low, high, noisy in zip(
             labels, truth, estimate.counts, table["lower"], table["upper"], central, strict=True
         )
@@ -313,7 +313,7 @@ def _plan_data(choice: Choice, needed: Needed, mixed: Any) -> dict[str, Any]:
     }
 
 
-def _simulated_data(compared: Comparison, made: Protocols, estimate: Estimate) -> dict[str, Any]:
+def _simulation_data(compared: Comparison, made: Protocols, estimate: Estimate) -> dict[str, Any]:
     names = ("label", "true", "estimate", "lower", "upper", "curator")
     added, taken = estimate.shift(0.01)
     return {
@@ -329,5 +329,5 @@ def _simulated_data(compared: Comparison, made: Protocols, estimate: Estimate) -
     }
 
 
-def _shown(label: Label) -> str:
+def _format_label(label: Label) -> str:
     return "(missing)" if label is None else plain(str(label))

@@ -21,8 +21,9 @@ function says(report) {
     return `It says “${named(task.labels[number])}”, which may or may not be your answer: chance decided.`;
   }
   const yes = task.labels.filter((_, j) => report[j >> 3] >> (j & 7) & 1).map(named);
-  const all = yes.length === task.labels.length, others = all ? '' : yes.length ? ' and no to all others' : 'It says no to every answer';
-  return `${yes.length ? `It says yes to ${all ? 'every answer' : yes.join(', ')}` : ''}${others}; chance decided each of them.`;
+  const few = yes.length < 2 ? yes.join('') : `${yes.slice(0, -1).join(', ')} and ${yes.at(-1)}`;
+  const said = yes.length === task.labels.length ? 'yes to every answer' : yes.length ? `yes to ${few}, and no to all others` : 'no to every answer';
+  return `It says ${said}; chance decided each of them.`;
 }
 
 function shown() {

@@ -49,14 +49,14 @@ class Client:
         protocol, number = task.protocol, _number(task, answer)
         charge = _charge(task)
         if isinstance(protocol, Memoized):
-            kept = self.ledger.kept(charge)
+            kept = self.ledger.find_permanent(charge)
             if kept is None:
                 made = permanent_answer(self.ledger.secret, task, number)
                 kept = self.ledger.permanent(charge, made)
             report = protocol.report(kept, _words(rng))
         elif isinstance(protocol, GRR | Unary):
             self.ledger.charge(charge, limit=task.manifest.lifetime_epsilon)
-            report = _perturbed(protocol, number, _words(rng))
+            report = _perturb(protocol, number, _words(rng))
         else:
             raise DeclarationError("a device answers tasks of the protocols grr and unary")
         return task.manifest.hash + rng.bytes(ID_BYTES) + report
@@ -84,7 +84,7 @@ def permanent_answer(secret: bytes, task: Task, number: int | None) -> bytes:
     protocol = task.protocol
     if not isinstance(protocol, Memoized):
         raise DeclarationError("this task randomises every report afresh: it has no permanent answer")
-    return _perturbed(protocol.permanent, number, _words(Rng(key=permanent_key(secret, task, number))))
+    return _perturb(protocol.permanent, number, _words(Rng(key=permanent_key(secret, task, number))))
 
 
 def permanent_key(secret: bytes, task: Task, number: int | None) -> bytes:
@@ -111,7 +111,7 @@ def _number(task: Task, answer: Label) -> int | None:
     raise DeclarationError(f"the answer is none of the {len(task.manifest.labels)} labels of {task.manifest.task!r}")
 
 
-def _perturbed(protocol: GRR | Unary, number: int | None, words: Iterator[int]) -> bytes:
+def _perturb(protocol: GRR | Unary, number: int | None, words: Iterator[int]) -> bytes:
     if isinstance(protocol, Unary):
         return protocol.perturb_words(number, words)
     if number is None:

@@ -69,7 +69,7 @@ class ClientLedger:
     def __init__(self, db: sqlite3.Connection, *, where: str, mark: Path | None) -> None:
         self._db = db
         self._where = where
-        with self._guarded():
+        with self._hide_database_errors():
             row = db.execute("SELECT secret, cap FROM device").fetchone()
         if row is None:
             raise LedgerError(f"the device's ledger {where} is damaged; put back a sound copy")
@@ -116,12 +116,12 @@ class ClientLedger:
 
     def spent(self) -> Fraction:
         """Return the sum of all charges."""
-        with self._guarded():
+        with self._hide_database_errors():
             return self._last()[1]
 
     def charges(self) -> list[ClientCharge]:
         """Return all charges, oldest first."""
-        with self._guarded():
+        with self._hide_database_errors():
             rows = self._db.execute("SELECT signer, task, epoch, manifest, epsilon FROM charges ORDER BY number")
             return [ClientCharge(s, t, e, m, Fraction(x)) for s, t, e, m, x in rows]
 
@@ -163,9 +163,9 @@ class ClientLedger:
             self._add(charge, answer, within=charge.epsilon)
             return answer
 
-    def kept(self, charge: ClientCharge) -> bytes | None:
+    def find_permanent(self, charge: ClientCharge) -> bytes | None:
         """Return the permanent answer kept for a task and epoch, None where there is none yet."""
-        with self._guarded():
+        with self._hide_database_errors():
             earlier = self._earlier(charge)
             return None if earlier is None else earlier[1]
 
@@ -208,7 +208,7 @@ class ClientLedger:
         seen = mark.seen
         if seen is None or seen.seq == 0:
             return
-        with self._guarded():
+        with self._hide_database_errors():
             found = self._db.execute("SELECT hash FROM charges WHERE number = ?", (seen.seq,)).fetchone()
         if seen.ledger != self._id or found is None or found[0] != seen.hash:
             raise LedgerError(
@@ -219,7 +219,7 @@ class ClientLedger:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Write all or nothing, on disk when the block ends; then the mark follows."""
-        with lock_mark(self._mark) as mark, self._guarded():
+        with lock_mark(self._mark) as mark, self._hide_database_errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._compare(mark)
@@ -233,7 +233,7 @@ class ClientLedger:
                 mark.advance(Checkpoint(self._id, number, digest, self._where, json.dumps({"epsilon": str(total)})))
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _hide_database_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, ValueError) as error:

@@ -42,7 +42,7 @@ class BloomEstimate:
     n: int
 
     @classmethod
-    def fitted(
+    def fit(
         cls, labels: tuple[Label, ...], filters: Any, sizes: Floats, ones: Floats, *, s: float, r: float
     ) -> BloomEstimate:
         """Return the fit; `filters` are cohorts by labels by bits, `ones` counts of set bits by cohort.

@@ -15,7 +15,7 @@ import numpy as np
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, nearest
 from sordino.local.choice import best
-from sordino.local.draws import below
+from sordino.local.draws import uniform_int
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import Estimate, variance
 from sordino.local.labels import Answers, Labels, codes_of
@@ -114,7 +114,7 @@ class Attributes:
         if len(rows) != 1:
             raise DeclarationError("the columns of answers must be of the same length: one row a respondent")
         n = rows.pop()
-        turn = below(len(columns), n, rng) if self.split == "users" else np.zeros(n, dtype=np.uint32)
+        turn = uniform_int(len(columns), n, rng) if self.split == "users" else np.zeros(n, dtype=np.uint32)
         reports = {}
         for i, (name, codes) in enumerate(columns.items()):
             asked = codes[turn == i] if self.split == "users" else codes

@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.draws import below, bit_sums, pack_coins, packed_bytes
+from sordino.local.draws import bit_sums, bytes_for, pack_bernoulli, uniform_int
 from sordino.local.estimates.regression import BloomEstimate
 from sordino.local.labels import Answers, Label, Labels, canonical, check_labels, codes_of, labels_hash
 from sordino.local.protocols.rappor import Rappor
@@ -132,7 +132,7 @@ class Bloom:
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return _HEAD + packed_bytes(self.bits)
+        return _HEAD + bytes_for(self.bits)
 
     def parameters(self) -> Parameters:
         """Return the public parameters, as canonical JSON data: "keep" is the threshold of 1 - f/2."""
@@ -161,19 +161,19 @@ class Bloom:
         A missing answer sets no bit before the noise. Raises DeclarationError where an answer is none of the labels.
         """
         codes = codes_of(answers, self.labels, missing=True)
-        cohort = below(self.cohorts, codes.size, rng)
+        cohort = uniform_int(self.cohorts, codes.size, rng)
         packed = np.packbits(self.filters(), axis=2, bitorder="little")
         true = packed[cohort, np.maximum(codes, 0)]
         true[codes < 0] = 0
-        keep = pack_coins(self.bit.permanent.threshold_p, codes.size, self.bits, rng)
-        set_ = pack_coins(self.bit.permanent.threshold_q, codes.size, self.bits, rng)
+        keep = pack_bernoulli(self.bit.permanent.threshold_p, codes.size, self.bits, rng)
+        set_ = pack_bernoulli(self.bit.permanent.threshold_q, codes.size, self.bits, rng)
         return np.hstack([rows_of(cohort, _HEAD), true & keep | ~true & set_])
 
     def report(self, permanent: Rows, rng: Rng) -> Reports:
         """Return one instantaneous report of each permanent answer, which `permanent` made."""
         self.check(permanent)
         bits = permanent[:, _HEAD:]
-        ones, zeros = (pack_coins(t, len(bits), self.bits, rng) for t in (self.bit.one, self.bit.zero))
+        ones, zeros = (pack_bernoulli(t, len(bits), self.bits, rng) for t in (self.bit.one, self.bit.zero))
         return Reports.of(self, np.hstack([permanent[:, :_HEAD], bits & ones | ~bits & zeros]))
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
@@ -206,7 +206,7 @@ class Bloom:
             raise DeclarationError("there are no reports yet: an estimate needs one or more")
         table = np.array(counts.supports, dtype=np.float64).reshape(self.cohorts, 1 + self.bits)
         s, r = float(self.bit.p), float(self.bit.q)
-        return BloomEstimate.fitted(self.labels, self.filters(), table[:, 0], table[:, 1:], s=s, r=r)
+        return BloomEstimate.fit(self.labels, self.filters(), table[:, 0], table[:, 1:], s=s, r=r)
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: two labels whose bits are all different, and none."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.draws import below, heads
+from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.cumulative import Cells
 from sordino.local.ranges import check_range, scale
 from sordino.local.reports import (
@@ -216,10 +216,10 @@ class Distribution:
         share = scale(answers, self.lower, self.upper)
         own_bin = np.minimum((share * self.bins).astype(np.uint32), np.uint32(self.bins - 1))
         window = 2 * self.reach + 1
-        inner = own_bin + below(window, own_bin.size, rng)
-        outer = below(self.bins - 1, own_bin.size, rng)
+        inner = own_bin + uniform_int(window, own_bin.size, rng)
+        outer = uniform_int(self.bins - 1, own_bin.size, rng)
         outer = outer + (outer >= own_bin) * np.uint32(window)
-        found = np.where(heads(self.inside, own_bin.size, rng), inner, outer)
+        found = np.where(bernoulli(self.inside, own_bin.size, rng), inner, outer)
         return Reports.of(self, rows_of(found, self.width))
 
     def check(self, rows: Rows) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import heads
+from sordino.local.draws import bernoulli
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, numbers_of, own, rows_of
@@ -100,7 +100,7 @@ class Hadamard(FrequencyOracle):
         codes = codes_of(answers, self.labels, missing=True)
         row = rng.words(codes.size, np.uint32) & np.uint32(self.size - 1)
         bit = np.bitwise_count(row & codes.view(np.uint32)) & np.uint8(1)
-        bit ^= ~heads(self.truth, codes.size, rng)
+        bit ^= ~bernoulli(self.truth, codes.size, rng)
         absent = np.flatnonzero(codes < 0)
         if absent.size:
             bit[absent] = rng.words(absent.size, np.uint8) & np.uint8(1)

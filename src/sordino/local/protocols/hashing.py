@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import below, heads
+from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.frequency import variance
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import FrequencyOracle
@@ -140,7 +140,7 @@ class OLH(FrequencyOracle):
         number: np.ndarray[Any, Any] = np.zeros(codes.size, dtype=narrow)
         hashed = np.zeros(codes.size, dtype=np.uint32)
         for _ in range(self.digits):
-            factor = below(g, codes.size, rng)
+            factor = uniform_int(g, codes.size, rng)
             number *= narrow(g)
             number += factor
             if base == 2:
@@ -151,11 +151,11 @@ class OLH(FrequencyOracle):
                 rest //= np.uint32(base)
             hashed += factor
         hashed = hashed & np.uint32(g - 1) if g & (g - 1) == 0 else hashed % np.uint32(g)
-        lies = np.flatnonzero(~heads(self.truth, codes.size, rng))
-        others = below(g - 1, lies.size, rng)
+        lies = np.flatnonzero(~bernoulli(self.truth, codes.size, rng))
+        others = uniform_int(g - 1, lies.size, rng)
         hashed[lies] = others + (others >= hashed[lies])
         absent = np.flatnonzero(codes < 0)
-        hashed[absent] = below(g, absent.size, rng)
+        hashed[absent] = uniform_int(g, absent.size, rng)
         reports: Codes = (number + hashed.astype(narrow) * narrow(g**self.digits)).astype(np.uint64)
         return reports
 

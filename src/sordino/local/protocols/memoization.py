@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import word_from
+from sordino.local.draws import next_u32
 from sordino.local.labels import Answers, Label
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.response import GRR
@@ -167,7 +167,7 @@ def again(instant: GRR | Unary, permanent: bytes, words: Iterable[int]) -> bytes
     drawn, out = iter(words), 0
     for j in range(len(instant.labels)):
         threshold = instant.threshold_p if number >> j & 1 else instant.threshold_q
-        out |= (word_from(drawn) < threshold) << j
+        out |= (next_u32(drawn) < threshold) << j
     return out.to_bytes(instant.width, "little")
 
 

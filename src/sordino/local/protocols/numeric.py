@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, nearest
-from sordino.local.draws import below, heads
+from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.mean import MeanEstimate, Moments
 from sordino.local.ranges import check_range, scale
 from sordino.local.reports import (
@@ -136,7 +136,7 @@ class Mean:
         if self.piecewise == 0:
             by_grid = np.zeros(n, dtype=np.bool_)
         else:
-            by_grid = np.ones(n, dtype=np.bool_) if self.piecewise == FULL else heads(self.piecewise, n, rng)
+            by_grid = np.ones(n, dtype=np.bool_) if self.piecewise == FULL else bernoulli(self.piecewise, n, rng)
         found = np.empty(n, dtype=np.uint32)
         bits, cells = np.flatnonzero(~by_grid), np.flatnonzero(by_grid)
         found[bits] = self._bits(share[bits], rng)
@@ -154,9 +154,9 @@ class Mean:
         start = np.minimum(np.floor(place), STEPS)
         rounded = rng.words(share.size, np.uint32) < ((place - start) * FULL).astype(np.uint64)
         start = np.minimum(start.astype(np.uint32) + rounded, np.uint32(STEPS))
-        within = heads(self.inside, share.size, rng)
-        inner = start + below(self.window, share.size, rng)
-        outer = below(STEPS, share.size, rng)
+        within = bernoulli(self.inside, share.size, rng)
+        inner = start + uniform_int(self.window, share.size, rng)
+        outer = uniform_int(STEPS, share.size, rng)
         cells: np.ndarray[Any, Any] = np.where(within, inner, outer + (outer >= start) * np.uint32(self.window))
         return cells
 

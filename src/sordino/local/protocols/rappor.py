@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import bit_sums, pack_coins, packed_bytes
+from sordino.local.draws import bit_sums, bytes_for, pack_bernoulli
 from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.unary import Unary
@@ -106,7 +106,7 @@ class Rappor(FrequencyOracle):
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return packed_bytes(len(self.labels))
+        return bytes_for(len(self.labels))
 
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are this protocol's own: "keep" is the threshold of 1 - f/2."""
@@ -120,7 +120,7 @@ class Rappor(FrequencyOracle):
         """Return one instantaneous report of each permanent answer, which `permanent.perturb` made."""
         rows = own(permanent, self.permanent)
         bits = len(self.labels)
-        ones, zeros = (pack_coins(t, len(rows), bits, rng) for t in (self.one, self.zero))
+        ones, zeros = (pack_bernoulli(t, len(rows), bits, rng) for t in (self.one, self.zero))
         return Reports.of(self, rows & ones | ~rows & zeros)
 
     def check(self, rows: Rows) -> None:

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import below, below_from, heads, word_from
+from sordino.local.draws import bernoulli, next_u32, next_uniform_int, uniform_int
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, numbers_of, own, rows_of
@@ -105,8 +105,8 @@ class GRR(FrequencyOracle):
         """
         codes = codes_of(answers, self.labels, missing=False)
         found = codes.astype(np.uint32)
-        lies = np.flatnonzero(~heads(self.keep, codes.size, rng))
-        others = below(len(self.labels) - 1, lies.size, rng)
+        lies = np.flatnonzero(~bernoulli(self.keep, codes.size, rng))
+        others = uniform_int(len(self.labels) - 1, lies.size, rng)
         found[lies] = others + (others >= found[lies])
         return Reports.of(self, rows_of(found, self.width))
 
@@ -119,8 +119,8 @@ class GRR(FrequencyOracle):
         if not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}")
         drawn = iter(words)
-        if word_from(drawn) >= self.keep:
-            other = below_from(len(self.labels) - 1, drawn)
+        if next_u32(drawn) >= self.keep:
+            other = next_uniform_int(len(self.labels) - 1, drawn)
             value = other if other < value else other + 1
         return value.to_bytes(self.width, "little")
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import below, bit_sums, heads, packed_bytes
+from sordino.local.draws import bernoulli, bit_sums, bytes_for, uniform_int
 from sordino.local.estimates.frequency import variance
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import FrequencyOracle
@@ -107,7 +107,7 @@ class SubsetSelection(FrequencyOracle):
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return packed_bytes(len(self.labels))
+        return bytes_for(len(self.labels))
 
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
@@ -135,12 +135,12 @@ class SubsetSelection(FrequencyOracle):
         """
         rows, k = np.arange(codes.size), len(self.labels)
         members = np.zeros((codes.size, k), dtype=np.bool_)
-        own_in = heads(self.inside, codes.size, rng)
+        own_in = bernoulli(self.inside, codes.size, rng)
         members[rows, codes] = own_in
         for j in range(k - 1 - self.w, k - 1):
             who = np.flatnonzero(~own_in) if j == k - 1 - self.w else rows
             at = codes[who]
-            drawn = below(j + 1, who.size, rng).astype(np.int64)
+            drawn = uniform_int(j + 1, who.size, rng).astype(np.int64)
             label = drawn + (drawn >= at)
             last = j + (j >= at)
             members[who, np.where(members[who, label], last, label)] = True

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import bit_sums, heads, pack_coins, packed_bytes, word_from
+from sordino.local.draws import bernoulli, bit_sums, bytes_for, next_u32, pack_bernoulli
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
@@ -63,7 +63,7 @@ class Unary(FrequencyOracle):
             if not 0 < value < 1:
                 raise DeclarationError(f"{name} must lie between 0 and 1, not {format_number(value)}")
         if high <= low:
-            way = "equal ones tell nothing" if high == low else "swap them"
+            way = "equal ones reveal nothing" if high == low else "swap them"
             raise DeclarationError(f"p must be above q, not {format_number(high)} and {format_number(low)}: {way}")
         top, bottom = max(1, floor_of(high)), min(FULL - 1, ceiling_of(low))
         self._fill(kept, top, bottom, log_up(_ratio(top, bottom)) if top > bottom else Fraction(0))
@@ -106,7 +106,7 @@ class Unary(FrequencyOracle):
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return packed_bytes(len(self.labels))
+        return bytes_for(len(self.labels))
 
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are this protocol's own: "p" and "q" are thresholds."""
@@ -118,8 +118,8 @@ class Unary(FrequencyOracle):
         Raises DeclarationError where an answer is none of the labels.
         """
         codes = codes_of(answers, self.labels, missing=True)
-        rows = pack_coins(self.threshold_q, codes.size, len(self.labels), rng)
-        true = heads(self.threshold_p, codes.size, rng)
+        rows = pack_bernoulli(self.threshold_q, codes.size, len(self.labels), rng)
+        true = bernoulli(self.threshold_p, codes.size, rng)
         present = codes >= 0
         everyone = bool(present.all())
         who = np.arange(codes.size) if everyone else np.flatnonzero(present)
@@ -140,7 +140,7 @@ class Unary(FrequencyOracle):
         number = 0
         for j in range(len(self.labels)):
             threshold = self.threshold_p if j == value else self.threshold_q
-            number |= (word_from(drawn) < threshold) << j
+            number |= (next_u32(drawn) < threshold) << j
         return number.to_bytes(self.width, "little")
 
     def check(self, rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""The door for reports: plain ASGI, for speed. It judges a request by its token, length, manifest hash and task.
+"""The endpoint of reports: plain ASGI, for speed. It judges a request by its token, length, manifest hash and task.
 
 It reads no address and logs nothing. A 200 or 409 is sent after the commit that holds the report.
 """
@@ -12,12 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from sordino.collector.desk import HEAD_BYTES, Desk
+from sordino.collector.id_set import ID_BYTES
 from sordino.collector.limits import Buckets, Limits, Tokens
-from sordino.collector.seen import ID_BYTES
+from sordino.collector.task_state import HEAD_BYTES, TaskState
 from sordino.collector.writer import BUSY, FAILED, Writer
 
-__all__ = ["ERRORS", "MOST_REPORTS", "Intake", "error_body"]
+__all__ = ["ERRORS", "MOST_REPORTS", "ReportEndpoint", "error_body"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -46,27 +46,27 @@ ERRORS: Mapping[str, tuple[int, str]] = {
 }
 
 
-class Intake:
+class ReportEndpoint:
     """Take reports for the tasks at hand."""
 
     def __init__(
         self,
-        desks: Mapping[str, Desk],
+        states: Mapping[str, TaskState],
         writer: Writer,
         *,
         tokens: Tokens,
         limits: Limits,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._desks = desks
+        self._desks = states
         self._writer = writer
         self._tokens = tokens
         self._limits = limits
         self._buckets = Buckets(limits)
         self._clock = clock
-        self._hashes = {desk.task.manifest.hash for desk in desks.values()}
-        self._heads = {name: desk.task.manifest.hash for name, desk in desks.items()}
-        self._expires = {name: desk.task.manifest.expires.timestamp() for name, desk in desks.items()}
+        self._hashes = {state.task.manifest.hash for state in states.values()}
+        self._heads = {name: state.task.manifest.hash for name, state in states.items()}
+        self._expires = {name: state.task.manifest.expires.timestamp() for name, state in states.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         """Answer one request for the reports of a task."""
@@ -80,8 +80,8 @@ class Intake:
 
     async def _take(self, scope: Scope, receive: Receive, name: str) -> tuple[str, str | None]:
         """Return how a request fared, in a word of ERRORS or "ok", and what is to be added to it."""
-        desk = self._desks.get(name)
-        if desk is None:
+        state = self._desks.get(name)
+        if state is None:
             return "no_task", None
         length, authorization = _headers(scope)
         if length is None:
@@ -89,7 +89,7 @@ class Intake:
         role, sender = self._tokens.role(authorization)
         if not self._limits.open and role != "respondent":
             return ("no_token" if role is None else "wrong_role"), None
-        step = ID_BYTES + desk.width
+        step = ID_BYTES + state.width
         reports, rest = divmod(length - HEAD_BYTES, step)
         if reports > MOST_REPORTS:
             return "oversized", None
@@ -108,13 +108,13 @@ class Intake:
             return ("wrong_task" if body[:HEAD_BYTES] in self._hashes else "wrong_manifest"), None
         if self._clock() >= self._expires[name]:
             return "expired", None
-        if desk.closed:
+        if state.closed:
             return "closed", None
-        return await self._stored(desk, body)
+        return await self._store(state, body)
 
-    async def _stored(self, desk: Desk, body: bytes) -> tuple[str, str | None]:
-        post, stored = desk.post(body), asyncio.get_running_loop().create_future()
-        if not self._writer.submit(desk, post, stored):
+    async def _store(self, state: TaskState, body: bytes) -> tuple[str, str | None]:
+        post, stored = state.post(body), asyncio.get_running_loop().create_future()
+        if not self._writer.submit(state, post, stored):
             return "busy", None
         await stored
         if post.refused is not None:

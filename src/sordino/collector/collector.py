@@ -1,4 +1,4 @@
-"""What a running collector shares among its routes: desks by task name, the writer, tokens, its own look into the store."""
+"""What a running collector shares among its routes: states by task name, the writer, tokens, its own connection to the store."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from sordino.collector.desk import Desk
 from sordino.collector.limits import Limits, Tokens
 from sordino.collector.store import Store
+from sordino.collector.task_state import TaskState
 from sordino.collector.writer import Writer
 
 __all__ = ["Collector"]
@@ -19,22 +19,22 @@ __all__ = ["Collector"]
 
 @dataclass(slots=True)
 class Collector:
-    """Hold what a running collector shares: desks by task name, its writer, its own connection to the store."""
+    """Hold what a running collector shares: states by task name, its writer, its own connection to the store."""
 
     url: str
-    desks: dict[str, Desk]
+    states: dict[str, TaskState]
     writer: Writer
     tokens: Tokens
     limits: Limits
     store: Store | None = None
-    refresh: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self) -> None:
         """Open the store, read it, and begin to write."""
         loop = asyncio.get_running_loop()
         self.store = await run_in_threadpool(Store.open, self.url)
-        await run_in_threadpool(self.writer.start, lambda waiters: _told(loop, waiters))
-        await self.look()
+        await run_in_threadpool(self.writer.start, lambda waiters: _wake_from_thread(loop, waiters))
+        await self.refresh()
 
     async def stop(self) -> None:
         """Store what waits, and let the store go."""
@@ -42,24 +42,24 @@ class Collector:
         if self.store is not None:
             self.store.close()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read new tokens and which tasks were closed by the command line."""
-        async with self.refresh:
+        async with self.lock:
             assert self.store is not None
             await run_in_threadpool(self.tokens.refresh, self.store)
-            closed = await run_in_threadpool(self.store.closed)
-        for desk in self.desks.values():
-            desk.closed = desk.closed or desk.number in closed
+            closed = await run_in_threadpool(self.store.list_closed)
+        for state in self.states.values():
+            state.closed = state.closed or state.number in closed
 
     async def close(self, name: str) -> None:
         """Close a task for ever."""
-        self.desks[name].closed = True
-        async with self.refresh:
+        self.states[name].closed = True
+        async with self.lock:
             assert self.store is not None
             await run_in_threadpool(self.store.close_task, name)
 
 
-def _told(loop: asyncio.AbstractEventLoop, waiters: list[Any]) -> None:
+def _wake_from_thread(loop: asyncio.AbstractEventLoop, waiters: list[Any]) -> None:
     with suppress(RuntimeError):  # the loop has ended: nobody waits any more
         loop.call_soon_threadsafe(_wake, waiters)
 

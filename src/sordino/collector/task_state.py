@@ -1,4 +1,4 @@
-"""A desk: what the collector holds in memory of one task - its reading of reports, the ids it has seen, its counts.
+"""The state of one task in the collector's memory: its reading of reports, the ids it has seen, its counts.
 
 It knows randomised reports only. Everything here can be made again from the store, and is at every start.
 """
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.collector.seen import ID_BYTES, Seen
+from sordino.collector.id_set import ID_BYTES, IdSet
 from sordino.collector.store import Addition, Chunk, Store, StoredTask
 from sordino.errors import DeclarationError
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task
 
-__all__ = ["HEAD_BYTES", "Desk", "Post", "counts_from", "counts_text"]
+__all__ = ["HEAD_BYTES", "Post", "TaskState", "counts_from", "counts_text"]
 
 HEAD_BYTES = 32  # of a body: the hash of the manifest that the reports were made by
 
@@ -32,7 +32,7 @@ class Post:
     refused: str | None = None
 
 
-class Desk:
+class TaskState:
     """Take reports for one task. Used by one thread, the writer's; others read `counts` and `closed`."""
 
     def __init__(self, task: Task, stored: StoredTask) -> None:
@@ -42,7 +42,7 @@ class Desk:
         self.counts = counts_from(stored.counts, task)
         self.width = task.protocol.width
         self.size = HEAD_BYTES + ID_BYTES + self.width
-        self._seen = Seen()
+        self._seen = IdSet()
 
     @staticmethod
     def empty_counts(task: Task) -> SupportCounts:
@@ -53,7 +53,7 @@ class Desk:
     def load(self, store: Store) -> None:
         """Read the ids and counts that the store holds, whatever was in memory."""
         stored = store.task(self.task.manifest.task)
-        seen, total = Seen(), 0
+        seen, total = IdSet(), 0
         for chunk in store.chunks(self.number):
             ids = split(chunk.ids, ID_BYTES)
             total += len(ids)
@@ -88,7 +88,7 @@ class Desk:
             for post in sound:
                 post.added = len(post.ids)
         else:
-            ids, reports = _kept(sound, fresh)
+            ids, reports = _select_fresh(sound, fresh)
         if not ids:
             return None
         pairs = sorted(zip(ids, reports, strict=True))
@@ -142,7 +142,7 @@ def counts_from(text: str, task: Task) -> SupportCounts:
     return SupportCounts(task.parameters_hash, tuple(plain["supports"]), plain["n"])
 
 
-def _kept(posts: Sequence[Post], fresh: Sequence[bool]) -> tuple[list[bytes], list[bytes]]:
+def _select_fresh(posts: Sequence[Post], fresh: Sequence[bool]) -> tuple[list[bytes], list[bytes]]:
     ids, reports, at = [], [], 0
     for post in posts:
         for one, report in zip(post.ids, post.reports, strict=True):

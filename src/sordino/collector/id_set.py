@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ID_BYTES", "Seen"]
+__all__ = ["ID_BYTES", "IdSet"]
 
 ID_BYTES = 16
 _RECENT = 1 << 18  # ids in the set, of some 100 bytes each, before they move to sorted arrays of 16 bytes each
 _PAIR = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
-class Seen:
+class IdSet:
     """Hold a set of 16-byte ids that only grows: a set of the recent ones over sorted arrays of the older ones.
 
     Theorem: `fresh` answers exactly, in a logarithmic number of steps whatever ids a client makes up: an array is
@@ -44,7 +44,7 @@ class Seen:
         if self._runs and ids:
             high, low = _halves(ids)
             for run in self._runs:
-                for place in _found(run, high, low):
+                for place in _find_places(run, high, low):
                     answers[place] = False
         return answers
 
@@ -79,7 +79,7 @@ def _halves(ids: Sequence[bytes]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
     return pairs["high"].astype(np.uint64), pairs["low"].astype(np.uint64)
 
 
-def _found(
+def _find_places(
     run: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], high: np.ndarray[Any, Any], low: np.ndarray[Any, Any]
 ) -> list[int]:
     """Return the places of ids that are in a sorted array."""

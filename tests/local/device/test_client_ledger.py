@@ -45,7 +45,7 @@ def test_the_cap_holds_over_tasks_and_restarts(path: Path) -> None:
     again = opened(path)
     with pytest.raises(BudgetExhausted, match="1 of your cap of 3 is left"):
         again.permanent(charge("b", epsilon=2), b"x")
-    assert again.kept(charge("b")) is None
+    assert again.find_permanent(charge("b")) is None
     again.permanent(charge("b", epsilon=1), b"x")
     assert again.spent() == 3
     assert first.secret == again.secret
@@ -67,7 +67,7 @@ def test_a_permanent_answer_is_charged_once_and_stays_the_first(path: Path) -> N
     assert lifetime.permanent(charge(epsilon=2), b"first") == b"first"
     assert lifetime.permanent(charge(epsilon=2), b"second") == b"first"
     assert lifetime.spent() == 2
-    assert lifetime.kept(charge()) == b"first"
+    assert lifetime.find_permanent(charge()) == b"first"
 
 
 def test_a_changed_manifest_is_refused_within_an_epoch(path: Path) -> None:

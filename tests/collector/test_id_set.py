@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino.collector.seen import Seen
+from sordino.collector.id_set import IdSet
 from sordino.noise.rng import Rng
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=30), st.integers(1, 9))
 def test_agrees_with_a_set_when_first_halves_clash(groups: list[list[int]], recent: int) -> None:
-    seen, plain = Seen(recent=recent), set[bytes]()
+    seen, plain = IdSet(recent=recent), set[bytes]()
     for group in groups:
         ids = [bytes([n % 3]) + bytes(14) + bytes([n]) for n in group]
         expected = [one not in plain and one not in ids[:at] for at, one in enumerate(ids)]
@@ -25,7 +25,7 @@ def test_agrees_with_a_set_when_first_halves_clash(groups: list[list[int]], rece
 def test_many_random_ids_are_all_remembered() -> None:
     raw = Rng.seeded(3).bytes(16 * 50_000)
     ids = [raw[at : at + 16] for at in range(0, len(raw), 16)]
-    seen = Seen(recent=3_000)
+    seen = IdSet(recent=3_000)
     for at in range(0, len(ids), 500):
         assert all(seen.fresh(ids[at : at + 500]))
         seen.add(ids[at : at + 500])
