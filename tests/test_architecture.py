@@ -47,7 +47,7 @@ ONLY_THESE_MAY = {  # package: who may import it
 }
 MAY_ONLY = {  # package: all of Sordino that it may import besides itself
     "noise": frozenset({"errors", "rounding"}),
-    "datasets": frozenset({"errors", "cells", "domain", "neighbors", "loss", "noise"}),
+    "datasets": frozenset({"errors", "cells", "domain", "neighbors", "loss", "noise", "source"}),
 }
 MAY_NOT = {
     "accounting": frozenset({"noise", "queries", "mechanisms"}),

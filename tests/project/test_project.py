@@ -22,7 +22,6 @@ from sordino.project.load import (
     find_project,
     json_schema,
     load_project,
-    unnamed_columns,
     write_template,
 )
 from sordino.project.text import positions
@@ -421,7 +420,7 @@ def test_a_template_must_be_filled_in(tmp_path: Path) -> None:
 
 
 def test_a_template_without_names_or_types(tmp_path: Path) -> None:
-    columns = unnamed_columns(15)
+    columns = [(f"c{i}", None) for i in range(1, 16)]
     names = tuple(name for name, _ in columns)
     text = write_template(columns, source="adult.data", table="adult", csv=Csv(False, names))
     csv = tomllib.loads(text)["tables"]["adult"]["csv"]

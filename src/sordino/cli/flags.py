@@ -6,7 +6,7 @@ import re
 
 __all__ = ["in_flags"]
 
-_STATED = r"(epsilon|delta|rho|error|confidence|method|ladder|columns|csv)=(?:\.\.\.)?(?=([^\s,;)]?))"
+_STATED = r"(epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter)=(?:\.\.\.)?(?=([^\s,;)]?))"
 _GUESSED = r"\bassume_(rows|keys)\b=?|\bgive n\b"
 _WORDS = re.compile(rf"\w\([^()]*\)|(?<![\w.-]){_STATED}|{_GUESSED}")  # the first: a call is quoted as it is
 

@@ -2,14 +2,137 @@
 
 from __future__ import annotations
 
-from sordino.errors import DeclarationError, SourceError, nearest
+import glob
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Columns", "duckdb_columns"]
+from sordino.datasets.csv_import import TYPES
+from sordino.errors import DeclarationError, SourceError, nearest
+from sordino.source import PACKED, Csv, header_line, header_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FileSchema", "default_delimiter", "read_schema"]
 
 Columns = list[tuple[str, str | None]]
 
+_CSV = (".csv", ".data", ".txt", ".tsv")
+_PARQUET = (".parquet", ".pq")
+_DUCKDB = (".duckdb", ".db", ".ddb")
 
-def duckdb_columns(source: str, relation: str | None) -> tuple[str, Columns]:
+
+@dataclass(frozen=True, slots=True)
+class FileSchema:
+    """Hold the columns of a file - name and physical type, None where it states none - and what else to declare."""
+
+    columns: Sequence[tuple[str, str | None]]
+    csv: Csv | None = None
+    relation: str | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def read_schema(
+    source: str,
+    *,
+    header: bool | None = None,
+    columns: int | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    relation: str | None = None,
+) -> FileSchema:
+    """Return the columns that a CSV, Parquet or DuckDB file states of itself; no row is read.
+
+    A CSV file's first line may be a row of the data, so `header` must say whether it holds names, and `columns` how many
+    there are where it does not. Raises DeclarationError where that is missing or does not fit the file, SourceError where
+    the file cannot be opened.
+    """
+    ending = Path(source).suffix.lower()
+    if ending not in (*_CSV, *_PARQUET, *_DUCKDB):
+        packed = "; unpack it first" if ending in PACKED else ""
+        raise DeclarationError(f"source {source!r} must end in {', '.join((*_CSV, *_PARQUET, *_DUCKDB))}{packed}")
+    if ending in _CSV:
+        return _csv_schema(Path(source), header, columns, delimiter, quote)
+    if any(given is not None for given in (header, columns, delimiter, quote)):
+        said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files"
+        raise DeclarationError(f"{said}; this one states its own schema")
+    if ending in _PARQUET:
+        return _parquet_schema(source)
+    _check_present(source)
+    relation, found = _duckdb_columns(source, relation)
+    return FileSchema(found, relation=relation)
+
+
+def default_delimiter(source: str) -> str:
+    """Return the delimiter that the ending of a file's name implies."""
+    return "\t" if source.lower().endswith(".tsv") else ","
+
+
+def _check_present(source: str) -> None:
+    if not Path(source).is_file():
+        raise SourceError(f"source {source!r} is missing: there is no such file")
+
+
+def _csv_schema(
+    path: Path, header: bool | None, columns: int | None, delimiter: str | None, quote: str | None
+) -> FileSchema:
+    _check_present(str(path))
+    if header is None:
+        rule = "a CSV file's first line may be a row of the data, which must not get into a project file"
+        raise DeclarationError(f"{rule}: say --header if it holds names, else --no-header --columns N")
+    if header and columns is not None:
+        raise DeclarationError("--columns goes with --no-header; a header line names the columns itself")
+    between = default_delimiter(str(path)) if delimiter is None else delimiter
+    if not header:
+        if columns is None or not 1 <= columns <= 100_000:
+            raise DeclarationError("--no-header needs --columns N, the number of columns, from 1 to 100,000")
+        header_line(path)  # the curator is here: a file that is no text is refused, whatever its first line is
+        names = tuple(f"c{i}" for i in range(1, columns + 1))
+        return FileSchema([(name, None) for name in names], Csv(False, names, between, quote=quote or ""))
+    line = header_line(path)
+    if delimiter is None and between not in line:
+        for other in (c for c in ",;\t|" if c in line):
+            raise DeclarationError(
+                f"the header line of {str(path)!r} has no {between!r}: say --delimiter {other!r}, "
+                f"or --delimiter {between!r} if it names one column"
+            )
+    sign = ('"' if '"' in line else "") if quote is None else quote
+    rules = Csv(True, None, between, quote=sign)
+    said = f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise'
+    found: Columns = [(name, None) for name in header_names(path, rules)]
+    return FileSchema(found, rules, remarks=(said,) if sign and quote is None else ())
+
+
+def _parquet_schema(source: str) -> FileSchema:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = sorted(glob.glob(source)) if not Path(source).is_file() else [source]
+    if not files:
+        raise SourceError(f"source {source!r} is missing: there is no such file")
+    schema: pa.Schema | None = None
+    seen: dict[str, str] = {}
+    try:
+        schema = pq.read_schema(files[0])
+        seen = json.loads((pq.read_metadata(files[0]).metadata or {}).get(TYPES.encode(), b"{}"))
+    except (pa.ArrowException, OSError, ValueError):
+        schema = None
+    if schema is None:
+        raise SourceError(f"source {source!r} cannot be opened as Parquet: check its path, format and rights")
+    said = "types of text columns are those that `sordino import` read in the cells: change what is not public"
+    found: Columns = [(field.name, seen.get(field.name, _physical_type(field.type))) for field in schema]
+    return FileSchema(found, remarks=(said,) if seen else ())
+
+
+def _physical_type(kind: object) -> str:
+    """Return Arrow's word for a type, that of its values for a dictionary."""
+    return str(getattr(kind, "value_type", None) or kind) if str(kind).startswith("dictionary") else str(kind)
+
+
+def _duckdb_columns(source: str, relation: str | None) -> tuple[str, Columns]:
     """Return the name of a table of a DuckDB file and its columns with their types; no row is read.
 
     Without `relation` the file's only table. Raises SourceError where the file cannot be opened, DeclarationError where the

@@ -28,7 +28,7 @@ from sordino.project.schema import (
     json_schema,
     shape_problems,
 )
-from sordino.project.text import dotted, positions, unnamed_columns, write_template
+from sordino.project.text import dotted, positions, write_template
 from sordino.source import Csv, PublicTable, Source, source_from
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "find_project",
     "json_schema",
     "load_project",
-    "unnamed_columns",
     "write_template",
 ]
 

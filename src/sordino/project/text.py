@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from sordino.project.schema import FILL_IN
 from sordino.source import Csv
 
-__all__ = ["dotted", "positions", "unnamed_columns", "write_template"]
+__all__ = ["dotted", "positions", "write_template"]
 
 Path = tuple[str | int, ...]
 
@@ -53,15 +53,6 @@ def dotted(path: Path) -> str:
     """
     parts = (f"[{p}]" if isinstance(p, int) else f".{_key(p)}" for p in path)
     return "".join(parts).removeprefix(".")
-
-
-def unnamed_columns(count: int) -> list[tuple[str, str | None]]:
-    """Return `count` columns of unknown type named c1, c2, ..., for a CSV file without a header.
-
-    >>> unnamed_columns(2)
-    [('c1', None), ('c2', None)]
-    """
-    return [(f"c{i}", None) for i in range(1, count + 1)]
 
 
 def write_template(

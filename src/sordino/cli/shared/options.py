@@ -29,7 +29,7 @@ __all__ = [
     "Quiet",
     "Rho",
     "TextFormat",
-    "delimiter_of",
+    "delimiter_from",
     "ends_in",
     "output_ending",
 ]
@@ -177,8 +177,6 @@ Delimiter = Annotated[
 ]
 
 
-def delimiter_of(given: str | None, source: str) -> str:
-    """Return the delimiter that --delimiter names, or that the ending of a file's name implies."""
-    if given is None:
-        return "\t" if source.lower().endswith(".tsv") else ","
+def delimiter_from(given: str | None) -> str | None:
+    """Return the character that --delimiter names."""
     return "\t" if given == "\\t" else given
