@@ -38,7 +38,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n $(WORKERS) -m "not deep" $(DOCTESTS) src tests $(EXAMPLES) $(PROSE)
+	$(BIN)/pytest -n $(WORKERS) -m "not deep" --durations=10 $(DOCTESTS) src tests $(EXAMPLES) $(PROSE)
 
 test-deep: $(STAMP)
 	$(BIN)/pytest -n $(WORKERS) -m deep tests
