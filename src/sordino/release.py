@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
-__all__ = ["SCHEMA_VERSION", "Key", "Output", "Release", "show_number", "show_rows"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Key",
+    "Output",
+    "Release",
+    "align",
+    "html_table",
+    "show_cells",
+    "show_columns",
+    "show_number",
+    "show_rows",
+]
 
 SCHEMA_VERSION = 1
 _SHOWN = 40  # rows of a release that print shows
@@ -247,52 +258,31 @@ class Release:
         )
 
     def __repr__(self) -> str:
-        shape = (
-            repr(self.value)
-            if self.chosen or not self.keys
-            else f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
-        )
+        if not self.parts and not self.chosen:
+            shape = self._instead()
+        elif self.chosen or not self.keys:
+            shape = repr(self.value)
+        else:
+            shape = f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
         return f"<Release {self.question}: {shape}; {self.summary()}>"
 
     def __str__(self) -> str:
         """The question, the table with its 95% intervals (at most 40 rows), and what it cost."""
-        rows = [self._display_columns(), *self.display_rows(0.95)[:_SHOWN]]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        if not self.parts:
+            return "\n".join([self.question, self._instead(), self.summary()])
+        lines = align([show_columns(self.parts), *self.display_rows(0.95)[:_SHOWN]])
         more = [f"... {self._height() - _SHOWN:,} more rows"] if self._height() > _SHOWN else []
         return "\n".join([self.question, *(lines if self.outputs else []), *more, self.summary()])
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        rows = self.to_dict()
-        head = "".join(f"<th>{escape(c)}</th>" for c in self._display_columns())
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
-            for cells in self.display_rows(0.95)[:200]
-        )
-        notes = "".join(f"<li>{escape(n)}</li>" for n in self.remarks)
-        more = f"<p>{len(rows['rows']) - 200} more rows</p>" if len(rows["rows"]) > 200 else ""
-        return (
-            f"<p><b>{escape(self.question)}</b></p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}{notes and f'<ul>{notes}</ul>'}<p><small>{escape(self.summary())}</small></p>"
-        )
+        rows = self.display_rows(0.95)
+        more = [f"{len(rows) - 200} more rows"] if len(rows) > 200 else []
+        head = show_columns(self.parts)
+        return html_table(self.question, head, rows[:200], notes=(*more, *self.remarks), foot=self.summary())
 
     def display_rows(self, confidence: float) -> list[list[str]]:
         """Return each row as text cells: keys, then value and interval of each output."""
-        columns: list[list[str]] = []
-        for part in self.parts:
-            if isinstance(part, Key):
-                columns.append([_label(label) for label in part.labels])
-                continue
-            columns.append([_label(v) if isinstance(v, str) else show_number(v) for v in part.estimate.values()])
-            pairs = part.estimate.intervals(confidence)
-            off = _in_rows(part.estimate, confidence)
-            ends = [
-                e if a is None else f"{show_number(a)} - {show_number(b)}" for (a, b), e in zip(pairs, off, strict=True)
-            ]
-            columns.append(ends)
-        return [list(line) for line in zip(*columns, strict=True)]
+        return show_cells(self.parts, confidence)
 
     def _chosen(self, name: str) -> int | float:
         for known, value in self.chosen:
@@ -302,12 +292,13 @@ class Release:
                 return _plain_number(value)
         raise AttributeError(f"this release chose no {name} bound: only find_bounds does")
 
+    def _instead(self) -> str:
+        """Return what stands in the place of values where there are none: a fit's answer is its model."""
+        return "; ".join(self.notes) or "no values: the answer is a model"
+
     def _cap(self) -> Loss:
         left = self.remaining.amounts()
         return loss_from({n: a + left[n] for n, a in self.spent.amounts().items()})
-
-    def _display_columns(self) -> list[str]:
-        return [t for p in self.parts for t in ([p.name] if isinstance(p, Key) else [p.name, "95% interval"])]
 
     def _height(self) -> int:
         return len(self.keys[0].labels) if self.keys else 1
@@ -357,6 +348,49 @@ def loss_from_numbers(data: dict[str, float | str]) -> Loss:
     """Return the loss that `loss_to_numbers` wrote."""
     amounts = {n: to_fraction(t, name=n) for n, t in data.items() if n != "at_delta"}
     return loss_from(amounts, delta=to_fraction(data["at_delta"], name="delta") if "at_delta" in data else None)
+
+
+def show_columns(parts: Sequence[Key | Output]) -> list[str]:
+    """Return the head of a table that people read: each key, and each output with its interval."""
+    return [t for p in parts for t in ([p.name] if isinstance(p, Key) else [p.name, "95% interval"])]
+
+
+def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[str]]:
+    """Return each row as text cells: keys, then value and interval of each output."""
+    columns: list[list[str]] = []
+    for part in parts:
+        if isinstance(part, Key):
+            columns.append([_label(label) for label in part.labels])
+            continue
+        columns.append([_label(v) if isinstance(v, str) else show_number(v) for v in part.estimate.values()])
+        pairs = part.estimate.intervals(confidence)
+        off = _in_rows(part.estimate, confidence)
+        ends = [
+            e if a is None else f"{show_number(a)} - {show_number(b)}" for (a, b), e in zip(pairs, off, strict=True)
+        ]
+        columns.append(ends)
+    return [list(line) for line in zip(*columns, strict=True)]
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines of text, the columns below each other."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def html_table(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, notes: Sequence[str], foot: str
+) -> str:
+    """Return a table as HTML for a notebook, every word escaped."""
+    from html import escape
+
+    cells = "".join(f"<th>{escape(c)}</th>" for c in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    listed = "".join(f"<li>{escape(n)}</li>" for n in notes)
+    return (
+        f"<p><b>{escape(title)}</b></p><table><thead><tr>{cells}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{listed and f'<ul>{listed}</ul>'}<p><small>{escape(foot)}</small></p>"
+    )
 
 
 def show_number(value: float | None) -> str:

@@ -36,6 +36,9 @@ def test_a_fit_is_charged_once_and_as_a_whole() -> None:
         synth.fit(table, epsilon=2, delta="1e-9")
     (release,) = table.releases()
     assert "synthetic" in release.question
+    for words in (repr(release), str(release)):  # it has no values of its own, and says what was made instead
+        assert "{}" not in words
+        assert model.facts["tier"] in words
 
 
 def test_nothing_is_spent_on_a_refusal() -> None:

@@ -44,6 +44,8 @@ def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str) -> S
         facts.append(f"Protected: {release.privacy_unit}, {release.neighbors.replace('_', '/')}.")
     else:
         facts.append("Cost of this comparison: none was charged, as it is NOT PRIVATE.")
+    if "caps" in model.facts and release is None:
+        facts.append(f"Note: the model is of fewer rows than the original here, since {model.facts['caps']}.")
     mark = None if evaluation.private else _OPEN
     sections = [_cost(evaluation)] if release is not None else []
     sections += [_distances(evaluation, draw, mark), _worst(evaluation)]

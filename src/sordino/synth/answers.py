@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.domain import Domain
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.errors import QuestionRefused
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
+from sordino.release import Key, Output, align, html_table, show_cells, show_columns
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.classes import Follows, Grid, atoms_of, grid_of
 from sordino.synth.columns import Keyed
 from sordino.synth.compress import Compressed
 from sordino.synth.constraints import Constraint, Never, follows_of
-from sordino.synth.errors import Errors, kind_of, multiple
+from sordino.synth.errors import Errors, kind_of
 from sordino.synth.expression_eval import Cells, names_in, number_of, truth_of
 from sordino.synth.inference import joint
+from sordino.synth.model_estimate import ModelEstimate
 from sordino.synth.projection import Floats
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answered", "Parts", "answered"]
 
+_FREE = "from a model, not from the table: free"
+_MOST_SHOWN, _MOST_HTML = 40, 200  # rows that print, and a notebook, shows
 _MOST_HELD = 3_000_000  # cells of the table in which an answer's constraints are held
 
 
@@ -83,34 +87,63 @@ class Answered:
 
         return pa.table({n: pa.array(list(v)) for n, v in (*self.keys, *zip(self.names, self.values, strict=True))})
 
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The answered columns, each with its estimate, as a release has them."""
+        columns = zip(self.names, self.values, self.deviations, self.least, self.most, strict=True)
+        return tuple(Output(n, ModelEstimate(v, d, low, top), "the model's tables") for n, v, d, low, top in columns)
+
+    @property
+    def parts(self) -> tuple[Key | Output, ...]:
+        """The keys and outputs, in the order of the columns."""
+        return (*(Key(n, labels) for n, labels in self.keys), *self.outputs)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in their order."""
+        return tuple(p.name for p in self.parts)
+
     def error(self, confidence: float) -> Any:
         """Return the error not exceeded with this probability: a number, or a list for each aggregate."""
-        reach = self._reach(confidence)
-        return self._shaped([[reach * d for d in column] for column in self.deviations])
+        return self._shaped([o.estimate.errors(confidence) for o in self.outputs])
 
     def interval(self, confidence: float) -> Any:
         """Return (lower, upper): a pair, or a list of pairs for each aggregate."""
-        reach = self._reach(confidence)
-        return self._shaped(
-            [
-                [
-                    (min(max(v - reach * d, low), v), max(min(v + reach * d, top + reach * beyond), v))
-                    for v, d in zip(values, deviations, strict=True)
-                ]
-                for values, deviations, low, (top, beyond) in zip(
-                    self.values, self.deviations, self.least, self.most, strict=True
-                )
-            ]
-        )
+        return self._shaped([o.estimate.intervals(confidence) for o in self.outputs])
+
+    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the answer as JSON data, with its intervals at `confidence`; None for an end without a bound."""
+        ends = {o.name: o.estimate.intervals(confidence) for o in self.outputs}
+        return {
+            "schema": 1,
+            "from": "a model, not the table",
+            "question": self.question,
+            "kind": self.kind,
+            "confidence": confidence,
+            "notes": list(self.notes),
+            "rows": self.table.to_pylist(),
+            "intervals": [
+                {n: [e if e is not None and math.isfinite(e) else None for e in pairs[i]] for n, pairs in ends.items()}
+                for i in range(len(self.values[0]))
+            ],
+        }
 
     def __repr__(self) -> str:
         shape = repr(self.value) if not self.keys else f"{len(self.values[0])} rows"
         return f"<Answer from a model: {self.question}: {shape}>"
 
-    def _reach(self, confidence: float) -> float:
-        if isinstance(confidence, bool) or not 0 < confidence < 1:
-            raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
-        return multiple(confidence)
+    def __str__(self) -> str:
+        """The question and the table with its 95% intervals, at most 40 rows."""
+        head, rows = show_columns(self.parts), show_cells(self.parts, 0.95)
+        more = [f"... {len(rows) - _MOST_SHOWN:,} more rows"] if len(rows) > _MOST_SHOWN else []
+        return "\n".join([self.question, *align([head, *rows[:_MOST_SHOWN]]), *more, _FREE, *self.notes])
+
+    def _repr_html_(self) -> str:
+        rows = show_cells(self.parts, 0.95)
+        more = [f"{len(rows) - _MOST_HTML} more rows"] if len(rows) > _MOST_HTML else []
+        return html_table(
+            self.question, show_columns(self.parts), rows[:_MOST_HTML], notes=(*more, *self.notes), foot=_FREE
+        )
 
     def _shaped(self, columns: list[Any]) -> Any:
         if not self.keys and len(self.names) == 1:

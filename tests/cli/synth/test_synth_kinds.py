@@ -174,7 +174,7 @@ def test_questions_of_every_kind(run) -> None:
 
 
 @pytest.mark.usefixtures("households")
-def test_a_unit_of_several_rows_pays_more(run) -> None:
+def test_a_unit_of_several_rows_pays_more_and_its_cap_is_noted(run) -> None:
     """The same epsilon hides whole households of three rows: three times the noise of a row's, by public parameters."""
     words = ["--epsilon", "2", "--method", "independent", "--columns", "member,grade,town"]
     errors = []
@@ -188,6 +188,16 @@ def test_a_unit_of_several_rows_pays_more(run) -> None:
     told = [json.loads(run("synth", "show", m, "--format", "json").out) for m in ("u.model", "r.model")]
     assert "household" in told[0]["protects"]
     assert told[1]["protects"] == "one row, add/remove"
+    caps = "at most 3 rows of one household count; rows beyond are not counted"
+    assert [one["note"] for one in told] == [caps, None]
+    assert caps in " ".join(run("synth", "show", "u.model").out.split())
+    done = run(
+        "synth", "report", "u.model", "--against", "people.parquet", "--non-private", "--rows", "50", "-o", "c.html"
+    )
+    assert done.code == 0, done.err
+    assert caps in Path("c.html").read_text()
+    assert run("synth", "report", "u.model", "--epsilon", "1", "--rows", "50", "-o", "d.html").code == 0
+    assert caps in Path("d.html").read_text()
     assert errors[0].error(0.95) == pytest.approx(3 * errors[1].error(0.95), rel=0.06)  # in whole rows a little more
 
 

@@ -7,12 +7,12 @@ import json
 import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sordino.cli.shared.options import AnswerFormat
 from sordino.cli.shared.terminal import columns_of, paint, plain
 from sordino.errors import DeclarationError, nearest
-from sordino.release import Key
+from sordino.release import Key, Output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from sordino.loss import Loss
     from sordino.release import Release
 
-__all__ = ["chosen_format", "cost_lines", "distinct_names", "encode_release", "left_of", "table_lines"]
+__all__ = [
+    "Answer",
+    "chosen_format",
+    "cost_lines",
+    "distinct_names",
+    "encode_data",
+    "encode_release",
+    "left_of",
+    "table_lines",
+]
 
 _FIGURES = 9  # of the largest number of a column, and one more
 _PLACES = 9  # beyond so many decimal places a number is told by its figures
@@ -33,6 +42,18 @@ _ENDINGS = {
     ".parquet": AnswerFormat.parquet,
     ".pq": AnswerFormat.parquet,
 }
+
+
+class Answer(Protocol):
+    """What can be rendered: a release, or a model's answer."""
+
+    @property
+    def parts(self) -> tuple[Key | Output, ...]:
+        """The keys and outputs, in the order of the columns."""
+
+    @property
+    def table(self) -> pa.Table:
+        """The values as an Arrow table."""
 
 
 def chosen_format(given: AnswerFormat | None, output: Path | None) -> AnswerFormat:
@@ -68,63 +89,85 @@ def distinct_names(keys: Sequence[str], outputs: Sequence[str]) -> list[str]:
 
 def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -> bytes:
     """Return a release as the bytes of a file."""
+    if form is AnswerFormat.table:
+        return ("\n".join([*table_lines(release, confidence=confidence), *cost_lines(release)]) + "\n").encode()
+    return encode_data(release, release.to_dict(confidence=confidence), form, confidence=confidence)
+
+
+def encode_data(answer: Answer, data: dict[str, Any], form: AnswerFormat, *, confidence: float) -> bytes:
+    """Return an answer as JSON data, as given, or as the bytes of a CSV or Parquet file."""
     if form is AnswerFormat.json:
-        return (json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n").encode()
+        return (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode()
+    table = arrow_table(answer, {k: v for k, v in data.items() if k in _TOLD}, confidence=confidence)
     if form is AnswerFormat.csv:
-        return _csv(arrow_table(release, confidence=confidence))
-    if form is AnswerFormat.parquet:
-        import pyarrow.parquet as pq
+        return _csv(table)
+    import pyarrow.parquet as pq
 
-        sink = io.BytesIO()
-        pq.write_table(arrow_table(release, confidence=confidence), sink)
-        return sink.getvalue()
-    return ("\n".join([*table_lines(release, confidence=confidence), *cost_lines(release)]) + "\n").encode()
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
 
 
-def arrow_table(release: Release, *, confidence: float) -> pa.Table:
+def arrow_table(answer: Answer, facts: dict[str, Any], *, confidence: float) -> pa.Table:
     """Return keys and, for each output, its value and the ends of its interval: name, name_lower, name_upper."""
     import pyarrow as pa
 
-    values = release.table
-    columns = [values.column(key.name) for key in release.keys]
-    for output in release.outputs:
+    values = answer.table
+    outputs = [p for p in answer.parts if isinstance(p, Output)]
+    keys = [p.name for p in answer.parts if isinstance(p, Key)]
+    columns = [values.column(name) for name in keys]
+    for output in outputs:
         ends = output.estimate.intervals(confidence)
         columns.append(values.column(output.name))
         columns += [_numbers([pair[side] for pair in ends]) for side in (0, 1)]
-    names = distinct_names([k.name for k in release.keys], [o.name for o in release.outputs])
-    told = {"sordino": json.dumps({k: v for k, v in release.to_dict().items() if k in _TOLD})}
-    made = pa.table(columns, names=names).replace_schema_metadata(told)
-    beside = {o.name: [f"{o.name}{end}" for end in ("", "_lower", "_upper")] for o in release.outputs}
-    return made.select([n for name in release.columns for n in beside.get(name, [name])])
+    names = distinct_names(keys, [o.name for o in outputs])
+    made = pa.table(columns, names=names).replace_schema_metadata({"sordino": json.dumps(facts)})
+    beside = {o.name: [f"{o.name}{end}" for end in ("", "_lower", "_upper")] for o in outputs}
+    return made.select([n for p in answer.parts for n in beside.get(p.name, [p.name])])
 
 
-_TOLD = ("schema", "private", "charge", "question", "cost", "neighbors", "privacy_unit", "declaration", "notes", "time")
+_TOLD = (
+    "schema",
+    "private",
+    "charge",
+    "question",
+    "cost",
+    "neighbors",
+    "privacy_unit",
+    "declaration",
+    "notes",
+    "time",
+    "from",
+    "paid",
+    "kind",
+)
 
 
-def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
-    """Return a release as lines: a table where it has keys, else one line an output; at most `most` rows."""
+def table_lines(answer: Answer, *, confidence: float, most: int | None = None) -> list[str]:
+    """Return an answer as lines: a table where it has keys, else one line an output; at most `most` rows."""
     interval = f"{100 * confidence:g}% interval"
-    cells = {o.name: _format_estimate(o.estimate, confidence) for o in release.outputs}
-    if not release.keys:
-        rows = [[name, *cells[name][0]] for name in release.columns]
+    cells = {o.name: _format_estimate(o.estimate, confidence) for o in answer.parts if isinstance(o, Output)}
+    keys = [p for p in answer.parts if isinstance(p, Key)]
+    if not keys:
+        rows = [[p.name, *cells[p.name][0]] for p in answer.parts]
         lines = columns_of(
             ["", "", ""], [[n, v, f" {_ends(ends, interval)}"] for n, v, ends in rows], right=[False, True, False]
         )
         return lines[1:]
-    height = len(release.keys[0].labels)
+    height = len(keys[0].labels)
     kept = height if most is None or height <= most else most
-    head = [t for p in release.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
+    head = [t for p in answer.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
     body = [
-        [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
+        [c for p in answer.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
         for i in range(kept)
     ]
-    right = [r for p in release.parts for r in ([False] if isinstance(p, Key) else [True, True])]
+    right = [r for p in answer.parts for r in ([False] if isinstance(p, Key) else [True, True])]
     lines = columns_of(head, body, right=right)
     lines[0] = paint(lines[0], "bold")
     if not height:
         lines.append("no row is shown: the notes say which rows are")
     if kept < height:
-        lines.append(f"... {height - kept} more declared {'value' if len(release.keys) == 1 else 'combination'}s")
+        lines.append(f"... {height - kept} more declared {'value' if len(keys) == 1 else 'combination'}s")
     return lines
 
 
@@ -171,7 +214,7 @@ def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
         return [
             (show_number(v), f"{show_number(a)} - {show_number(b)}") for v, (a, b) in zip(values, ends, strict=True)
         ]
-    largest = max(max(abs(v), abs(a), abs(b)) for v, (a, b) in zip(values, ends, strict=True))
+    largest = max(abs(x) for v, pair in zip(values, ends, strict=True) for x in (v, *pair) if math.isfinite(x))
     places = max(0, min(1 - math.floor(math.log10(least)), _FIGURES - math.floor(math.log10(largest or 1.0))))
     if places > _PLACES:  # such as 2.9e-11, which no fixed number of places tells well
         return [
@@ -180,6 +223,8 @@ def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
         ]
 
     def outward(value: float, to: Any) -> str:
+        if not math.isfinite(value):
+            return str(value)
         scaled = value * 10**places
         near = round(scaled)
         return f"{(near if abs(scaled - near) < 1e-6 else to(scaled)) / 10**places + 0.0:,.{places}f}"

@@ -51,6 +51,7 @@ def _data(model: Model, confidence: float) -> dict[str, Any]:
         "cost": model.facts.get("loss"),
         "charge": model.facts.get("charge"),
         "protects": model.facts.get("neighbors"),
+        "note": model.facts.get("caps"),
         "private": model.facts.get("private") == "true",
         "rows": model.rows,
         "columns": [
@@ -79,6 +80,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
         *wrap("made of", f"table {told['table']}, by {told['method']}"),
         *wrap("cost", f"{told['cost']}; charge {told['charge']}"),
         *wrap("protects", told["protects"] or ""),
+        *(wrap("note", told["note"]) if told["note"] else []),
         *wrap("cliques", "; ".join(" x ".join(c) for c in told["cliques"])),
         *wrap("cells", f"{told['cells']:,}"),
     ]
