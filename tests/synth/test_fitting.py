@@ -180,7 +180,7 @@ def test_bad_input_is_refused_before_anything_is_spent() -> None:
         (lambda: synth.fit(data, epsilon=1, columns=["age", "age"]), QuestionRefused, "each once"),
         (lambda: synth.fit(data, epsilon=1, columns="age"), DeclarationError, "list"),
         (lambda: synth.fit(data), DeclarationError, "state what may be lost"),
-        (lambda: synth.fit(data, epsilon=1, rho=1), DeclarationError, "not both"),
+        (lambda: synth.fit(data, epsilon=1, rho=1), DeclarationError, "state what may be lost"),
         (lambda: synth.fit(data, epsilon=0), DeclarationError, "above 0"),
         (lambda: synth.fit(data, epsilon=1, workload="everything"), DeclarationError, "all 2-way"),
         (lambda: synth.fit(data, epsilon=1, workload=[("age", "height")]), DeclarationError, "names columns"),
