@@ -134,7 +134,11 @@ class Estimate:
         columns = [self.counts, self.frequencies, self.errors(0.95), lower, upper]
         named = dict(zip(("count", "frequency", "error", "lower", "upper"), map(pa.array, columns), strict=True))
         added, taken = self.shift(USUAL_MALICIOUS)
-        metadata = {"malicious": f"{USUAL_MALICIOUS:g}", "malicious_add": f"{added:.6g}", "malicious_take": f"{taken:.6g}"}
+        metadata = {
+            "malicious": f"{USUAL_MALICIOUS:g}",
+            "malicious_add": f"{added:.6g}",
+            "malicious_take": f"{taken:.6g}",
+        }
         return pa.table({"label": arrow_labels(self.labels), **named}).replace_schema_metadata(metadata)
 
     def errors(self, confidence: float, *, about: str = "respondents") -> Floats:

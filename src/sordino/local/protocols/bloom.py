@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import bit_sums, bytes_for, pack_bernoulli, uniform_int
 from sordino.local.estimates.regression import BloomEstimate
 from sordino.local.labels import Answers, Label, Labels, canonical, check_labels, codes_of, labels_hash
+from sordino.local.protocols.randomizer import LocalProtocol
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.reports import (
     Parameters,
@@ -27,7 +27,6 @@ from sordino.local.reports import (
     count_support,
     numbers_of,
     own,
-    parameters_hash,
     rows_of,
 )
 from sordino.local.thresholds import FULL, float_up, log_up
@@ -41,7 +40,7 @@ _HEAD = 2  # bytes of a report that name its cohort
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Bloom:
+class Bloom(LocalProtocol):
     """Randomise by RAPPOR with a Bloom filter: a label sets `hashes` of `bits` bits, which ones depends on the cohort.
 
     Each respondent draws a cohort once, uniformly; the cohort is public. The permanent bit keeps its value with probability
@@ -72,6 +71,7 @@ class Bloom:
     bits: int
     hashes: int
     cohorts: int
+    claim: Fraction
 
     def __init__(
         self, labels: Labels, *, f: Number, p: Number, q: Number, bits: int, hashes: int, cohorts: int
@@ -99,35 +99,16 @@ class Bloom:
             raise DeclarationError(f"{rule}; {bits} times {cohorts} is less")
         if bits * cohorts * len(labels) > _MOST_CELLS:
             raise DeclarationError("labels times bits times cohorts must be at most 2^24; use fewer bits or cohorts")
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "bit", bit)
-        object.__setattr__(self, "bits", bits)
-        object.__setattr__(self, "hashes", hashes)
-        object.__setattr__(self, "cohorts", cohorts)
+        claim = hashes * log_up(bit.p * (1 - bit.q) / ((1 - bit.p) * bit.q))
+        self._set(labels=labels, bit=bit, bits=bits, hashes=hashes, cohorts=cohorts, claim=claim)
 
     name = "RAPPOR with a Bloom filter"
     kind = "bloom"
 
     @property
-    def claim(self) -> Fraction:
-        """What one report reveals at most, exactly as computed."""
-        s, r = self.bit.p, self.bit.q
-        return self.hashes * log_up(s * (1 - r) / ((1 - s) * r))
-
-    @property
-    def epsilon(self) -> float:
-        """What one report reveals at most."""
-        return float_up(self.claim)
-
-    @property
     def lifetime_epsilon(self) -> float:
         """What all reports of one permanent answer reveal together, at most."""
         return float_up(self.hashes * self.bit.permanent.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent, by itself."""
-        return LaplaceEvent(self.claim)
 
     @property
     def width(self) -> int:
@@ -200,10 +181,7 @@ class Bloom:
 
     def estimate(self, counts: SupportCounts) -> BloomEstimate:
         """Return the shares of the labels by least squares; raises DeclarationError for another task's counts, or too few."""
-        if counts.task != parameters_hash(self.parameters()):
-            raise DeclarationError("these counts belong to another task: its labels, filter or thresholds differ")
-        if counts.n == 0:
-            raise DeclarationError("there are no reports yet: an estimate needs one or more")
+        self._check_counts(counts, differ="labels, filter or thresholds")
         table = np.array(counts.supports, dtype=np.float64).reshape(self.cohorts, 1 + self.bits)
         s, r = float(self.bit.p), float(self.bit.q)
         return BloomEstimate.fit(self.labels, self.filters(), table[:, 0], table[:, 1:], s=s, r=r)

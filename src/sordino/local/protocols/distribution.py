@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.cumulative import Cells
+from sordino.local.protocols.randomizer import LocalProtocol
 from sordino.local.ranges import check_range, scale
 from sordino.local.reports import (
     Parameters,
@@ -26,10 +26,9 @@ from sordino.local.reports import (
     count_support,
     numbers_of,
     own,
-    parameters_hash,
     rows_of,
 )
-from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, float_up, floor_share
+from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, floor_share
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
@@ -131,7 +130,7 @@ class DistributionEstimate:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Distribution:
+class Distribution(LocalProtocol):
     """Randomise a number by the square wave: its own bin's neighborhood with probability P, else anywhere outside it.
 
     The range has d equal bins; a report is one of d + 2 B cells, uniform in the window i .. i + 2 B of bin i with
@@ -164,26 +163,12 @@ class Distribution:
         if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= 1024:
             raise DeclarationError("bins must be a whole number from 2 to 1,024")
         reach = math.floor(_half_width(float(claim)) * bins)
-        object.__setattr__(self, "lower", low)
-        object.__setattr__(self, "upper", high)
-        object.__setattr__(self, "claim", claim)
-        object.__setattr__(self, "bins", bins)
-        object.__setattr__(self, "reach", reach)
-        object.__setattr__(self, "inside", floor_share(claim, Fraction(bins - 1, 2 * reach + 1)))
+        inside = floor_share(claim, Fraction(bins - 1, 2 * reach + 1))
+        self._set(lower=low, upper=high, claim=claim, bins=bins, reach=reach, inside=inside)
         if self.inside * (bins - 1) <= (FULL - self.inside) * (2 * reach + 1):
             raise DeclarationError("epsilon is too small for thresholds of 32 bits; 1e-6 and more work")
 
     kind = "distribution"
-
-    @property
-    def epsilon(self) -> float:
-        """The claim: no report reveals more."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
-        return LaplaceEvent(self.claim)
 
     @property
     def cells(self) -> int:
@@ -236,10 +221,7 @@ class Distribution:
 
         Raises DeclarationError for another task's counts, or for none.
         """
-        if counts.task != parameters_hash(self.parameters()):
-            raise DeclarationError("these counts belong to another task: its bounds, bins or epsilon differ")
-        if counts.n == 0:
-            raise DeclarationError("there are no reports yet: an estimate needs one or more")
+        self._check_counts(counts, differ="bounds, bins or epsilon")
         shares, rounds = _smooth(self.matrix(), np.array(counts.supports, dtype=np.float64))
         lower, upper = float(self.lower), float(self.upper)
         return DistributionEstimate(lower, upper, tuple(map(float, shares)), rounds, self.cells_of(counts))

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, nearest
 from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.mean import MeanEstimate, Moments
+from sordino.local.protocols.randomizer import LocalProtocol
 from sordino.local.ranges import check_range, scale
 from sordino.local.reports import (
     Parameters,
@@ -26,10 +26,9 @@ from sordino.local.reports import (
     count_support,
     numbers_of,
     own,
-    parameters_hash,
     rows_of,
 )
-from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, float_up, floor_share
+from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, floor_share
 from sordino.loss import Number, format_number
 from sordino.noise.bernoulli import CertifiedProbability
 from sordino.noise.rng import Rng
@@ -42,7 +41,7 @@ _HYBRID_FROM = Fraction(61, 100)  # the epsilon from which the hybrid uses the p
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Mean:
+class Mean(LocalProtocol):
     """Randomise a number between two bounds, so that the mean of the reports is unbiased for the mean of the answers.
 
     With t in [-1, 1] the answer on the scale of the bounds (answers outside are clipped to them):
@@ -79,31 +78,16 @@ class Mean:
         claim = check_epsilon(epsilon)
         if method not in METHODS:
             raise DeclarationError(f"{method!r} is no method for a mean; {nearest(str(method), METHODS)}")
-        object.__setattr__(self, "lower", low)
-        object.__setattr__(self, "upper", high)
-        object.__setattr__(self, "claim", claim)
-        object.__setattr__(self, "method", method)
+        self._set(lower=low, upper=high, claim=claim, method=method)
         window = max(1, math.ceil(STEPS / math.sqrt(exp_over(claim))))
-        object.__setattr__(self, "top", floor_share(claim, 1))
-        object.__setattr__(self, "window", window)
-        object.__setattr__(self, "inside", floor_share(claim, Fraction(STEPS, window)))
+        self._set(top=floor_share(claim, 1), window=window, inside=floor_share(claim, Fraction(STEPS, window)))
         mixed = FULL - 1 - CertifiedProbability.exp_minus(claim / 2).digits(BITS)
         share = {"duchi": 0, "piecewise": FULL, "hybrid": mixed if claim > _HYBRID_FROM else 0}[method]
-        object.__setattr__(self, "piecewise", share)
+        self._set(piecewise=share)
         if 2 * self.top <= FULL or self._slope <= 0:
             raise DeclarationError("epsilon is too small for thresholds of 32 bits; 1e-6 and more work")
 
     kind = "mean"
-
-    @property
-    def epsilon(self) -> float:
-        """The claim: no report reveals more."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
-        return LaplaceEvent(self.claim)
 
     @property
     def width(self) -> int:
@@ -176,10 +160,7 @@ class Mean:
 
     def estimate(self, counts: SupportCounts) -> MeanEstimate:
         """Return the unbiased estimate of the mean; raises DeclarationError for another task's counts, or for none."""
-        if counts.task != parameters_hash(self.parameters()):
-            raise DeclarationError("these counts belong to another task: its bounds, method or epsilon differ")
-        if counts.n == 0:
-            raise DeclarationError("there are no reports yet: an estimate needs one or more")
+        self._check_counts(counts, differ="bounds, method or epsilon")
         zeros, ones, _, total, squares = counts.supports
         bit, cell = self._bit_size, 1 / (self._slope * STEPS)
         first = (bit * (ones - zeros) + cell * total) / counts.n

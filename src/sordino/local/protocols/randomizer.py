@@ -11,14 +11,15 @@ from fractions import Fraction
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from sordino.accounting.events import LaplaceEvent
+from sordino.errors import DeclarationError
 from sordino.local.estimates.frequency import Estimate, Supports, estimate_frequencies
 from sordino.local.labels import Answers, Label, labels_hash
-from sordino.local.reports import Parameters, Reports, SupportCounts
+from sordino.local.reports import Parameters, Reports, SupportCounts, parameters_hash
 from sordino.local.thresholds import BITS, float_up
 from sordino.loss import Event, format_number
 from sordino.noise.rng import Rng
 
-__all__ = ["Channel", "FrequencyOracle", "Randomizer"]
+__all__ = ["Channel", "FrequencyOracle", "LocalProtocol", "Randomizer"]
 
 
 @runtime_checkable
@@ -76,11 +77,10 @@ class Channel(Protocol):
         """Return the law of a report of this input: independent parts, the probabilities of the outputs of each."""
 
 
-class FrequencyOracle(ABC):
-    """What every protocol for one label a respondent has alike: its claim, its event, its parameters and its estimate.
+class LocalProtocol(ABC):
+    """What every protocol has alike, of labels or of numbers: its claim, its event, and counts that are its own.
 
-    A protocol is a frozen record of labels, thresholds and the epsilon that it claims; it adds p, q, its reports and
-    their counts.
+    A protocol is a frozen record of public parameters and the epsilon that it claims.
     """
 
     __slots__ = ()
@@ -88,10 +88,9 @@ class FrequencyOracle(ABC):
     kind: ClassVar[str]
     claim: Fraction
 
-    @property
     @abstractmethod
-    def labels(self) -> tuple[Label, ...]:
-        """The labels."""
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data."""
 
     @property
     def epsilon(self) -> float:
@@ -102,6 +101,31 @@ class FrequencyOracle(ABC):
     def event(self) -> LaplaceEvent:
         """What one report costs its respondent."""
         return LaplaceEvent(self.claim)
+
+    def _check_counts(self, counts: SupportCounts, *, differ: str) -> None:
+        """Raise DeclarationError for another task's counts, or for none; `differ` names what distinguishes tasks."""
+        if counts.task != parameters_hash(self.parameters()):
+            raise DeclarationError(f"these counts belong to another task: its {differ} differ")
+        if counts.n == 0:
+            raise DeclarationError("there are no reports yet: an estimate needs one or more")
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+
+class FrequencyOracle(LocalProtocol):
+    """What every protocol for one label a respondent has alike: its parameters and its estimate.
+
+    It adds labels, thresholds, p, q, its reports and their counts.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[Label, ...]:
+        """The labels."""
 
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are the protocol's own."""
@@ -121,7 +145,3 @@ class FrequencyOracle(ABC):
     def estimate(self, counts: SupportCounts) -> Estimate:
         """Return the unbiased estimate of each label's share, with its intervals."""
         return estimate_frequencies(cast(Supports, self), counts)
-
-    def _set(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
