@@ -15,9 +15,7 @@ from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.gaussian import gaussian_for_pair, gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace
 from sordino.mechanisms.mechanism import Mechanism
-from sordino.mechanisms.noisy_max import NoisyMax
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection import Selection
 from sordino.noise.rng import Rng
 
 __all__ = [
@@ -73,7 +71,7 @@ class SelectionCase:
     """A selection with scores, those of a neighbor that is bad for it, and the epsilon it must hold everywhere."""
 
     name: str
-    made: Selection
+    made: Exponential | PermuteAndFlip
     scores: tuple[int | Fraction, ...]
     neighbor: tuple[int | Fraction, ...]
     epsilon: float
@@ -94,15 +92,13 @@ SELECTIONS = [
     SelectionCase(
         "permute and flip monotone", PermuteAndFlip(2, Fraction(3), True), (9, 8, 9, 1), (9, 10, 9, 1), 3.0, True
     ),
-    SelectionCase("noisy max", NoisyMax(1, Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
     SelectionCase(
-        "noisy max fractions",
-        NoisyMax(Fraction(1, 2), Fraction(2)),
+        "permute and flip fractions",
+        PermuteAndFlip(Fraction(1, 2), Fraction(2)),
         (0, Fraction(1, 3), 1),
         (Fraction(1, 2), 0, 1),
         2.0,
     ),
-    SelectionCase("noisy max monotone", NoisyMax(1, Fraction(1), True), (3, 3, 3), (4, 3, 3), 1.0, True),
 ]
 
 

@@ -13,6 +13,7 @@ import pytest
 import sordino as sd
 from curator.support import S, curator
 from protecting import protect
+from selection_law import selection_probabilities
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
 
@@ -33,7 +34,7 @@ def test_the_choice_follows_its_own_law(relation: str, worth: int) -> None:
     rng, counts, labels = sd.Rng.seeded(2), list(COUNTS.values()), list(COUNTS)
     drawn = collections.Counter(labels[plan.procedure.mechanism.release(counts, rng)] for _ in range(20_000))
     asked = collections.Counter(curator_.ask(sd.most_common("x"), epsilon=0.5).value for _ in range(200))
-    for label, chance in zip(labels, plan.procedure.mechanism.probabilities(counts), strict=True):
+    for label, chance in zip(labels, selection_probabilities(plan.procedure.mechanism, counts), strict=True):
         for found, n in ((drawn, 20_000), (asked, 200)):
             assert abs(found[label] / n - chance) <= 5 * math.sqrt(chance * (1 - chance) / n) + 1e-3
 
@@ -104,7 +105,9 @@ def test_the_stated_error_is_passed_with_just_the_chance_stated(
     def passed(gaps: list[Fraction]) -> float:
         return sum(
             p
-            for p, g in zip(plan.procedure.mechanism.probabilities([0, *(-g for g in gaps)])[1:], gaps, strict=True)
+            for p, g in zip(
+                selection_probabilities(plan.procedure.mechanism, [0, *(-g for g in gaps)])[1:], gaps, strict=True
+            )
             if g > error
         )
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from selection_law import selection_probabilities
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.mechanisms.exponential import Exponential
@@ -37,7 +38,7 @@ def test_the_selection_chosen_errs_less_in_the_worst_case(loss: PureDP | ZCDP, c
 
     def worst(made: Exponential | PermuteAndFlip) -> float:
         gaps = [Fraction(x, 4) for x in range(1, 120)]
-        return max(float(g) * (1 - made.probabilities([0] + [-g] * (candidates - 1))[0]) for g in gaps)
+        return max(float(g) * (1 - selection_probabilities(made, [0] + [-g] * (candidates - 1))[0]) for g in gaps)
 
     assert worst(chosen) < worst(other)
 

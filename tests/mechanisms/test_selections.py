@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from battery import SELECTIONS, SelectionCase, chi_square_tail
+from selection_law import flip_probabilities, selection_probabilities
 from sordino.errors import DeclarationError
 from sordino.estimates.selections import bad_flip
 from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.noisy_max import NoisyMax
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection import flip_probabilities, gaps_below_best
+from sordino.mechanisms.selection import gaps_below_best
 from sordino.noise.rng import Rng
 
 ALARM = 1e-5
 COUNT = 6_000
 EVERY = pytest.mark.parametrize("case", SELECTIONS, ids=lambda c: c.name)
-KINDS = [Exponential, PermuteAndFlip, NoisyMax]
+KINDS = [Exponential, PermuteAndFlip]
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 PAPER = [Fraction(s) for s in ("14.976", "10.683", "4.443", "1.025", ".993", ".418", ".023")]
 
@@ -35,7 +35,7 @@ def chosen(case: SelectionCase, scores: tuple[int | Fraction, ...], seed: int) -
 
 @EVERY
 def test_law_by_chi_square(case: SelectionCase) -> None:
-    wanted = case.made.probabilities(case.scores) * COUNT
+    wanted = selection_probabilities(case.made, case.scores) * COUNT
     statistic = float(((chosen(case, case.scores, 22) - wanted) ** 2 / wanted).sum())
     assert chi_square_tail(statistic, len(wanted) - 1) > ALARM
 
@@ -49,9 +49,9 @@ def test_losses_of_every_small_neighbor_stay_below_epsilon(case: SelectionCase) 
     worst = 0.0
     for scores in itertools.product((0, 2, 30), repeat=3):
         here = [step * s for s in scores]
-        first = np.log(made.probabilities(here))
+        first = np.log(selection_probabilities(made, here))
         for move in itertools.product(moves, repeat=3):
-            loss = first - np.log(made.probabilities([s + m for s, m in zip(here, move, strict=True)]))
+            loss = first - np.log(selection_probabilities(made, [s + m for s, m in zip(here, move, strict=True)]))
             worst = max(worst, float(np.abs(loss).max()))
     assert worst <= case.epsilon * (1 + 1e-8)
     assert worst > 0.9 * case.epsilon
@@ -76,7 +76,7 @@ def test_audited_epsilon_is_below_the_claim(case: SelectionCase) -> None:
 def test_the_audit_has_teeth() -> None:
     """The factor 1 without monotone scores loses twice the claim, and the closed form shows it."""
     made = Exponential(1, Fraction(1), True)
-    loss = np.log(made.probabilities([0, 60]) / made.probabilities([1, 59]))
+    loss = np.log(selection_probabilities(made, [0, 60]) / selection_probabilities(made, [1, 59]))
     assert np.abs(loss).max() > 1.99
 
 
@@ -90,10 +90,10 @@ def test_error_is_covered_and_no_larger_than_needed(case: SelectionCase, confide
         assert bound <= math.log(candidates / (1 - confidence)) / float(made.rate)  # type: ignore[attr-defined]
         for spread in (1, 10, 100):
             scores = [int(x) for x in generator.integers(0, spread, candidates)]
-            law, best = made.probabilities(scores), max(scores)
+            law, best = selection_probabilities(made, scores), max(scores)
             assert law[[best - s > bound for s in scores]].sum() <= 1 - confidence + 1e-9
         beyond = Fraction(bound) + Fraction(1, 10**6)
-        missed = made.probabilities([beyond] + [0] * (candidates - 1))[1:].sum()
+        missed = selection_probabilities(made, [beyond] + [0] * (candidates - 1))[1:].sum()
         assert missed <= 1 - confidence + 1e-9
         assert bound == 0 or missed > (1 - confidence) * 0.999
 
@@ -122,7 +122,7 @@ def test_scores_of_any_size_give_no_nan(kind: type) -> None:
     made, rng = kind(1, Fraction(1)), Rng.seeded(4)
     for factor in (1, 1000, 10**30, Fraction(1, 10**30), 10**400):
         scores = [s * factor for s in PAPER]
-        law = made.probabilities(scores)
+        law = selection_probabilities(made, scores)
         assert np.isfinite(law).all()
         assert law.sum() == pytest.approx(1, abs=1e-9)
         assert 0 <= made.release(scores, rng) < 7
@@ -135,13 +135,12 @@ def test_scores_of_any_size_give_no_nan(kind: type) -> None:
 
 
 def test_reference_page_exponential_numbers() -> None:
-    law = Exponential(1, Fraction(1)).probabilities(PAPER)
+    law = selection_probabilities(Exponential(1, Fraction(1)), PAPER)
     assert law[:3] == pytest.approx([0.8887589426578777, 0.10388931391755679, 0.004587457931663897], rel=1e-13)
 
 
-@pytest.mark.parametrize("kind", [PermuteAndFlip, NoisyMax])
-def test_reference_page_permute_and_flip_numbers(kind: type) -> None:
-    law = kind(1, Fraction(1)).probabilities(PAPER)
+def test_reference_page_permute_and_flip_numbers() -> None:
+    law = selection_probabilities(PermuteAndFlip(1, Fraction(1)), PAPER)
     assert law[:3] == pytest.approx([0.93774603, 0.05828532, 0.00247774], abs=5e-9)
 
 
@@ -179,7 +178,8 @@ def test_permute_and_flip_errs_no_more_than_exponential_and_at_least_half() -> N
         scores = [int(x) for x in generator.integers(0, 20, generator.integers(2, 30))]
         gaps = max(scores) - np.array(scores)
         flip, soft = (
-            float(kind(1, Fraction(1)).probabilities(scores) @ gaps) for kind in (PermuteAndFlip, Exponential)
+            float(selection_probabilities(kind(1, Fraction(1)), scores) @ gaps)
+            for kind in (PermuteAndFlip, Exponential)
         )
         assert flip <= soft * (1 + 1e-9)
         assert flip >= soft / 2 * (1 - 1e-9)
@@ -188,7 +188,7 @@ def test_permute_and_flip_errs_no_more_than_exponential_and_at_least_half() -> N
 def test_weights_are_a_base_measure() -> None:
     made, rng = Exponential(1, Fraction(2)), Rng.seeded(6)
     weights = [2**60, 2**61, 0, 2**62]
-    law = made.probabilities([1, 0, 50, 0], weights)
+    law = selection_probabilities(made, [1, 0, 50, 0], weights)
     wanted = np.array([math.e, 2, 0, 4])
     assert law == pytest.approx(wanted / wanted.sum(), rel=1e-12)
     found = np.bincount([made.release([1, 0, 50, 0], rng, weights) for _ in range(COUNT)], minlength=4)
@@ -199,8 +199,8 @@ def test_weights_are_a_base_measure() -> None:
 
 
 def test_ties_favor_nobody() -> None:
-    """Coarse noise ties often; 4.5 deviations are one false alarm in 147,000."""
-    made, rng = NoisyMax(1, Fraction(20)), Rng.seeded(7)
+    """4.5 deviations are one false alarm in 147,000."""
+    made, rng = PermuteAndFlip(1, Fraction(20)), Rng.seeded(7)
     found = np.bincount([made.release([3, 3, 3, 3], rng) for _ in range(COUNT)], minlength=4)
     assert np.abs(found - COUNT / 4).max() < 4.5 * math.sqrt(COUNT * 3 / 16)
 

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.estimates.selections import Law, softmax_gap
 from sordino.loss import format_number
 from sordino.mechanisms.selection import (
-    Floats,
     Scores,
     check_miss,
     gaps_below_best,
@@ -76,20 +73,6 @@ class Exponential:
         """
         gaps, denominator = gaps_below_best(scores)
         return fill_urn(gaps, rate=self.rate / denominator, weights=weights).sample(rng)
-
-    def probabilities(self, scores: Scores, weights: Sequence[int] | Integers | None = None) -> Floats:
-        """Return the law of the index as floats, for tests and plans on made-up scores: private where scores are.
-
-        >>> Exponential(1, Fraction(2)).probabilities([1, 1]).tolist()
-        [0.5, 0.5]
-        """
-        gaps, denominator = gaps_below_best(scores)
-        step = self.rate / denominator
-        exponents = np.array([-float(step * g) if step * g < 10**6 else -1e6 for g in gaps.tolist()])
-        with np.errstate(divide="ignore"):
-            exponents += 0 if weights is None else np.log(np.asarray(weights, dtype=np.float64))
-        shares = np.exp(exponents - exponents.max())
-        return np.asarray(shares / shares.sum())
 
     def error(self, confidence: float, *, candidates: int) -> float:
         """Return the gap below the best score that is passed with probability 1 - confidence at most, in points.

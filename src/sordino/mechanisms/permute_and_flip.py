@@ -11,10 +11,8 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.estimates.selections import Law, flip_gap
 from sordino.loss import format_number
 from sordino.mechanisms.selection import (
-    Floats,
     Scores,
     check_miss,
-    flip_probabilities,
     gaps_below_best,
     positive,
     pure_event,
@@ -77,16 +75,6 @@ class PermuteAndFlip:
         gaps, denominator = gaps_below_best(scores)
         heads = np.flatnonzero(flip_coins(gaps, rate=self.rate / denominator, rng=rng))
         return int(heads[rng.below(len(heads))])
-
-    def probabilities(self, scores: Scores) -> Floats:
-        """Return the law of the index as floats to ten digits, for tests and plans on made-up scores.
-
-        >>> PermuteAndFlip(1, Fraction(2)).probabilities([1, 1]).round(9).tolist()
-        [0.5, 0.5]
-        """
-        gaps, denominator = gaps_below_best(scores)
-        step = self.rate / denominator
-        return flip_probabilities(np.exp([-float(step * g) if step * g < 10**6 else -1e6 for g in gaps.tolist()]))
 
     def error(self, confidence: float, *, candidates: int) -> float:
         """Return the gap below the best score that is passed with probability 1 - confidence at most, in points.

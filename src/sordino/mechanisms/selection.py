@@ -23,7 +23,6 @@ __all__ = [
     "Scores",
     "Selection",
     "check_miss",
-    "flip_probabilities",
     "gaps_below_best",
     "positive",
     "pure_event",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 Scores: TypeAlias = Sequence[int | Fraction] | np.ndarray[Any, np.dtype[Any]]
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Selection(Protocol):
@@ -43,9 +41,6 @@ class Selection(Protocol):
 
     def release(self, scores: Scores, rng: Rng) -> int:
         """Return the index chosen."""
-
-    def probabilities(self, scores: Scores) -> Floats:
-        """Return the law of the index, as floats: private wherever the scores are."""
 
     def error(self, confidence: float, *, candidates: int) -> float:
         """Return how far below the best score the choice may lie at a confidence, for any scores."""
@@ -94,28 +89,6 @@ def check_miss(confidence: float, candidates: int) -> float:
     if candidates < 1:
         raise DeclarationError(f"candidates must be at least 1, not {candidates}")
     return 1 - confidence
-
-
-def flip_probabilities(heads: Floats) -> Floats:
-    """Return the law of permute-and-flip from each coin's probability of heads, to about ten digits.
-
-    Theorem: the choice is uniform among the heads, so P(i) = h_i E[1 / (1 + K)], K the other heads; as 1 / (1 + K) is
-    the integral of s^K over [0, 1], that is h_i times the integral over u = 1 - s of the product of 1 - h_j u, j != i.
-    The product falls like exp(-u sum h_j): Gauss-Legendre panels double in width from 1 / sum h_j on.
-    """
-    nodes, masses = np.polynomial.legendre.leggauss(24)
-    edge, reach = 0.0, 1 / float(heads.sum())
-    out = np.zeros(len(heads))
-    while edge < 1 and edge * heads.sum() < 45:
-        end = min(1.0, edge + reach)
-        for node, mass in zip(nodes.tolist(), masses.tolist(), strict=True):
-            u = min(
-                (end - edge) * (node + 1) / 2 + edge, 1 - 2.0**-50
-            )  # a node may round to 1, where a sure head has log 0
-            logs = np.log1p(-heads * u)
-            out += (end - edge) / 2 * mass * np.exp(logs.sum() - logs)
-        edge, reach = end, end
-    return heads * out
 
 
 def _common(scores: Scores) -> tuple[list[int], int]:
