@@ -10,6 +10,14 @@ from fractions import Fraction
 
 import pytest
 
+from gaussian_tradeoff import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_power,
+    mu_for_loss,
+    mu_for_power,
+    mu_for_rho,
+)
 from sordino.domain import Domain, Integer
 from sordino.errors import DeclarationError
 from sordino.mechanisms.laplace import Laplace
@@ -40,14 +48,6 @@ from sordino.risk.participation import (
     study_failure,
 )
 from sordino.risk.requirements import accuracy
-from sordino.risk.tradeoff import (
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_power,
-    mu_for_loss,
-    mu_for_power,
-    mu_for_rho,
-)
 
 EPSILONS = (1e-9, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0)
 PRIORS = (1e-9, 0.01, 0.3, 0.5, 0.9)

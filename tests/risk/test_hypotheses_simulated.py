@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gaussian_tradeoff import gaussian_delta, gaussian_power, mu_for_rho
 from sordino.mechanisms.gaussian import gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace
 from sordino.noise.rng import Rng
@@ -23,7 +24,6 @@ from sordino.risk.hypotheses import (
     power_bound,
 )
 from sordino.risk.participation import epsilon_for_study, relative_bound, study_failure
-from sordino.risk.tradeoff import gaussian_delta, gaussian_power, mu_for_rho
 
 DRAWS = 200_000
 

@@ -24,7 +24,8 @@ from sordino.cli.ask.show_release import show
 from sordino.cli.declare.check_project import check
 from sordino.cli.declare.import_csv import import_csv
 from sordino.cli.declare.init import init
-from sordino.cli.epsilon.epsilon import choose, worlds
+from sordino.cli.epsilon.assess_worlds import worlds
+from sordino.cli.epsilon.choose_interval import choose
 from sordino.cli.flags import in_flags
 from sordino.cli.learn.demo import demo
 from sordino.cli.learn.sensitivity import sensitivity

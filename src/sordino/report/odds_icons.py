@@ -1,6 +1,6 @@
 """Odds as people: two arrays of a hundred icons, and accuracy against risk as one curve with what is feasible shaded.
 
-It knows figures that others computed; not what a requirement is, nor how a posterior follows from an epsilon.
+It draws a choice of epsilon and the precision of a question; not how a requirement became an interval.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.report.titles import COLORS, data_of, title_of
+from sordino.risk.hypotheses import posterior_bounds
+from sordino.risk.precision import Precision
+from sordino.risk.requirement_choice import Choice
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
 
-__all__ = ["Tradeoff", "draw", "icon_array"]
+__all__ = ["Tradeoff", "draw", "icon_array", "tradeoff_of"]
 
+_NAMED = 9  # epsilons named along a curve, at most
+_REACH = 100.0  # how far below the least error asked a curve is drawn
 _SIDE = 10  # icons a row, and rows
 _SLACK = 1e-9  # of an icon: what rounding may add to a share that is a whole number of icons
 _TINY = 1e-9
@@ -45,6 +50,39 @@ class Tradeoff:
     chosen: float | None = None
     odds: tuple[float, float] | None = None
     remarks: Sequence[str] = ()
+
+
+def tradeoff_of(made: Choice, precision: Precision, rows: int | None, prior: float) -> Tradeoff:
+    """Return accuracy against risk over epsilon, with the interval of a choice and the odds at it."""
+
+    def point(epsilon: float) -> tuple[float, float, float]:
+        return epsilon, precision.error(epsilon, rows=rows), posterior_bounds(epsilon, prior=prior)[1]
+
+    ends = [e for e in (made.lower, made.upper) if 0 < e < math.inf] or [1.0]
+    low, high = min(ends) / 4, max(max(ends) * 4, min(ends) * 40)
+    even = [point(low * (high / low) ** (step / 80)) for step in range(81)]
+    marked = [point(e) for e in ends]
+    least = (
+        min(error for _, error, _ in marked) / _REACH
+    )  # where an error is far below all that is asked, nothing is seen
+    points = sorted([*(p for p in even if p[1] >= least), *marked])
+    high = points[-1][0]
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [e for power in decades for e in (float(f"1e{power}"), float(f"3e{power}")) if low <= e <= high]
+    ticks = ticks[:: math.ceil(len(ticks) / _NAMED)]
+    odds = None if made.epsilon is None or precision.delta else posterior_bounds(made.epsilon, prior=prior)
+    but = f"at delta {float(precision.delta):g}: the posterior reads epsilon alone, and is passed more often than delta"
+    return Tradeoff(
+        subject=precision.describe(),
+        prior=prior,
+        curve=points,
+        labels=[point(e) for e in ticks],
+        least=point(made.lower) if made.lower > 0 else None,
+        most=point(made.upper) if made.upper < math.inf else None,
+        chosen=made.epsilon,
+        odds=None if odds is None else (odds[1], odds[0]),
+        remarks=[but] if precision.delta else [],
+    )
 
 
 def draw(made: Tradeoff, confidence: float, title: str | None) -> tuple[AnyChart, str]:

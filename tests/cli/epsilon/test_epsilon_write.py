@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.zcdp import rho_for
-from sordino.cli.epsilon.output import rounded_up
 from sordino.errors import DeclarationError, UnknownName
+from sordino.project.cap_change import round_up_within
 from sordino.project.edit import budget_in, rounded_down, with_cap
 from sordino.project.load import load_project
 
@@ -112,7 +112,7 @@ def test_the_cap_of_a_least_epsilon_still_answers_the_question(run, census: Path
     ],
 )
 def test_rounded_up_stays_in_the_interval(least: float, most: float, cap: str) -> None:
-    found = rounded_up(Decimal(repr(least)), most=Decimal(repr(most)))
+    found = round_up_within(Decimal(repr(least)), most=Decimal(repr(most)))
     assert str(found) == cap
     assert Fraction(repr(least)) <= Fraction(found) <= Fraction(repr(most))
     text = capped(FILE, found, "so")
@@ -155,7 +155,7 @@ def test_gaussian_noise_in_the_currency_of_the_budget(run, census: Path) -> None
     file.write_text(start.replace(line, "cap = {epsilon = 1.0, delta = 1e-9} # ours"))
     written = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))["written"]
     assert f"cap = {{epsilon = {written['epsilon']}, delta = 1e-06}} # ours" in file.read_text()
-    assert written["epsilon"] == str(rounded_up(Decimal(repr(pair["lower"])), most=Decimal(1)))
+    assert written["epsilon"] == str(round_up_within(Decimal(repr(pair["lower"])), most=Decimal(1)))
     file.write_text(start.replace(line, "cap = {rho = 0.5, delta = 1e-6} # ours"))
     made = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))
     assert "at rho" in made["noise"]

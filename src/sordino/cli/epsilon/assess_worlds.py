@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.epsilon.output import (
-    Writing,
     end_of,
     line,
     number_of,
@@ -30,6 +29,7 @@ from sordino.cli.shared.terminal import columns_of, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from sordino.project.cap_change import CapChange
     from sordino.risk.worlds import Worlds
 
 __all__ = ["worlds"]
@@ -179,12 +179,15 @@ def _seen(made: Worlds, epsilon: Any, output: Any) -> Told:
     return told
 
 
-def _target(told: Told, budget: str | None, project: Path | None, *, one_question: bool) -> Writing:
+def _target(told: Told, budget: str | None, project: Path | None, *, one_question: bool) -> CapChange:
     """Find where the cap goes: the epsilon of all questions, or where it was asked for the one of a single answer.
 
     A budget pays for any question, so only the first is a promise about all that it pays for. Of several columns the one
     that allows the least is named.
     """
+    from sordino.cli.shared.opening import project_path
+    from sordino.project.cap_change import CapChange
+
     key, words = ("epsilon", "sentence") if one_question else ("epsilon_all_questions", "sentence_all_questions")
     each = told.get("columns", [told])
     bounded = [one for one in each if one.get(key)]
@@ -199,7 +202,7 @@ def _target(told: Told, budget: str | None, project: Path | None, *, one_questio
     reason += (
         "; it holds for that one answer only: another question, or a second one, may pass the risk." * one_question
     )
-    target = Writing(project, budget, relation="add_remove", kind=frozenset({"epsilon"}))
+    target = CapChange(project_path(project), budget, relation="add_remove", kind=frozenset({"epsilon"}))
     target.cap({"epsilon": Decimal(cap)}, reason if one_question else f"{reason}.")
     return target
 

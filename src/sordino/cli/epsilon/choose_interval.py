@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.epsilon.output import (
-    Writing,
     line,
     number_of,
     option,
-    rounded_up,
     tell_written,
-    tradeoff_of,
     written,
 )
 from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextFormat
@@ -29,6 +26,7 @@ from sordino.cli.shared.terminal import note, say
 from sordino.errors import DeclarationError, UnknownName, nearest
 
 if TYPE_CHECKING:
+    from sordino.project.cap_change import CapChange
     from sordino.project.load import Project, Table
     from sordino.report.odds_icons import Tradeoff
     from sordino.risk.precision import Currency
@@ -181,6 +179,8 @@ class _Asking:
 
         precision = precision_of(neighbors=self.table.neighbors, **self.stated())
         before = 0.5 if prior is None else float(number_of(prior, "--attacker-prior"))
+        from sordino.report.odds_icons import tradeoff_of
+
         return tradeoff_of(made, precision, self.rows, before)
 
 
@@ -195,8 +195,10 @@ def _table_of(project: Project, name: str | None) -> Table:
     return tables[name]
 
 
-def _target(made: Choice, asking: _Asking, budget: str | None, project: Path | None) -> Writing:
+def _target(made: Choice, asking: _Asking, budget: str | None, project: Path | None) -> CapChange:
     """Find where the cap goes: epsilon alone, with its delta, or for a budget in rho the rho that it comes to."""
+    from sordino.cli.shared.opening import project_path
+    from sordino.project.cap_change import CapChange, round_up_within
     from sordino.project.edit import rounded_down
 
     table = asking.table
@@ -208,9 +210,11 @@ def _target(made: Choice, asking: _Asking, budget: str | None, project: Path | N
     key, wanted, most = "epsilon", Decimal(repr(made.epsilon)), Decimal(repr(made.upper))
     if slack and asking.currency == "rho":
         key, wanted, most = "rho", _rho(made.epsilon, slack["delta"]), _rho(made.upper, slack["delta"])
-    target = Writing(project, table.budget, relation=table.neighbors.relation, kind=frozenset({key, *slack}))
+    target = CapChange(
+        project_path(project), table.budget, relation=table.neighbors.relation, kind=frozenset({key, *slack})
+    )
     up = made.lower > 0
-    cap = rounded_up(wanted, most=most) if up else Decimal(rounded_down(float(wanted)))
+    cap = round_up_within(wanted, most=most) if up else Decimal(rounded_down(float(wanted)))
     why = made.sentence()
     if cap != wanted:
         why += f" The cap is that {key}, rounded {'up' if up else 'down'} to {cap:f}."

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
-from decimal import ROUND_CEILING, Context, Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sordino.cli.shared.terminal import note, paint, say, wrap
-from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from sordino.neighbors import Relation
+    from sordino.project.cap_change import CapChange
     from sordino.report.odds_icons import Tradeoff
     from sordino.report.risks import Densities, Risks
-    from sordino.risk.precision import Precision
-    from sordino.risk.requirement_choice import Choice
     from sordino.risk.worlds import Worlds
 
 __all__ = [
-    "Writing",
     "end_of",
     "line",
     "number_of",
@@ -33,83 +27,15 @@ __all__ = [
     "option",
     "percent",
     "risks_of",
-    "rounded_up",
     "tell_written",
-    "tradeoff_of",
     "written",
 ]
 
-_NAMED = 9  # epsilons named along a curve, at most
-_REACH = 100.0  # how far below the least error asked a curve is drawn
 _FEW = 100_000  # worlds up to which a curve has many points
-_DIGITS = range(6, 18)  # of a cap: as few as leave it within the interval
-
-
-class Writing:
-    """A cap to be written into a project file: what can be wrong is found out first, and nothing is written by halves."""
-
-    def __init__(
-        self, project: Path | None, budget: str | None, *, relation: Relation | None, kind: frozenset[str]
-    ) -> None:
-        """Find the project file and the budget in it, whose cap must be of a kind."""
-        from sordino.cli.shared.opening import project_path
-        from sordino.project.edit import budget_in
-
-        self.path = project_path(project)
-        try:
-            self.text = self.path.read_bytes().decode("utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise DeclarationError(f"{self.path} cannot be read as UTF-8 text; name the project file") from None
-        self.budget = budget_in(self.text, name=budget, relation=relation, kind=kind)
-        self.made = self.text
-        self.told: dict[str, str] = {}
-
-    def cap(self, amounts: Mapping[str, Decimal], reason: str) -> None:
-        """Put the cap and its reason into the text, and write nothing yet.
-
-        Raises DeclarationError where the ledger has spent more than that: such a cap could not come to hold.
-        """
-        from sordino.project.edit import with_cap
-
-        self._check_spent(amounts)
-        self.made = with_cap(self.text, budget=self.budget, cap=amounts, reason=reason)
-        stated = {key: f"{amount:f}" for key, amount in amounts.items()}
-        self.told = {"project": str(self.path), "budget": self.budget, **stated, "reason": reason}
-
-    def _check_spent(self, amounts: Mapping[str, Decimal]) -> None:
-        from sordino.cli.shared.opening import open_ledger
-        from sordino.loss import format_number
-        from sordino.project.load import load_project
-
-        try:
-            declared = load_project(self.path).budgets[self.budget]
-        except DeclarationError:
-            return  # half a project file has no ledger that could be opened
-        with open_ledger(declared) as ledger:
-            spent = {} if ledger is None else ledger.spent().amounts()
-        for key, gone in spent.items():
-            if key in amounts and Fraction(amounts[key]) < gone:
-                raise DeclarationError(
-                    f"budget {self.budget!r} has spent {key} {format_number(gone)} already, more than a cap of "
-                    f"{amounts[key]:f}: what was spent does not return; write it into a new budget"
-                )
-
-
-def rounded_up(least: Decimal, *, most: Decimal) -> Decimal:
-    """Return a number of 6 significant digits, never below `least`; of as many more as keep it within `most`.
-
-    >>> rounded_up(Decimal("0.03183184"), most=Decimal(1)), rounded_up(Decimal("0.03183184"), most=Decimal("0.031831849"))
-    (Decimal('0.0318319'), Decimal('0.03183184'))
-    """
-    for digits in _DIGITS:
-        found = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(least)
-        if found <= most:
-            return found.normalize()
-    return least
 
 
 def written(
-    plot: Path | None, picture: Risks | Sequence[Risks] | Tradeoff | None, target: Writing | None
+    plot: Path | None, picture: Risks | Sequence[Risks] | Tradeoff | None, target: CapChange | None
 ) -> dict[str, str] | None:
     """Write the picture and the cap, or neither; return what was written into the project file.
 
@@ -125,8 +51,8 @@ def written(
         if drawing is not None and plot is not None:
             drawing.write(encode_picture(plotted(picture), plot.suffix))
         if project is not None and target is not None:
-            project.write(target.made.encode())
-    return None if target is None else target.told
+            project.write(target.text.encode())
+    return None if target is None else target.stated
 
 
 def option(name: str, metavar: str, words: str) -> Any:
@@ -203,41 +129,6 @@ def _densities_of(at: dict[str, Any], sensitivity: float) -> tuple[Densities | N
         name = name if len(same) == 1 else f"{len(same)} worlds of answer {answer:.6g}, together"
         lines.append((name, answer, math.fsum(row["posterior"] for row in same)))
     return Densities(lines, sensitivity / at["epsilon"], at["output"]), ""
-
-
-def tradeoff_of(made: Choice, precision: Precision, rows: int | None, prior: float) -> Tradeoff:
-    """Return accuracy against risk over epsilon, with the interval of a choice and the odds at it."""
-    from sordino.report.odds_icons import Tradeoff
-    from sordino.risk.hypotheses import posterior_bounds
-
-    def point(epsilon: float) -> tuple[float, float, float]:
-        return epsilon, precision.error(epsilon, rows=rows), posterior_bounds(epsilon, prior=prior)[1]
-
-    ends = [e for e in (made.lower, made.upper) if 0 < e < math.inf] or [1.0]
-    low, high = min(ends) / 4, max(max(ends) * 4, min(ends) * 40)
-    even = [point(low * (high / low) ** (step / 80)) for step in range(81)]
-    marked = [point(e) for e in ends]
-    least = (
-        min(error for _, error, _ in marked) / _REACH
-    )  # where an error is far below all that is asked, nothing is seen
-    points = sorted([*(p for p in even if p[1] >= least), *marked])
-    high = points[-1][0]
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [e for power in decades for e in (float(f"1e{power}"), float(f"3e{power}")) if low <= e <= high]
-    ticks = ticks[:: math.ceil(len(ticks) / _NAMED)]
-    odds = None if made.epsilon is None or precision.delta else posterior_bounds(made.epsilon, prior=prior)
-    but = f"at delta {float(precision.delta):g}: the posterior reads epsilon alone, and is passed more often than delta"
-    return Tradeoff(
-        subject=precision.describe(),
-        prior=prior,
-        curve=points,
-        labels=[point(e) for e in ticks],
-        least=point(made.lower) if made.lower > 0 else None,
-        most=point(made.upper) if made.upper < math.inf else None,
-        chosen=made.epsilon,
-        odds=None if odds is None else (odds[1], odds[0]),
-        remarks=[but] if precision.delta else [],
-    )
 
 
 def number_of(text: str, option: str) -> Any:
