@@ -116,7 +116,8 @@ def _write(path: Path, rows: int) -> None:
 
 def _pairs(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> tuple[float, float]:
     """Return the median milliseconds of both, run in turn so that the machine's mood falls on both."""
-    a, b = [], []
+    a: list[float] = []
+    b: list[float] = []
     ours(), theirs()
     for _ in range(repeats):
         for call, kept in ((ours, a), (theirs, b)):

@@ -152,7 +152,8 @@ def _incomes(count: int) -> Any:
 
 
 def _pairs(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    a, b = [], []
+    a: list[float] = []
+    b: list[float] = []
     ours(), theirs()
     for _ in range(repeats):
         for call, kept in ((ours, a), (theirs, b)):

@@ -301,7 +301,12 @@ def part(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     elif name == "shapes":
         chosen = epsilons if options.part != "short" else [1.0]
         seeds = options.seeds if options.part != "short" else 1
-        for table, make in (("census", census), ("one factor", lambda: one_factor(100_000)), ("local", local)):
+        tables: dict[str, Callable[[], Any]] = {
+            "census": census,
+            "one factor": lambda: one_factor(100_000),
+            "local": local,
+        }
+        for table, make in tables.items():
             yield from ({"table": table, **x} for x in compare(make(), chosen, seeds, EVERYTHING))
     elif name == "low":
         seeds = max(options.seeds, 20)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import sordino as sd
 from sordino import col
+from sordino.domain import Column
 
 PICTURES = ("age_bounds.svg", "capital_gain_bounds.svg", "capital_gain_ladder.svg", "age_by_occupation.svg")
 
@@ -51,7 +52,7 @@ def loose_domain() -> sd.Domain:
     Ages and capital gains have no bounds at all, and the countries of birth no list of values.
     """
     known = sd.datasets.adult_domain()
-    unknown = {"age": sd.Integer(), "capital_gain": sd.Integer(), "native_country": sd.Identifier()}
+    unknown: dict[str, Column] = {"age": sd.Integer(), "capital_gain": sd.Integer(), "native_country": sd.Identifier()}
     return sd.Domain({name: unknown.get(name, known[name]) for name in known})
 
 

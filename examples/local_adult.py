@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sordino import local
 from sordino.datasets import adult_domain, load_adult
+from sordino.domain import Category
 from sordino.mechanisms.laplace import Laplace
 from sordino.noise.rng import Rng
 
@@ -55,9 +56,16 @@ def coins(answers: list[str | None], rng: Rng) -> None:
     )
 
 
+def occupations() -> tuple[str, ...]:
+    """Return the declared values of the column."""
+    column = adult_domain()["occupation"]
+    assert isinstance(column, Category)
+    return tuple(str(value) for value in column.values)
+
+
 def unary(answers: list[str | None], rng: Rng) -> None:
     """Ask for one of 14 occupations by unary encoding with .75 and .25; a missing answer sends no bit of its own."""
-    labels = adult_domain()["occupation"].values
+    labels = occupations()
     protocol = local.Unary(labels, p=0.75, q=0.25)
     counts = protocol.count(protocol.perturb(answers, rng))
     estimate, truth = protocol.estimate(counts), Counter(answers)
@@ -69,7 +77,7 @@ def unary(answers: list[str | None], rng: Rng) -> None:
 
 def beside_a_curator(answers: list[str | None], rng: Rng, *, picture: str | None) -> None:
     """Ask by the best protocol at epsilon 1, beside a trusted curator's Laplace noise at the same epsilon."""
-    labels = (*adult_domain()["occupation"].values, None)
+    labels = (*occupations(), None)
     best = local.best(labels, epsilon=1, respondents=len(answers))
     estimate = best.estimate(best.count(best.perturb(answers, rng)))
     truth = Counter(answers)
@@ -86,7 +94,13 @@ def beside_a_curator(answers: list[str | None], rng: Rng, *, picture: str | None
         draw(labels, truth, estimate, central, picture)
 
 
-def draw(labels: tuple, truth: Counter, estimate: local.Estimate, central: list[int], picture: str) -> None:
+def draw(
+    labels: tuple[str | None, ...],
+    truth: Counter[str | None],
+    estimate: local.Estimate,
+    central: list[int],
+    picture: str,
+) -> None:
     """Draw the truth, the local estimate with its interval and the curator's count."""
     import sordino as sd
     from sordino.report.local import Comparison

@@ -12,6 +12,7 @@ import runpy
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import sordino as sd
 from sordino import col
@@ -51,7 +52,7 @@ def main() -> None:
         draw(flat, joint, rows, sys.argv[2])
 
 
-def ranges(adult: sd.Curator, rows: list[dict]) -> sd.synth.Representation:
+def ranges(adult: sd.Curator, rows: list[dict[str, Any]]) -> sd.synth.Representation:
     """Release one histogram of age, then ask it ranges at no cost; then one made for ranges."""
     flat = sd.synth.Histogram("age").fit(adult, epsilon=1)
     made = sd.synth.Histogram("age", ranges=RANGES).fit(adult, epsilon=1)
@@ -69,7 +70,7 @@ def ranges(adult: sd.Curator, rows: list[dict]) -> sd.synth.Representation:
     return flat
 
 
-def jobs(adult: sd.Curator, rows: list[dict], independent: sd.synth.Model, joint: sd.synth.Model) -> None:
+def jobs(adult: sd.Curator, rows: list[dict[str, Any]], independent: sd.synth.Model, joint: sd.synth.Model) -> None:
     """Count people by occupation: one-way counts keep more of the loss than a joint table of 1,890 cells."""
     true = Counter(r["occupation"] for r in rows)
     question = adult.group_by("occupation").agg(sd.count().alias("n"))
@@ -82,7 +83,7 @@ def jobs(adult: sd.Curator, rows: list[dict], independent: sd.synth.Model, joint
     print(f"mean error: independent {off[0]:.1f}, joint {off[1]:.1f}")
 
 
-def young(adult: sd.Curator, rows: list[dict], independent: sd.synth.Model, joint: sd.synth.Model) -> None:
+def young(adult: sd.Curator, rows: list[dict[str, Any]], independent: sd.synth.Model, joint: sd.synth.Model) -> None:
     """Count clerks of 17 to 19: only the joint table knows that few are so young."""
     print(f"\n{'Adm-clerical':<14} {'true':>5} {'independent':>12} {'joint':>7}")
     for age in (17, 18, 19):
@@ -94,7 +95,7 @@ def young(adult: sd.Curator, rows: list[dict], independent: sd.synth.Model, join
     print("five synthetic clerks are aged", ", ".join(str(a) for a in sample["age"].to_pylist()))
 
 
-def draw(flat: sd.synth.Representation, joint: sd.synth.Model, rows: list[dict], picture: str) -> None:
+def draw(flat: sd.synth.Representation, joint: sd.synth.Model, rows: list[dict[str, Any]], picture: str) -> None:
     """Draw the ages: true, from the one-way histogram, and from the two-way table."""
     ages = range(126)
     true = Counter(r["age"] for r in rows)
