@@ -30,24 +30,12 @@ class _Refused(Exception):  # a refusal, by its code in ERRORS
 
 def add_routes(app: FastAPI, collector: Collector) -> None:
     """Add the routes of the service."""
+    _add_error_handlers(app)
+    _add_public_routes(app, collector)
+    _add_administrator_routes(app, collector)
 
-    checks = Buckets(collector.limits)  # apart from those of reports: a check takes nothing from what may be sent
 
-    def state_of(task: str) -> TaskState:
-        if task not in collector.states:
-            raise _Refused("no_task")
-        return collector.states[task]
-
-    def read_role(authorization: str | None) -> tuple[str | None, bytes]:
-        return collector.tokens.role(None if authorization is None else authorization.encode("latin-1", "replace"))
-
-    def admit(authorization: str | None) -> None:
-        role, _ = read_role(authorization)
-        if role is None:
-            raise _Refused("no_token", "send an administrator's token: Authorization: Bearer TOKEN")
-        if role != "admin":
-            raise _Refused("wrong_role")
-
+def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(_Refused)
     async def refuse(_: Request, error: _Refused) -> Response:
         headers = {"retry-after": "60"} if error.code == "too_many" else None
@@ -64,6 +52,10 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
         says = "there is nothing at this address" if error.status_code == 404 else str(error.detail)
         return Response(error_body(code, says), error.status_code, media_type="application/json")
 
+
+def _add_public_routes(app: FastAPI, collector: Collector) -> None:
+    checks = Buckets(collector.limits)  # apart from those of reports: a check takes nothing from what may be sent
+
     @app.get("/v1/health", summary="Say that the service runs")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
@@ -74,18 +66,20 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
 
     @app.get("/v1/tasks/{task}", summary="Return a task's signed manifest")
     async def manifest(task: str) -> Response:
-        return Response(state_of(task).task.envelope, media_type="application/json")
+        return Response(_find_state(collector, task).task.envelope, media_type="application/json")
 
     @app.get("/v1/tasks/{task}/token", summary="Say whether a token may send reports for a task; nothing is stored")
     async def check_token(task: str, authorization: Authorization = None) -> JSONResponse:
-        state_of(task)
-        role, sender = read_role(authorization)
+        _find_state(collector, task)
+        role, sender = _read_role(collector, authorization)
         if checks.take(b"" if role is None else sender, 1):
             raise _Refused("too_many")
         code = None if collector.limits.open or role == "respondent" else "no_token" if role is None else "wrong_role"
         plain = {"accepted": code is None, "code": code, "says": None if code is None else ERRORS[code][1]}
         return JSONResponse(plain, headers={"cache-control": "no-store"})
 
+
+def _add_administrator_routes(app: FastAPI, collector: Collector) -> None:
     @app.get("/v1/tasks/{task}/estimate", summary="Return estimates with intervals (administrators)")
     async def estimate(
         task: str,
@@ -93,8 +87,8 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
         malicious: Annotated[float, Query(ge=0, le=0.999999)] = 0.01,
         authorization: Authorization = None,
     ) -> JSONResponse:
-        admit(authorization)
-        state = state_of(task)
+        _admit_administrator(collector, authorization)
+        state = _find_state(collector, task)
         plain = await run_in_threadpool(
             results, state.task, state.counts, closed=state.closed, confidence=confidence, malicious=malicious
         )
@@ -102,17 +96,35 @@ def add_routes(app: FastAPI, collector: Collector) -> None:
 
     @app.post("/v1/tasks/{task}/close", summary="Close a task for ever (administrators)")
     async def close(task: str, authorization: Authorization = None) -> dict[str, Any]:
-        admit(authorization)
-        state = state_of(task)
+        _admit_administrator(collector, authorization)
+        state = _find_state(collector, task)
         await collector.close(task)
         return {"task": task, "closed": True, "reports": state.counts.n}
 
     @app.get("/v1/tasks/{task}/export", summary="Return all reports as one batch in the wire format (administrators)")
     async def export(task: str, authorization: Authorization = None) -> Response:
-        admit(authorization)
-        state = state_of(task)
+        _admit_administrator(collector, authorization)
+        state = _find_state(collector, task)
         batch = await run_in_threadpool(_batch, collector.url, state)
         return Response(batch, media_type="application/octet-stream")
+
+
+def _find_state(collector: Collector, task: str) -> TaskState:
+    if task not in collector.states:
+        raise _Refused("no_task")
+    return collector.states[task]
+
+
+def _read_role(collector: Collector, authorization: str | None) -> tuple[str | None, bytes]:
+    return collector.tokens.role(None if authorization is None else authorization.encode("latin-1", "replace"))
+
+
+def _admit_administrator(collector: Collector, authorization: str | None) -> None:
+    role, _ = _read_role(collector, authorization)
+    if role is None:
+        raise _Refused("no_token", "send an administrator's token: Authorization: Bearer TOKEN")
+    if role != "admin":
+        raise _Refused("wrong_role")
 
 
 def _batch(url: str, state: TaskState) -> bytes:
