@@ -30,6 +30,7 @@ __all__ = [
     "PureDP",
     "format_number",
     "loss_from",
+    "parse_fraction",
     "read_loss",
     "round_down",
     "round_up",
@@ -153,6 +154,11 @@ def format_number(value: Fraction) -> str:
         return f"{sign}{mantissa}e-{places - len(digits) + 1}"
     padded = digits.rjust(places + 1, "0")
     return f"{sign}{padded[:-places]}.{padded[-places:]}"
+
+
+def parse_fraction(text: str) -> Fraction:
+    """Return a fraction that `format_number` wrote, however long."""
+    return Fraction(text) if len(text) > 100 else to_fraction(text, name="a stored number")
 
 
 def round_up(value: float | Fraction, *, digits: int) -> str:

@@ -17,7 +17,8 @@ from sordino.accounting.composition import currencies
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.codec import estimate_from_dict
-from sordino.estimates.estimate import Estimate, Noisy
+from sordino.estimates.estimate import Estimate
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.selected import Selected
 from sordino.loss import ZCDP, Event, Loss, format_number, loss_from, to_fraction
 

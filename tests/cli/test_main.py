@@ -140,7 +140,7 @@ def test_values_are_told_to_two_figures_of_their_error_and_intervals_outward() -
     from fractions import Fraction
 
     from sordino.cli.ask.render_release import _format_estimate
-    from sordino.estimates.estimate import Noisy
+    from sordino.estimates.noisy import Noisy
     from sordino.noise.laws import DiscreteLaplace
 
     cents = Noisy((-12, 0, 123_456_789), Fraction(1, 100), DiscreteLaplace(Fraction(100)))

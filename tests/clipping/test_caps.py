@@ -204,7 +204,7 @@ def test_bad_input_is_refused_before_anything_is_spent(asked: dict[str, Any], un
 def test_noise_alone_never_makes_a_large_cap() -> None:
     """500 searches of two units: a find has chance 1e-4 each, so two or more have chance below 2e-3."""
     from sordino.clipping.caps import weighed
-    from sordino.estimates.estimate import Noisy
+    from sordino.estimates.noisy import Noisy
     from sordino.noise.laws import DiscreteLaplace
 
     law, rng, found = DiscreteLaplace(Fraction(3)), sd.Rng.seeded(12), 0

@@ -18,7 +18,7 @@ from protecting import protect
 from sordino import col
 from sordino.clipping.rungs import clipped_sums, linear, occupied, refined
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.estimates.estimate import Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.queries.adaptive.magnitudes import PARTS, TOP, MagnitudeHistogram, powers_of_two

@@ -20,7 +20,8 @@ import sordino as sd
 from curator.support import S, curator
 from sordino import col
 from sordino.curator.plan import Plan
-from sordino.estimates.estimate import Noisy, ratio_margin
+from sordino.estimates.noisy import Noisy
+from sordino.estimates.ratio import ratio_margin
 
 DEEP = pytest.param(20_000, marks=pytest.mark.deep)
 LOSSES: list[dict[str, Any]] = [{"epsilon": 0.5}, {"rho": 0.05}]

@@ -15,7 +15,9 @@ import pytest
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.estimates.estimate import Noisy, PointEstimate, Ratio
+from sordino.estimates.noisy import Noisy
+from sordino.estimates.point_estimate import PointEstimate
+from sordino.estimates.ratio import Ratio
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.release import Key, Output, Release

@@ -16,7 +16,7 @@ from places import ADULT_DISCRETE
 from sordino.accounting.events import GaussianEvent
 from sordino.accounting.zcdp import rho_for
 from sordino.domain import Boolean, Category, Domain, Integer
-from sordino.estimates.estimate import Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.mechanisms.gaussian import gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace

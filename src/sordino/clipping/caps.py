@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import Curve
-from sordino.estimates.estimate import Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.queries.adaptive.contributions import Contributions, contribution_bins
 from sordino.queries.build import Column

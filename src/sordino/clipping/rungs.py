@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.estimates.estimate import Noisy
 from sordino.estimates.moments import combined_margin
+from sordino.estimates.noisy import Noisy
 from sordino.queries.adaptive.magnitudes import powers_of_two
 from sordino.queries.expressions.bound_number import BoundNumber
 

@@ -27,7 +27,7 @@ from sordino.clipping.rungs import (
 )
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import Curve
-from sordino.estimates.estimate import Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.neighbors import Neighbors
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two, search_number

@@ -14,7 +14,7 @@ from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import PointEstimate
+from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import Number, format_number, to_fraction
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sordino.curator.allocation import Allocation, NoisyVector
 from sordino.curator.data_access import Answer
 from sordino.domain import Domain
-from sordino.estimates.estimate import Noisy, take_rows
+from sordino.estimates.estimate import take_rows
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.selected import Selected
 from sordino.loss import format_number
 from sordino.noise.rng import Rng

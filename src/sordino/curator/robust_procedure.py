@@ -16,7 +16,9 @@ from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, pric
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Estimate, Noisy, PointEstimate
+from sordino.estimates.estimate import Estimate
+from sordino.estimates.noisy import Noisy
+from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, ApproxDP, Event, Loss
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism

@@ -18,7 +18,8 @@ from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Noisy, PointEstimate
+from sordino.estimates.noisy import Noisy
+from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, Event, Loss, Number, format_number, loss_from, to_fraction
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.selection_choice import best_selection, root_below

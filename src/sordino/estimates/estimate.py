@@ -1,41 +1,17 @@
-"""Estimates: noisy whole numbers and what follows from them - values, errors and confidence intervals.
+"""Estimates: what every kind of estimate offers - values, errors and confidence intervals, one a row.
 
-Everything here is post-processing of released values by public parameters; nothing here sees an exact answer.
+Everything in this package is post-processing of released values by public parameters; nothing in it sees an exact answer.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
+__all__ = ["Estimate", "Number", "take_rows", "to_units"]
 
-from sordino.loss import format_number, to_fraction
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, two_laplace_tail
-
-__all__ = [
-    "Estimate",
-    "Law",
-    "Noisy",
-    "PointEstimate",
-    "Ratio",
-    "law_from_dict",
-    "law_to_dict",
-    "noisy_from_dict",
-    "parse_fraction",
-    "ratio_margin",
-    "ratio_tail",
-    "take_rows",
-]
-
-_LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
-_MOST_EXACT = 300_000  # terms up to which they are summed exactly
-
-Law = DiscreteLaplace | DiscreteGaussian
 Number = int | float
 
 
@@ -60,258 +36,10 @@ class Estimate(Protocol):
         """Return the estimate as JSON data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noisy:
-    """Whole numbers plus noise of a known law, in steps of `unit`: x + Z each.
-
-    `least` and `most`, where given, bound every true value (a count is at least 0). Values stay unbiased, so noise may
-    carry one past a bound; intervals are cut to the bounds, but never so far that they leave out the value itself.
-    """
-
-    steps: tuple[int, ...]
-    unit: Fraction
-    law: Law
-    least: int | None = None
-    most: int | None = None
-
-    per_row: ClassVar[tuple[str, ...]] = ("steps",)
-
-    def values(self) -> list[Number]:
-        """Return the noisy values."""
-        return [_scaled(s, self.unit) for s in self.steps]
-
-    def errors(self, confidence: float) -> list[Number]:
-        """Return the quantile of the noise, the same for every row."""
-        return [_scaled(self.law.error(confidence), self.unit)] * len(self.steps)
-
-    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
-        """Return value -+ error, cut to the bounds or, where the value lies past one, to the value."""
-        margin = self.law.error(confidence)
-        ends = [(min(s, self._cut(s - margin)), max(s, self._cut(s + margin))) for s in self.steps]
-        return [(_scaled(low, self.unit), _scaled(high, self.unit)) for low, high in ends]
-
-    def remarks(self, name: str) -> tuple[str, ...]:
-        """Return in words how many values noise has carried past what is possible."""
-        beyond = sum(1 for s in self.steps if self._cut(s) != s)
-        side = "below 0" if self.least is not None else "above 0"
-        rows = "" if len(self.steps) == 1 else f" in {beyond:,} of {len(self.steps):,} rows"
-        said = f"{name} is {side}{rows}: that is noise, kept so that sums over rows stay right; read 0"
-        return (said,) if beyond else ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data; steps as text where they leave 53 bits."""
-        return {
-            "kind": "noisy",
-            "steps": [s if abs(s) < 2**53 else str(s) for s in self.steps],
-            "unit": format_number(self.unit),
-            "law": law_to_dict(self.law),
-            "least": None if self.least is None else str(self.least),
-            "most": None if self.most is None else str(self.most),
-        }
-
-    def _cut(self, step: int) -> int:
-        if self.least is not None:
-            step = max(step, self.least)
-        return step if self.most is None else min(step, self.most)
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A mean: center + (noisy centred sum) / (noisy count), clamped to [lower, upper], in steps of the sum's unit.
-
-    The interval inverts the test that the mean is m: under it, sum - m * count is noise alone, Z_s - m Z_n, whose law is
-    known (Fieller 1954). It holds whatever the count, so an empty group gets the whole range. Where noise carried the ratio
-    so far past a bound that every mean is rejected, it is the interval of the bound itself, not a point.
-    """
-
-    numerator: Noisy
-    denominator: Noisy
-    center: int
-    lower: int
-    upper: int
-
-    per_row: ClassVar[tuple[str, ...]] = ("numerator", "denominator")
-
-    def values(self) -> list[Number]:
-        """Return the clamped ratios; the noisy count is at least 1."""
-        unit = self.numerator.unit
-        return [float((self.center + self._ratio(i)) * unit) for i in range(len(self.numerator.steps))]
-
-    def errors(self, confidence: float) -> list[Number]:
-        """Return the larger distance from each value to an end of its interval."""
-        ends = self.intervals(confidence)
-        return [max(v - low, high - v) for v, (low, high) in zip(self.values(), ends, strict=True)]
-
-    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
-        """Return the Fieller interval of each, cut to [lower, upper]."""
-        return list(_fieller(self, confidence))
-
-    def _ends(self, confidence: float) -> list[tuple[Number, Number]]:
-        if not self.numerator.steps:
-            return []
-        unit = float(self.numerator.unit)
-        total = np.array([float(s) for s in self.numerator.steps])
-        count = np.array([float(s) for s in self.denominator.steps])
-        low, high = float(self.lower - self.center), float(self.upper - self.center)
-        start = np.array([float(self._ratio(i)) for i in range(len(self.numerator.steps))])
-        beyond = self._tail(start, total - start * count) < 1.0 - confidence
-        total = np.where(beyond, start * count, total)
-        ends = [self._edge(total, count, start, end, 1.0 - confidence) for end in (low, high)]
-        vague = count < 1.0
-        lower = np.where(vague, low, ends[0]) + self.center
-        upper = np.where(vague, high, ends[1]) + self.center
-        rows = zip(lower * unit, upper * unit, self.values(), strict=True)
-        return [(min(float(a), v), max(float(b), v)) for a, b, v in rows]  # by an ulp, where they meet
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        return {
-            "kind": "ratio",
-            "numerator": self.numerator.to_dict(),
-            "denominator": self.denominator.to_dict(),
-            "center": str(self.center),
-            "lower": str(self.lower),
-            "upper": str(self.upper),
-        }
-
-    def _ratio(self, i: int) -> Fraction:
-        raw = Fraction(self.numerator.steps[i], max(1, self.denominator.steps[i]))
-        return max(Fraction(self.lower - self.center), min(Fraction(self.upper - self.center), raw))
-
-    def _edge(self, total: Any, count: Any, start: Any, end: float, alpha: float) -> Any:
-        """Return the last mean from `start` towards `end` that the test does not reject, by bisection.
-
-        On that way |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once.
-        """
-        inside, outside = start.copy(), np.full_like(start, end)
-        whole = self._tail(outside, total - outside * count) >= alpha
-        for _ in range(42):
-            middle = (inside + outside) / 2
-            kept = self._tail(middle, total - middle * count) >= alpha
-            inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
-        return np.where(whole, end, outside)
-
-    def _tail(self, mean: Any, distance: Any) -> Any:
-        return ratio_tail(self.numerator.law, self.denominator.law, mean, distance)
-
-
-@dataclass(frozen=True, slots=True)
-class PointEstimate:
-    """Values whose error is private or unknown, in steps of `unit`; None where a test failed and nothing was given."""
-
-    steps: tuple[int | None, ...]
-    unit: Fraction
-
-    per_row: ClassVar[tuple[str, ...]] = ("steps",)
-
-    def values(self) -> list[Number | None]:
-        """Return the values."""
-        return [None if s is None else _scaled(s, self.unit) for s in self.steps]
-
-    def errors(self, confidence: float) -> list[None]:
-        """Return None for each: the width of the noise follows the data."""
-        del confidence
-        return [None] * len(self.steps)
-
-    def intervals(self, confidence: float) -> list[tuple[None, None]]:
-        """Return no interval for each."""
-        del confidence
-        return [(None, None)] * len(self.steps)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        steps = [None if s is None else str(s) for s in self.steps]
-        return {"kind": "bare", "steps": steps, "unit": format_number(self.unit)}
-
-
-@functools.lru_cache(maxsize=8)
-def _fieller(ratio: Ratio, confidence: float) -> tuple[tuple[Number, Number], ...]:
-    """Return the intervals of a ratio; kept, since a release tells them more than once."""
-    return tuple(ratio._ends(confidence))
-
-
-def ratio_tail(numerator: Law, denominator: Law, mean: Any, distance: Any) -> Any:
-    """Return P(|Z_s - mean Z_n| >= |distance|) for arrays of means and distances, in steps.
-
-    Where the count's noise is small its whole steps show, and the sum over its values is taken exactly; else continuous
-    laws stand in for the discrete ones.
-    """
-    size = np.abs(np.asarray(distance, dtype=float))
-    means = np.asarray(mean, dtype=float)
-    if denominator.variance() < _LUMPY**2 and means.size * (denominator.error(1 - 1e-9) + 1) <= _MOST_EXACT:
-        return _mixture(numerator, denominator, means, size)
-    if isinstance(numerator, DiscreteLaplace) and isinstance(denominator, DiscreteLaplace):
-        return two_laplace_tail(float(numerator.scale), float(denominator.scale) * np.abs(means), size)
-    spread = np.sqrt(numerator.variance() + denominator.variance() * np.square(means))
-    ratio = np.divide(size, spread * math.sqrt(2.0), out=np.where(size > 0, np.inf, 0.0), where=spread > 0)
-    return np.vectorize(math.erfc, otypes=[float])(ratio)
-
-
-def _mixture(numerator: Law, denominator: Law, mean: Any, size: Any) -> Any:
-    """Return the same tail as a sum over the values of Z_n, each with the discrete tail of Z_s on both sides."""
-    reach = denominator.error(1 - 1e-9)
-    steps = np.arange(-reach, reach + 1)
-    upper = _at_least(denominator, steps)
-    mass = upper - np.append(upper[1:], 0.0)
-    shift = mean[..., None] * steps
-    both = _at_least(numerator, np.ceil(size[..., None] + shift)) + _at_least(
-        numerator, np.ceil(size[..., None] - shift)
-    )
-    beyond = denominator.tail(reach)  # of the values of Z_n left out: counted as reaching any distance
-    return np.minimum(np.where(size > 0, np.minimum(both, 1.0) @ mass + beyond, 1.0), 1.0)
-
-
-def _at_least(law: Law, steps: Any) -> Any:
-    """Return P(Z >= step) for an array of whole steps, in floats."""
-    if isinstance(law, DiscreteLaplace):
-        if law.scale == 0:
-            return np.where(steps <= 0, 1.0, 0.0)
-        ratio = math.exp(-1.0 / float(law.scale))
-        tail = np.exp(-np.where(steps > 0, steps, 1 - steps) / float(law.scale)) / (1.0 + ratio)
-        return np.where(steps > 0, tail, 1.0 - tail)
-    sigma = math.sqrt(float(law.sigma_squared))
-    if sigma >= _LUMPY:
-        return 0.5 * np.vectorize(math.erfc, otypes=[float])((steps - 0.5) / (sigma * math.sqrt(2.0)))
-    reach = math.ceil(10 * sigma) + 2
-    weights = np.exp(-np.square(np.arange(-reach, reach + 1)) / (2 * float(law.sigma_squared) or 1.0))
-    tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
-    return tails[np.clip(steps + reach, 0, 2 * reach + 1).astype(np.int64)]
-
-
-def ratio_margin(numerator: Law, denominator: Law, mean: float, confidence: float) -> float:
-    """Return the error of a ratio times its count, in steps, not exceeded with probability `confidence`.
-
-    `mean` is the centred mean in steps.
-    """
-    alpha, high = 1.0 - confidence, 1.0
-    at = np.array([mean])
-    while float(ratio_tail(numerator, denominator, at, np.array([high]))[0]) > alpha:
-        high *= 2.0
-    low = 0.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        above = float(ratio_tail(numerator, denominator, at, np.array([middle]))[0]) > alpha
-        low, high = (middle, high) if above else (low, middle)
-    return high
-
-
-def law_to_dict(law: Law) -> dict[str, str]:
-    """Return a law as JSON data."""
-    if isinstance(law, DiscreteLaplace):
-        return {"name": "discrete Laplace", "scale": format_number(law.scale)}
-    return {"name": "discrete Gaussian", "sigma_squared": format_number(law.sigma_squared)}
-
-
-def law_from_dict(data: dict[str, str]) -> Law:
-    """Return the law that `law_to_dict` wrote."""
-    if data["name"] == "discrete Laplace":
-        return DiscreteLaplace(parse_fraction(data["scale"]))
-    return DiscreteGaussian(parse_fraction(data["sigma_squared"]))
-
-
 def take_rows(estimate: Any, places: Sequence[int]) -> Any:
     """Return an estimate with the rows at these places, in this order.
 
+    >>> from sordino.estimates.noisy import Noisy
     >>> from sordino.noise.laws import DiscreteLaplace
     >>> take_rows(Noisy((5, 7, 9), Fraction(1), DiscreteLaplace(Fraction(1))), [2, 0]).steps
     (9, 5)
@@ -328,18 +56,7 @@ def take_rows(estimate: Any, places: Sequence[int]) -> Any:
     return replace(estimate, **changed)
 
 
-def parse_fraction(text: str) -> Fraction:
-    """Return a fraction that `format_number` wrote, however long."""
-    return Fraction(text) if len(text) > 100 else to_fraction(text, name="a stored number")
-
-
-def noisy_from_dict(data: dict[str, Any]) -> Noisy:
-    """Return the estimate that `Noisy.to_dict` wrote."""
-    least, most = (None if data[n] is None else int(data[n]) for n in ("least", "most"))
-    steps = tuple(int(s) for s in data["steps"])
-    return Noisy(steps, parse_fraction(data["unit"]), law_from_dict(data["law"]), least, most)
-
-
-def _scaled(steps: int, unit: Fraction) -> Number:
+def to_units(steps: int, unit: Fraction) -> Number:
+    """Return a number of steps in the question's units: an int where the unit is whole."""
     value = steps * unit
     return int(value) if unit.denominator == 1 else float(value)

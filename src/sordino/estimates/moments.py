@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sordino.estimates.estimate import Law, Noisy, Number, noisy_from_dict
+from sordino.estimates.estimate import Number
+from sordino.estimates.noisy import Law, Noisy, noisy_from_dict
 from sordino.noise.laws import DiscreteLaplace
 
 __all__ = ["Moments", "combined_margin", "from_dict"]

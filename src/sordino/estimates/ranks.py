@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from sordino.estimates.estimate import Number, parse_fraction
-from sordino.loss import format_number
+from sordino.estimates.estimate import Number
+from sordino.loss import format_number, parse_fraction
 
 __all__ = ["RankStage", "Ranks", "from_dict"]
 

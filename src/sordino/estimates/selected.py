@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.errors import DeclarationError
-from sordino.estimates.estimate import Estimate, Noisy, Number
+from sordino.estimates.estimate import Estimate, Number
+from sordino.estimates.noisy import Noisy
 
 __all__ = ["Selected", "simultaneous_confidence"]
 

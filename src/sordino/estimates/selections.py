@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-from sordino.estimates.estimate import parse_fraction
-from sordino.loss import format_number
+from sordino.loss import format_number, parse_fraction
 
 __all__ = ["Choices", "Law", "bad_flip", "flip_gap", "from_dict", "softmax_gap"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from sordino.estimates.estimate import Law
+from sordino.estimates.noisy import Law
 from sordino.loss import Event
 from sordino.noise.rng import Rng
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sordino.estimates.estimate import Law
+from sordino.estimates.noisy import Law
 from sordino.noise.rng import Rng
 
 __all__ = ["add_noise"]

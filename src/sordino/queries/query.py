@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sordino.domain import Domain
-from sordino.estimates.estimate import Estimate, Law, Noisy
+from sordino.estimates.estimate import Estimate
+from sordino.estimates.noisy import Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.expressions.bound_number import BoundNumber

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sordino.estimates.estimate import Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.release import show_number
 from sordino.report.titles import COLORS, data_of, mark_title, title_of
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sordino.domain import Domain
-from sordino.estimates.estimate import Law, Noisy
+from sordino.estimates.noisy import Law, Noisy
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.queries.adaptive.distance_to import PARTS, Distances

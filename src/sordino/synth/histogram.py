@@ -16,7 +16,7 @@ import numpy as np
 
 from sordino.domain import Boolean, Category, Date
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.estimates.estimate import Law
+from sordino.estimates.noisy import Law
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Table

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.estimates.estimate import Law
+from sordino.estimates.noisy import Law
 from sordino.synth.projection import Floats
 
 __all__ = ["BRANCHES", "Layout", "best_layout", "combined", "layout_of", "range_variances"]

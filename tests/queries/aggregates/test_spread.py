@@ -19,8 +19,8 @@ import sordino as sd
 from sordino import col
 from sordino.errors import QuestionRefused
 from sordino.estimates.codec import estimate_from_dict
-from sordino.estimates.estimate import Noisy
 from sordino.estimates.moments import combined_margin
+from sordino.estimates.noisy import Noisy
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation, correlation, covariance, std, variance

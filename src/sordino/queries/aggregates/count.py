@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.domain import Domain
-from sordino.estimates.estimate import Estimate, Law, Noisy
+from sordino.estimates.estimate import Estimate
+from sordino.estimates.noisy import Law, Noisy
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.nodes import Node, describe, plain

@@ -9,7 +9,8 @@ from typing import Any
 
 from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Estimate, Law, Noisy
+from sordino.estimates.estimate import Estimate
+from sordino.estimates.noisy import Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import presence

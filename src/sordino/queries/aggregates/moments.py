@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
-from sordino.estimates.estimate import Estimate, Law, Noisy
+from sordino.estimates.estimate import Estimate
 from sordino.estimates.moments import Moments, combined_margin
+from sordino.estimates.noisy import Law, Noisy
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.count import count_part
 from sordino.queries.aggregates.sums import require_bounds

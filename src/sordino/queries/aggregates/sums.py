@@ -9,7 +9,9 @@ from typing import Any
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Estimate, Law, Noisy, Ratio, ratio_margin
+from sordino.estimates.estimate import Estimate
+from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.ratio import Ratio, ratio_margin
 from sordino.loss import format_number
 from sordino.primitives import WIDEST
 from sordino.queries.aggregates.count import count_part
