@@ -203,7 +203,7 @@ class _Centred:
     high: int
 
 
-def _centred(of: Node, domain: Domain, what: str) -> _Centred:
+def _center(of: Node, domain: Domain, what: str) -> _Centred:
     found, low, high = require_bounds(of, domain, what)
     middle = (low + high) // 2
     node = of if middle == 0 else Arithmetic("-", of, Constant(middle * found.unit))
@@ -212,7 +212,7 @@ def _centred(of: Node, domain: Domain, what: str) -> _Centred:
 
 def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Vector, ...]:
     """Return the vectors: sums, squares (of each column where it is a correlation), product, count."""
-    columns = [_centred(node, domain, what) for node in of]
+    columns = [_center(node, domain, what) for node in of]
     pairs = [(0, 0), (1, 1), (0, 1)] if what == "correlation" else [(0, len(columns) - 1)]
     products = [_product(columns[i], columns[j], domain, what) for i, j in pairs]
     every = products[-1][0]  # missing where any column is
@@ -269,7 +269,7 @@ class _Shape:
     @classmethod
     def of(cls, nodes: Sequence[Node], domain: Domain, what: str) -> _Shape:
         """Return the shape of a question."""
-        columns = tuple(_centred(node, domain, what) for node in nodes)
+        columns = tuple(_center(node, domain, what) for node in nodes)
         parts = _parts(nodes, domain, what)
         return cls(columns, tuple(-p.terms[1][0] for p in parts[len(columns) : -1]))
 

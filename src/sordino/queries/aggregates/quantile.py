@@ -139,7 +139,7 @@ def bin_select(
     Bins are `width` steps wide from `low`. `within`, where given, keeps values in these runs of bins of `parent` steps.
     """
 
-    def kept(on: Primitives) -> exp.Expression:
+    def keep(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
         found = [] if resolved.condition is None else [resolved.condition(on)]
@@ -148,12 +148,14 @@ def bin_select(
         made: exp.Expression = exp.paren(exp.and_(*found, copy=False))
         return made
 
-    def binned(on: Primitives) -> exp.Expression:
+    def bin_place(on: Primitives) -> exp.Expression:
         return _bin_place(on, of, low, width)
 
-    condition = None if resolved.condition is None and within is None else kept
+    condition = None if resolved.condition is None and within is None else keep
     terms = (count_part(None).terms[0][1],)
-    return CompiledQuery((*resolved.keys, Keys((), binned)), condition, (), terms, resolved.unreadable_rows).select(on)
+    return CompiledQuery((*resolved.keys, Keys((), bin_place)), condition, (), terms, resolved.unreadable_rows).select(
+        on
+    )
 
 
 def _bin_place(on: Primitives, of: BoundNumber, low: int, width: int) -> exp.Expression:

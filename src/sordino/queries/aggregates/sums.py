@@ -78,10 +78,10 @@ class Mean:
         middle = (low + high) // 2
         terms = (
             (1, SqlAggregate("sum", found)),
-            (-middle, SqlAggregate("count" if found.missable else "rows", _counted(found))),
+            (-middle, SqlAggregate("count" if found.missable else "rows", _missable_number(found))),
         )
         total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable)
-        return (total, count_part(_counted(found)))
+        return (total, count_part(_missable_number(found)))
 
     def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
         """Return the ratio, clamped to the bounds."""
@@ -139,5 +139,5 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
     return found, low, high
 
 
-def _counted(found: BoundNumber) -> BoundNumber | None:
+def _missable_number(found: BoundNumber) -> BoundNumber | None:
     return found if found.missable else None

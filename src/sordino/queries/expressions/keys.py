@@ -88,12 +88,12 @@ def _category(name: str, column: Category) -> Keys:
     code = encode_category(column)
     kept = column.missing == "keep"
 
-    def placed(on: Primitives, cell: exp.Expression) -> exp.Expression:
+    def encode(on: Primitives, cell: exp.Expression) -> exp.Expression:
         found = code(on, cell)
         return sql().Coalesce(this=found, expressions=[sql().Literal.number(len(column.values))]) if kept else found
 
     labels = (*column.values, None) if kept else column.values
-    return Keys(labels, lambda on: on.stored_value(name, whole=whole_values(column)), placed)
+    return Keys(labels, lambda on: on.stored_value(name, whole=whole_values(column)), encode)
 
 
 def _bins(node: Bin, domain: Domain) -> Keys:

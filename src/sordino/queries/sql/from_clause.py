@@ -77,7 +77,7 @@ class Scope:
             made = {**joined.every(), **made}
         return made
 
-    def named(self, item: Any) -> str | None:
+    def output_name(self, item: Any) -> str | None:
         """Return the name that an answer's column gets of a name: its own, or the one that a sub-query gave it."""
         if self.columns is None:
             return None

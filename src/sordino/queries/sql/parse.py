@@ -220,12 +220,8 @@ class _Reader:
                 (a for e in selected if isinstance(e, trees().Alias) and e.this == target and (a := e.alias)), None
             )
         if name is None and isinstance(target, trees().Column):
-            name = self._named(target)
+            name = self._scope.output_name(target)
         return name, node
-
-    def _named(self, target: Any) -> str | None:
-        """Return the name that a sub-query gave to a column; None where it is the declared one."""
-        return self._scope.named(target)
 
     def _is_alias(self, item: Any, aliases: dict[str, Any]) -> bool:
         """Say whether a GROUP BY name is an alias of SELECT; a column of the same name comes first, as in SQL."""
