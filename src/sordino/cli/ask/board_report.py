@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import BudgetName, ProjectPath, Quiet, ends_in
+from sordino.cli.shared.options import BudgetName, Force, ProjectPath, Quiet, ends_in
 from sordino.cli.shared.terminal import note, plain
 from sordino.errors import DeclarationError
 
@@ -42,7 +42,7 @@ def report(
         ),
     ],
     budget: BudgetName = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Force = False,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:

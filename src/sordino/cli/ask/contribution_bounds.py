@@ -9,7 +9,17 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.shared.options import Confidence, Delta, Epsilon, PictureFile, ProjectPath, Quiet, Rho, TextFormat
+from sordino.cli.shared.options import (
+    Confidence,
+    Delta,
+    Epsilon,
+    PictureFile,
+    ProjectPath,
+    Quiet,
+    Rho,
+    TableName,
+    TextFormat,
+)
 from sordino.cli.shared.terminal import note, say
 
 __all__ = ["caps"]
@@ -19,10 +29,7 @@ def caps(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    table: Annotated[
-        str | None,
-        typer.Option("--table", metavar="NAME", help="Needed where several are declared.", show_default=False),
-    ] = None,
+    table: TableName = None,
     by: Annotated[
         str | None,
         typer.Option("--by", metavar="COLUMN", help="Also cap the keys of this column.", show_default=False),

@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.shared.options import Confidence, Delta, Epsilon, PictureFile, ProjectPath, Quiet, Rho, TextFormat
+from sordino.cli.shared.options import (
+    Confidence,
+    Delta,
+    Epsilon,
+    PictureFile,
+    ProjectPath,
+    Quiet,
+    Rho,
+    TableName,
+    TextFormat,
+)
 from sordino.cli.shared.terminal import note, say
 from sordino.errors import ChargedError
 
@@ -31,10 +41,7 @@ def bounds(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    table: Annotated[
-        str | None,
-        typer.Option("--table", metavar="NAME", help="Needed where several are declared.", show_default=False),
-    ] = None,
+    table: TableName = None,
     method: Annotated[
         Search, typer.Option("--method", help="How to search; `histogram` is the best on most data.")
     ] = Search.histogram,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.shared.options import Delimiter, Header, Quiet, delimiter_from
+from sordino.cli.shared.options import Delimiter, Force, Header, Quiet, delimiter_from
 from sordino.cli.shared.terminal import note
 from sordino.errors import DeclarationError, SourceError
 
@@ -32,7 +32,7 @@ def import_csv(
             "--null", metavar="TEXT", help="A cell that means: missing. Empty ones always do.", show_default=False
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn an odd CSV file into Parquet: every cell as text, trimmed. Line breaks in cells and other encodings are read.

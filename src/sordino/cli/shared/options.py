@@ -19,6 +19,7 @@ __all__ = [
     "Delimiter",
     "Delta",
     "Epsilon",
+    "Force",
     "Header",
     "ListFormat",
     "OutputFile",
@@ -28,6 +29,7 @@ __all__ = [
     "Question",
     "Quiet",
     "Rho",
+    "TableName",
     "TextFormat",
     "delimiter_from",
     "ends_in",
@@ -118,6 +120,11 @@ Confidence = Annotated[
     float,
     typer.Option("--confidence", metavar="C", help="The probability that an interval holds the true value."),
 ]
+TableName = Annotated[
+    str | None,
+    typer.Option("--table", metavar="NAME", help="Needed where several are declared.", show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 BudgetName = Annotated[
     str | None,
     typer.Option("--budget", metavar="NAME", help="The budget, where the project has several.", show_default=False),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import Delta, Epsilon, ProjectPath, Quiet, Rho, ends_in
+from sordino.cli.shared.options import Delta, Epsilon, Force, ProjectPath, Quiet, Rho, ends_in
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.cli.synth.arguments import TableName
 from sordino.errors import ChargedError, DeclarationError
@@ -88,7 +88,7 @@ def synth_fit(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Force = False,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:

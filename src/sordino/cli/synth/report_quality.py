@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import Delta, Epsilon, ProjectPath, Quiet, Rho, ends_in
+from sordino.cli.shared.options import Delta, Epsilon, Force, ProjectPath, Quiet, Rho, ends_in
 from sordino.cli.shared.terminal import columns_of, note, say
 from sordino.cli.synth.arguments import ModelFile, TableName
 from sordino.errors import ChargedError, DeclarationError
@@ -77,7 +77,7 @@ def synth_report(
             "--rows", metavar="N", help="Synthetic rows to compare; as many as estimated.", show_default=False
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Force = False,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
