@@ -60,7 +60,7 @@ def test_every_kind_of_task_is_served(store: str, protocol: Any) -> None:
 
 
 def test_protocols_that_only_python_speaks_are_served_too(store: str) -> None:
-    olh = OLH(LABELS, epsilon=1)
+    olh: Any = OLH(LABELS, epsilon=1)
     made = create_task(
         KEY, olh, task="drinks", question="?", lifetime_epsilon=1, epoch="1", expires=UNTIL, origin="https://a.example"
     )
