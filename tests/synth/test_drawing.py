@@ -16,7 +16,7 @@ from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.junction import junction_tree
-from sordino.synth.sampler import drawn_codes, spacings
+from sordino.synth.sampler import draw_codes, spacings
 from synth.support import Source, mean_distance, small
 
 
@@ -31,7 +31,7 @@ def test_independent_columns_are_independent_in_what_is_drawn(rows: int, draws: 
     others = np.random.default_rng(1)
     ours, theirs = [], []
     for seed in range(draws):
-        codes = drawn_codes(beliefs, [12] * 12, rows=rows, alphas=spacings(), rng=Rng.seeded(seed))
+        codes = draw_codes(beliefs, [12] * 12, rows=rows, alphas=spacings(), rng=Rng.seeded(seed))
         for a, b in itertools.combinations(range(12), 2):
             found = np.bincount(codes[a] * 12 + codes[b], minlength=144)
             assert float((np.square(found - rows / 144) / (rows / 144)).sum()) < 252, (a, b)

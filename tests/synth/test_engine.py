@@ -10,13 +10,13 @@ import pytest
 
 from sordino.noise.rng import Rng
 from sordino.synth.calibrate import Measured, calibrated, marginal, product_beliefs, restart, wright_omega
-from sordino.synth.compress import compressed
-from sordino.synth.inference import conditioned, joint
-from sordino.synth.junction import columns_of, grown, junction_tree, maximal_cliques
+from sordino.synth.compress import compress_domain
+from sordino.synth.inference import condition_on, joint
+from sordino.synth.junction import columns_of, grow_clique, junction_tree, maximal_cliques
 from sordino.synth.levels import best_layout, combined, layout_of, range_variances
 from sordino.synth.projection import project
-from sordino.synth.sampler import drawn_codes, spacings
-from sordino.synth.selection import allocation, expected_distance, shrunken_scores
+from sordino.synth.sampler import draw_codes, spacings
+from sordino.synth.selection import allocation, expected_distance, shrink_scores
 
 
 def test_projection_is_the_nearest_point_of_the_simplex() -> None:
@@ -70,7 +70,7 @@ def test_grown_graphs_keep_the_cap_and_hold_every_pair_they_took() -> None:
         pairs = list(itertools.combinations(range(d), 2))
         order = [pairs[i] for i in rng.permutation(len(pairs))]
         cap = float(rng.integers(40, 4000))
-        taken, cliques = grown(order, sizes, cap=max(cap, sum(sizes)))
+        taken, cliques = grow_clique(order, sizes, cap=max(cap, sum(sizes)))
         assert sum(math.prod(sizes[c] for c in columns_of(m)) for m in cliques) <= max(cap, sum(sizes))
         assert all(any(m >> a & m >> b & 1 for m in cliques) for a, b in taken)
         chordal(cliques, d)
@@ -150,7 +150,7 @@ def test_inference_agrees_with_the_whole_table() -> None:
             expected = marginal(whole, range(d), sorted(chosen)).transpose([sorted(chosen).index(c) for c in chosen])
             assert np.allclose(joint(beliefs, chosen, sizes, [identity[c] for c in chosen]), expected, rtol=1e-6)
     weights = np.linspace(0, 1, sizes[4])
-    given = conditioned(beliefs, {4: weights}, sizes)
+    given = condition_on(beliefs, {4: weights}, sizes)
     bent = whole * weights.reshape([-1 if c == 4 else 1 for c in range(d)])
     for clique, table in zip(tree.cliques, given.tables, strict=True):
         assert np.allclose(table, marginal(bent, range(d), clique), rtol=1e-6, atol=1e-9)
@@ -159,7 +159,7 @@ def test_inference_agrees_with_the_whole_table() -> None:
 def test_drawn_rows_meet_the_tables_to_within_a_few_rows() -> None:
     sizes, tree, _, beliefs, _, _ = fit(0, 5.0)
     rows = 20_000
-    drawn = drawn_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=Rng.seeded(1))
+    drawn = draw_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=Rng.seeded(1))
     for clique, table in zip(tree.cliques, beliefs.tables, strict=True):
         place = np.zeros(rows, dtype=np.int64)
         for c in clique:
@@ -174,7 +174,7 @@ def test_independent_columns_stay_independent_in_drawn_rows() -> None:
     rng = np.random.default_rng(2)
     ways = [rng.dirichlet(np.ones(size)) * rows for _ in range(d)]
     beliefs = product_beliefs(junction_tree([1 << i for i in range(d)]), ways, float(rows))
-    drawn = drawn_codes(beliefs, [size] * d, rows=rows, alphas=spacings(), rng=Rng.seeded(4))
+    drawn = draw_codes(beliefs, [size] * d, rows=rows, alphas=spacings(), rng=Rng.seeded(4))
 
     def distance(a: int, b: int) -> float:
         table = np.bincount(drawn[a] * size + drawn[b], minlength=size * size) / rows
@@ -197,7 +197,7 @@ def test_shrunken_scores_keep_what_is_clear_and_drop_noise() -> None:
     rng = np.random.default_rng(7)
     scores = rng.normal(0, 10, 200)
     scores[:5] += 500
-    kept = shrunken_scores(scores, 10.0)
+    kept = shrink_scores(scores, 10.0)
     assert (kept[:5] > 400).all()
     assert np.count_nonzero(kept[5:]) < 20
 
@@ -220,7 +220,7 @@ def test_allocation_is_the_optimum_and_wastes_nothing() -> None:
 def test_codes_cover_every_key_in_order_and_missing_stays_alone(ordered: bool) -> None:
     rng = np.random.default_rng(3)
     counts = rng.exponential(20, 90)
-    found = compressed(counts, 15.0, ordered=ordered, missing=True)
+    found = compress_domain(counts, 15.0, ordered=ordered, missing=True)
     assert sorted(set(found.codes.tolist())) == list(range(found.size))
     assert (found.codes == found.codes[-1]).sum() == 1
     assert math.isclose(found.summed(counts).sum(), counts.sum())

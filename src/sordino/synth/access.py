@@ -19,7 +19,7 @@ from sordino.queries.adaptive.marginal import Marginals, Table
 from sordino.release import Release
 from sordino.synth.projection import Floats
 
-__all__ = ["Counts", "Data", "released_counts", "released_distances"]
+__all__ = ["Counts", "Data", "release_counts", "release_vectors"]
 
 _LEAST = 1e-12  # a variance that underflows is still not zero
 
@@ -52,7 +52,7 @@ class Counts:
     law: Law | None = None
 
 
-def released_counts(
+def release_counts(
     data: Data, tables: Sequence[Table], loss: Loss, *, shares: Sequence[Fraction] | None = None
 ) -> list[Counts]:
     """Return the noisy counts of each table, shaped as its axes."""
@@ -65,9 +65,7 @@ def released_counts(
     return found
 
 
-def released_distances(
-    data: Data, tables: Sequence[Table], models: Sequence[Floats], loss: Loss
-) -> tuple[Floats, float]:
+def release_vectors(data: Data, tables: Sequence[Table], models: Sequence[Floats], loss: Loss) -> tuple[Floats, float]:
     """Return the noisy l1 distance of each table to its model, in rows, and the variance of the noise."""
     whole = tuple(np.rint(m.ravel() * PARTS).astype(np.int64) for m in models)
     made = data.release(Distances(tuple(tables), whole), loss)

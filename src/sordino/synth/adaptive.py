@@ -21,12 +21,12 @@ from sordino.synth.loss_shares import share_of
 from sordino.synth.outcome import Outcome, coded, independent_outcome
 from sordino.synth.pairs import Coding, fitted, merged, pair_table
 from sordino.synth.projection import Floats
-from sordino.synth.sampler import drawn_codes, spacings
-from sordino.synth.selection import allocation, chosen_pairs, expected_distance, shrunken_scores
+from sordino.synth.sampler import draw_codes, spacings
+from sordino.synth.selection import allocation, choose_pairs, expected_distance, shrink_scores
 from sordino.synth.session import Session
-from sordino.synth.ways import Ways, joined_ways
+from sordino.synth.ways import OneWayMarginals, combine_one_way
 
-__all__ = ["FAINT", "fit_adaptive", "information", "measured_pairs", "model_pairs", "scored"]
+__all__ = ["FAINT", "fit_adaptive", "information", "measure_pairs", "model_pairs", "score_pairs"]
 
 FAINT = 5e-5  # rho below which only one-ways are asked, for a table of unknown size (epsilon .06 at delta 1e-9)
 _WAYS = 0.2  # of the loss, for one-way counts
@@ -48,17 +48,17 @@ def fit_adaptive(
     if len(columns) == 1:
         return independent_outcome(session.ways(columns, session.left), "independent columns")
     ways, error = _first_ways(session, columns)
-    coding = coded(ways, ways.compressed())
+    coding = coded(ways, ways.compress_domain())
     pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
     models = [coding.independent(p) for p in pairs]
     margins = [coding.independent_variance(p) for p in pairs]
-    excess, deviation = scored(session, coding, pairs, models, share_of(_SCORES), margins=margins)
-    scores = shrunken_scores(excess, deviation)
+    excess, deviation = score_pairs(session, coding, pairs, models, share_of(_SCORES), margins=margins)
+    scores = shrink_scores(excess, deviation)
     if int((excess > _CLEAR * deviation).sum()) < min(len(columns), len(pairs)):
         return _faint(session, ways, coding, pairs, scores, models)
     large = cap if cap is not None else _LARGEST if error < _CALM else _LARGE
     budget = share_of(float(session.left) * _FIRST)
-    taken, cliques, _ = chosen_pairs(
+    taken, cliques, _ = choose_pairs(
         pairs,
         scores,
         models,
@@ -67,18 +67,18 @@ def fit_adaptive(
         variance_each=session.variance(budget),
         cap=min(_SMALL, large),
     )
-    measured = measured_pairs(session, coding, taken, budget, {})
+    measured = measure_pairs(session, coding, taken, budget, {})
     kept: dict[tuple[int, ...], Floats] = {}
     beliefs = fitted(coding, measured, cliques, sweeps=_SWEEPS, kept=kept)
     first = dict(zip(pairs, scores.tolist(), strict=True))
     wanted, cliques = _second_pairs(session, coding, beliefs, pairs, first, taken, large)
-    measured = merged(measured, measured_pairs(session, coding, wanted, session.left, measured))
+    measured = merged(measured, measure_pairs(session, coding, wanted, session.left, measured))
     sweeps = _SWEEPS_LAST if large <= _LARGE else _SWEEPS_LARGEST
     beliefs = fitted(coding, measured, cliques, sweeps=sweeps, kept=kept)
     return Outcome(ways, coding, beliefs, measured, "a clique tree of pairs")
 
 
-def scored(
+def score_pairs(
     session: Session,
     coding: Coding,
     pairs: Sequence[Pair],
@@ -96,7 +96,7 @@ def scored(
     return raw - np.array(floors), math.sqrt(variance)
 
 
-def measured_pairs(
+def measure_pairs(
     session: Session,
     coding: Coding,
     pairs: Sequence[Pair],
@@ -135,20 +135,20 @@ def model_pairs(session: Session, coding: Coding, beliefs: Beliefs, pairs: Seque
             found.append(marginal(beliefs.tables[home], tree.cliques[home], pair))
             continue
         if drawn is None:
-            drawn = drawn_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=session.rng)
+            drawn = draw_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=session.rng)
         a, b = pair
         counts = np.bincount(drawn[a] * sizes[b] + drawn[b], minlength=sizes[a] * sizes[b])
         found.append(np.asarray(counts.reshape(sizes[a], sizes[b]) * (coding.rows / rows), dtype=np.float64))
     return found
 
 
-def _first_ways(session: Session, columns: Sequence[Keyed]) -> tuple[Ways, float]:
+def _first_ways(session: Session, columns: Sequence[Keyed]) -> tuple[OneWayMarginals, float]:
     """Return the one-way counts, asked again where their error is large, and the mean error of the first."""
     first = share_of(_WAYS)
     ways = session.ways(columns, first)
     error = float(ways.errors().mean())
     more = share_of(min(_WAYS * (error / _WAYS_ERROR) ** 2, _WAYS_MOST)) - first
-    return (joined_ways(ways, session.ways(columns, more)) if more > 0 else ways), error
+    return (combine_one_way(ways, session.ways(columns, more)) if more > 0 else ways), error
 
 
 def _second_pairs(
@@ -162,10 +162,10 @@ def _second_pairs(
 ) -> tuple[list[Pair], list[int]]:
     """Score every pair again, now against the model; return all pairs to measure, old ones first, and the cliques."""
     models = model_pairs(session, coding, beliefs, pairs)
-    excess, deviation = scored(session, coding, pairs, models, share_of(_SCORES))
-    scores = dict(zip(pairs, shrunken_scores(excess, deviation).tolist(), strict=True))
+    excess, deviation = score_pairs(session, coding, pairs, models, share_of(_SCORES))
+    scores = dict(zip(pairs, shrink_scores(excess, deviation).tolist(), strict=True))
     fresh = [p for p in pairs if p not in done]
-    more, cliques, _ = chosen_pairs(
+    more, cliques, _ = choose_pairs(
         fresh,
         np.array([scores[p] for p in fresh]),
         [coding.independent(p) for p in fresh],
@@ -181,7 +181,12 @@ def _second_pairs(
 
 
 def _faint(
-    session: Session, ways: Ways, coding: Coding, pairs: Sequence[Pair], scores: Floats, models: Sequence[Floats]
+    session: Session,
+    ways: OneWayMarginals,
+    coding: Coding,
+    pairs: Sequence[Pair],
+    scores: Floats,
+    models: Sequence[Floats],
 ) -> Outcome:
     """Spend what is left where few pairs show: on pairs, on one-ways, or half each, whatever promises the most."""
     errors = ways.errors() * 2.0 * coding.rows
@@ -194,7 +199,7 @@ def _faint(
         cliques, worth = [1 << i for i in range(len(errors))], 0.0
         if part < 1:
             each = session.variance(session.left * (1 - part))
-            taken, cliques, worth = chosen_pairs(
+            taken, cliques, worth = choose_pairs(
                 pairs, scores, models, sizes=coding.sizes, rows=coding.rows, variance_each=each, cap=_SMALL
             )
         if gain + worth > best[0]:
@@ -202,10 +207,10 @@ def _faint(
     _, part, taken, cliques = best
     part = part if taken else Fraction(1)
     if part:
-        ways = joined_ways(ways, session.ways(coding.columns, session.left * part))
+        ways = combine_one_way(ways, session.ways(coding.columns, session.left * part))
     if not taken:
         return independent_outcome(ways, "independent columns: no pair shows above the noise")
     coding = coded(ways, coding.codes)
-    measured = measured_pairs(session, coding, taken, session.left, {})
+    measured = measure_pairs(session, coding, taken, session.left, {})
     beliefs = fitted(coding, measured, cliques, sweeps=_SWEEPS_LAST, kept={})
     return Outcome(ways, coding, beliefs, measured, "a small tree of pairs")

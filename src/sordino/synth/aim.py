@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.synth.access import Counts
-from sordino.synth.adaptive import model_pairs, scored
+from sordino.synth.adaptive import model_pairs, score_pairs
 from sordino.synth.columns import Keyed
-from sordino.synth.junction import Pair, grown
+from sordino.synth.junction import Pair, grow_clique
 from sordino.synth.loss_shares import share_of
 from sordino.synth.outcome import Outcome, coded, independent_outcome
 from sordino.synth.pairs import fitted, merged, pair_table
@@ -37,7 +37,7 @@ def fit_aim(session: Session, columns: Sequence[Keyed], *, cap: float) -> Outcom
     if len(columns) == 1:
         return independent_outcome(session.ways(columns, session.left), "AIM")
     ways = session.ways(columns, share_of(_WAYS * float(session.left)))
-    coding = coded(ways, ways.compressed())
+    coding = coded(ways, ways.compress_domain())
     pairs = list(itertools.combinations(range(len(columns)), 2))
     measured: dict[tuple[int, ...], Counts] = {}
     kept: dict[tuple[int, ...], Floats] = {}
@@ -48,14 +48,14 @@ def fit_aim(session: Session, columns: Sequence[Keyed], *, cap: float) -> Outcom
         part = _round(session.left, turn)
         scores_share = share_of(float(part) * _SCORES)
         models = model_pairs(session, coding, beliefs, pairs)
-        distance, _ = scored(session, coding, pairs, models, scores_share)
+        distance, _ = score_pairs(session, coding, pairs, models, scores_share)
         most = max(1, len(columns) // 4)
         rest = part - scores_share if turn < _ROUNDS - 1 else session.left
         deviation = math.sqrt(session.variance(rest, tables=most))
         worth = np.array([d - _MEAN * deviation * _shown(m, deviation) for d, m in zip(distance, models, strict=True)])
         order = [pairs[i] for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0]
         best = order if order else [pairs[int(np.argmax(distance))]]
-        taken, cliques = grown(best, coding.sizes, cap=cap, start=edges, most=most)
+        taken, cliques = grow_clique(best, coding.sizes, cap=cap, start=edges, most=most)
         if not taken:
             taken = [edges[0]] if edges else []
         if not taken:

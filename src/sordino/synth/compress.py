@@ -10,7 +10,7 @@ import numpy as np
 from sordino.synth.projection import Floats, project, shrunken
 from sordino.synth.sampler import Codes
 
-__all__ = ["Compressed", "compressed", "within"]
+__all__ = ["Compressed", "compress_domain", "within"]
 
 _MOST_BINS = 64
 _RARE = 2.0  # deviations of noise below which a value's count is not told apart from none
@@ -35,7 +35,7 @@ class Compressed:
         return made
 
 
-def compressed(
+def compress_domain(
     counts: Floats, deviation: float, *, ordered: bool, missing: bool, dropped: bool = False, most: int = _MOST_BINS
 ) -> Compressed:
     """Return codes for the keys of a column from its projected noisy counts.

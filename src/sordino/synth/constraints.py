@@ -26,10 +26,10 @@ __all__ = [
     "Constraint",
     "Determines",
     "Never",
+    "apply_dependencies",
     "at_most",
     "checked",
     "determines",
-    "followed",
     "follows_of",
     "met",
     "never",
@@ -125,7 +125,7 @@ def follows_of(constraints: Sequence[Constraint], by_name: Mapping[str, Keyed]) 
     return found
 
 
-def followed(constraints: Sequence[Constraint], columns: Sequence[Keyed], keys: list[Any]) -> None:
+def apply_dependencies(constraints: Sequence[Constraint], columns: Sequence[Keyed], keys: list[Any]) -> None:
     """Set, in place, the keys of columns that follow from others, in the order of what follows from what."""
     place = {c.name: i for i, c in enumerate(columns)}
     waiting = [c for c in constraints if isinstance(c, Determines)]

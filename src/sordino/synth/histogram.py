@@ -24,12 +24,12 @@ from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.synth.access import Counts, released_counts
+from sordino.synth.access import Counts, release_counts
 from sordino.synth.columns import Keyed, keyed, steps_of, values_of
 from sordino.synth.levels import Layout, best_layout, combined, layout_of, quantile, sum_quantile, weights_of
 from sordino.synth.loss_shares import purse, share_of
 from sordino.synth.projection import Floats, project
-from sordino.synth.sampler import drawn_within
+from sordino.synth.sampler import draw_within
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -175,7 +175,7 @@ class Representation:
             rows = max(round(float(self.total.cells.sum())), 0)
         weights = project(self.counts(), max(float(self.counts().sum()), 1.0))
         group = np.zeros(rows, dtype=np.int64)
-        keys = drawn_within(weights[None, :], group, [], alpha=math.sqrt(2.0) % 1.0, rng=source)
+        keys = draw_within(weights[None, :], group, [], alpha=math.sqrt(2.0) % 1.0, rng=source)
         return pa.table({self.column.name: values_of(self.column, keys, steps_of(self.column, keys, source))})
 
     def __repr__(self) -> str:
@@ -186,11 +186,11 @@ def _released(data: Queryable, column: Keyed, layout: Layout, rows: bool) -> tup
     money = purse(data.loss, data.neighbors)
     share = share_of(_COUNTED) if rows else Fraction(0)
     tables = [Table((column.coded(_codes(column, layout, width)),)) for width in layout.widths]
-    levels = released_counts(data, tables, money.loss(1 - share))
+    levels = release_counts(data, tables, money.loss(1 - share))
     if not rows:
         return levels, None
     alone = Table((column.coded([0] * column.size),))
-    return levels, released_counts(data, [alone], money.loss(share))[0]
+    return levels, release_counts(data, [alone], money.loss(share))[0]
 
 
 def _codes(column: Keyed, layout: Layout, width: int) -> list[int]:

@@ -11,9 +11,9 @@ import numpy as np
 from sordino.noise.rng import Rng
 from sordino.synth.calibrate import Beliefs, marginal, send, spread
 from sordino.synth.projection import Floats
-from sordino.synth.sampler import drawn_codes, spacings
+from sordino.synth.sampler import draw_codes, spacings
 
-__all__ = ["conditioned", "joint"]
+__all__ = ["condition_on", "joint"]
 
 _MOST_CELLS = 30_000_000
 _TINY = 1e-250
@@ -44,7 +44,7 @@ def joint(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], classe
     return _classed(table, classes)
 
 
-def conditioned(beliefs: Beliefs, evidence: Mapping[int, Floats], sizes: Sequence[int]) -> Beliefs:
+def condition_on(beliefs: Beliefs, evidence: Mapping[int, Floats], sizes: Sequence[int]) -> Beliefs:
     """Return the tree with each column's counts multiplied by its evidence, and made to agree again."""
     made = Beliefs(beliefs.tree, [t.copy() for t in beliefs.tables], [s.copy() for s in beliefs.separators])
     for column, weights in evidence.items():
@@ -71,7 +71,7 @@ def _classed(table: Floats, classes: Sequence[Floats]) -> Floats:
 
 def _drawn(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]) -> Floats:
     """Return the counts over classes of evenly drawn rows; their seed is fixed, so a question has one answer."""
-    codes = drawn_codes(beliefs, sizes, rows=_ROWS, alphas=spacings(), rng=Rng.seeded(0))
+    codes = draw_codes(beliefs, sizes, rows=_ROWS, alphas=spacings(), rng=Rng.seeded(0))
     place = np.zeros(_ROWS, dtype=np.int64)
     for c in columns:
         place = place * sizes[c] + codes[c]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Link", "Tree", "cells_of", "columns_of", "grown", "junction_tree", "maximal_cliques"]
+__all__ = ["Link", "Tree", "cells_of", "columns_of", "grow_clique", "junction_tree", "maximal_cliques"]
 
 Pair = tuple[int, int]
 
@@ -82,7 +82,7 @@ def maximal_cliques(neighbors: Sequence[int], sizes: Sequence[int], *, cap: floa
     return found
 
 
-def grown(
+def grow_clique(
     pairs: Sequence[Pair], sizes: Sequence[int], *, cap: float, start: Sequence[Pair] = (), most: int | None = None
 ) -> tuple[list[Pair], list[int]]:
     """Return the first `most` of `pairs` that fit, in order, and the cliques: each pair is taken if the cap still holds.

@@ -13,13 +13,13 @@ from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.neighbors import Neighbors
 from sordino.queries.sensitivity_rules import count_sensitivity
 
-__all__ = ["Purse", "purse"]
+__all__ = ["LossShares", "purse"]
 
 _FINE = 1 << 30  # parts that shares are told in
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
+class LossShares:
     """The whole loss in one currency, epsilon or rho, and what one unit moves a table of counts by."""
 
     currency: Literal["epsilon", "rho"]
@@ -49,7 +49,7 @@ class Purse:
         return float(self.move_l1) ** 2 * distances / (2.0 * paid)
 
 
-def purse(loss: Loss, neighbors: Neighbors) -> Purse:
+def purse(loss: Loss, neighbors: Neighbors) -> LossShares:
     """Return how to spend a loss: pure losses as epsilon, (epsilon, delta) as the rho that implies it, rho as it is.
 
     Raises DeclarationError for a loss of nothing.
@@ -57,11 +57,11 @@ def purse(loss: Loss, neighbors: Neighbors) -> Purse:
     moved = count_sensitivity(neighbors, cells=2, droppable=True)
     # a table of two cells moves as far as any larger one in l1 and l2: C, C under add_remove; 2C, sqrt(2) C under replace
     if isinstance(loss, ZCDP):
-        made = Purse("rho", loss.rho, loss.delta, moved.l1, moved.l2_squared)
+        made = LossShares("rho", loss.rho, loss.delta, moved.l1, moved.l2_squared)
     elif isinstance(loss, ApproxDP) and loss.delta > 0:
-        made = Purse("rho", rho_for(loss.epsilon, loss.delta), loss.delta, moved.l1, moved.l2_squared)
+        made = LossShares("rho", rho_for(loss.epsilon, loss.delta), loss.delta, moved.l1, moved.l2_squared)
     else:
-        made = Purse("epsilon", loss.epsilon, None, moved.l1, moved.l2_squared)
+        made = LossShares("epsilon", loss.epsilon, None, moved.l1, moved.l2_squared)
     if made.total <= 0:
         raise DeclarationError("a synthetic table needs a loss above 0: give epsilon=, epsilon= and delta=, or rho=")
     return made

@@ -19,11 +19,11 @@ from sordino.synth.answers import Answered, Parts, answered
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.columns import steps_of, values_of
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.constraints import Constraint, followed, met
+from sordino.synth.constraints import Constraint, apply_dependencies, met
 from sordino.synth.expression_eval import Cells, cells_of, names_in, truth_of
-from sordino.synth.inference import conditioned
+from sordino.synth.inference import condition_on
 from sordino.synth.projection import Floats
-from sordino.synth.sampler import Codes, drawn_codes, drawn_within, spacings
+from sordino.synth.sampler import Codes, draw_codes, draw_within, spacings
 from sordino.synth.stored import read, write
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Model:
         have, asked = 0, rows
         for _ in range(_TRIES):
             keys = self._keys(asked, evidence, rng)
-            followed(self.constraints, self.parts.columns, keys)
+            apply_dependencies(self.constraints, self.parts.columns, keys)
             steps = [steps_of(c, k, rng) for c, k in zip(self.parts.columns, keys, strict=True)]
             good = self._good(keys, steps, rest if where is None else where, asked)
             if not have and asked == rows and good.all():
@@ -175,7 +175,7 @@ class Model:
         beliefs = parts.beliefs
         if evidence:
             shares = {i: parts.codes[i].summed(weights[i]) for i in evidence}
-            beliefs = conditioned(beliefs, shares, sizes)
+            beliefs = condition_on(beliefs, shares, sizes)
             if float(beliefs.tables[0].sum()) <= 0:
                 raise QuestionRefused("the model has no rows that meet the condition")
         chunks = [min(_CHUNK, rows - start) for start in range(0, rows, _CHUNK)] or [0]
@@ -186,7 +186,7 @@ class Model:
         """Return the keys of some rows; many rows are drawn in chunks, whose sorts fit the cache."""
         parts, alphas = self.parts, spacings()
         sizes = [c.size for c in parts.codes]
-        codes = drawn_codes(beliefs, sizes, rows=rows, alphas=alphas, rng=rng)
+        codes = draw_codes(beliefs, sizes, rows=rows, alphas=alphas, rng=rng)
         keys: list[Codes] = []
         largest = sorted(range(len(sizes)), key=lambda c: -sizes[c])
         for i, (code, merged, inside) in enumerate(zip(codes, parts.codes, weights, strict=True)):
@@ -196,7 +196,7 @@ class Model:
             table = np.zeros((merged.size, len(inside)))
             table[merged.codes, np.arange(len(inside))] = inside
             order = [(codes[c], sizes[c]) for c in largest if c != i][:_ORDERED_BY]
-            keys.append(drawn_within(table, code, order, alpha=next(alphas), rng=rng))
+            keys.append(draw_within(table, code, order, alpha=next(alphas), rng=rng))
         return keys
 
 

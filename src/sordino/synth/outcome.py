@@ -11,23 +11,23 @@ from sordino.synth.access import Counts
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.compress import Compressed
 from sordino.synth.pairs import Coding, fitted
-from sordino.synth.ways import Ways
+from sordino.synth.ways import OneWayMarginals
 
-__all__ = ["Outcome", "coded", "independent_outcome", "uncompressed"]
+__all__ = ["Outcome", "coded", "independent_outcome", "keep_codes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The one-way counts, the codes, the fitted tree, the tables measured, and the name of the tier in words."""
 
-    ways: Ways
+    ways: OneWayMarginals
     coding: Coding
     beliefs: Beliefs
     measured: dict[tuple[int, ...], Counts]
     tier: str
 
 
-def coded(ways: Ways, codes: Sequence[Compressed]) -> Coding:
+def coded(ways: OneWayMarginals, codes: Sequence[Compressed]) -> Coding:
     """Return the columns in codes, with their counts and variances."""
     projected = ways.projected()
     return Coding(
@@ -39,17 +39,17 @@ def coded(ways: Ways, codes: Sequence[Compressed]) -> Coding:
     )
 
 
-def uncompressed(ways: Ways) -> list[Compressed]:
+def keep_codes(ways: OneWayMarginals) -> list[Compressed]:
     """Return a code a key; a missing value that the declaration drops, and that does not show, has none of its own."""
     made: list[Compressed] = []
-    for column, merged in zip(ways.columns, ways.compressed(), strict=True):
+    for column, merged in zip(ways.columns, ways.compress_domain(), strict=True):
         shared = column.dropped and int((merged.codes == merged.codes[-1]).sum()) > 1
         made.append(Compressed(np.minimum(np.arange(column.size), column.size - 1 - shared), column.size - shared))
     return made
 
 
-def independent_outcome(ways: Ways, tier: str) -> Outcome:
+def independent_outcome(ways: OneWayMarginals, tier: str) -> Outcome:
     """Return the model in which columns are independent."""
-    coding = coded(ways, ways.compressed())
+    coding = coded(ways, ways.compress_domain())
     beliefs = fitted(coding, {}, [1 << i for i in range(len(ways.columns))], sweeps=0, kept={})
     return Outcome(ways, coding, beliefs, {}, tier)

@@ -19,7 +19,7 @@ from sordino.noise.rng import Rng
 from sordino.synth.calibrate import Beliefs
 from sordino.synth.projection import Floats
 
-__all__ = ["Codes", "drawn_codes", "drawn_within", "spacings"]
+__all__ = ["Codes", "draw_codes", "draw_within", "spacings"]
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -39,7 +39,7 @@ def spacings() -> Iterator[float]:
         candidate += 1
 
 
-def drawn_codes(beliefs: Beliefs, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng) -> list[Codes]:
+def draw_codes(beliefs: Beliefs, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng) -> list[Codes]:
     """Return the code of each of `rows` rows in each column, drawn from the tables of the tree."""
     columns: list[Codes | None] = [None] * len(sizes)
     visits = [(0, ())] + [(link.child, link.separator) for link in beliefs.tree.links]
@@ -57,13 +57,13 @@ def drawn_codes(beliefs: Beliefs, sizes: Sequence[int], *, rows: int, alphas: It
             group = group * sizes[c] + _drawn(columns, c)
         others = sorted((c for c, v in enumerate(columns) if v is not None and c not in known), key=lambda c: -sizes[c])
         order = [(_drawn(columns, c), sizes[c]) for c in others[:_ORDERED_BY]]
-        cell = drawn_within(weights, group, order, alpha=next(alphas), rng=rng)
+        cell = draw_within(weights, group, order, alpha=next(alphas), rng=rng)
         for c in reversed(fresh):
             cell, columns[c] = np.divmod(cell, sizes[c])
     return [_drawn(columns, c) for c in range(len(sizes))]
 
 
-def drawn_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]], *, alpha: float, rng: Rng) -> Codes:
+def draw_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]], *, alpha: float, rng: Rng) -> Codes:
     """Return for each row a cell of `weights[group]`, by evenly spread quantiles over the rows in order.
 
     A group whose weights are all zero is drawn from the sum over all groups.

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sordino.synth.junction import Pair, grown
+from sordino.synth.junction import Pair, grow_clique
 from sordino.synth.projection import Floats
 
-__all__ = ["allocation", "chosen_pairs", "expected_distance", "gains", "shrunken_scores"]
+__all__ = ["allocation", "choose_pairs", "expected_distance", "gains", "shrink_scores"]
 
 _MEAN = 0.8  # E|Z| of a standard normal, about sqrt(2 / pi)
 _THRESHOLDS = np.arange(0.5, 4.25, 0.25)
@@ -33,7 +33,7 @@ def expected_distance(model: Floats, margin_variance: Floats | float = 0.0) -> f
     return float(np.sqrt(spread**2 + _MEAN**2 * variance).sum())
 
 
-def shrunken_scores(scores: Floats, deviation: float) -> Floats:
+def shrink_scores(scores: Floats, deviation: float) -> Floats:
     """Return max(x - t, 0), t chosen among multiples of the noise by Stein's unbiased risk estimate.
 
     Risk(t) = P s^2 + sum over x > t of t^2, over others of x^2 - 2 s^2 (Donoho & Johnstone 1995).
@@ -62,7 +62,7 @@ def gains(distances: Floats, means: Sequence[Floats], rows: float, deviation: fl
     return found
 
 
-def chosen_pairs(
+def choose_pairs(
     pairs: Sequence[Pair],
     distances: Floats,
     means: Sequence[Floats],
@@ -90,7 +90,7 @@ def chosen_pairs(
         worth = gains(distances, means, rows, deviation)
         order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0]
         by_pair = {pairs[i]: worth[i] for i in order}
-        taken, cliques = grown([pairs[i] for i in order], sizes, cap=cap, start=kept, most=count)
+        taken, cliques = grow_clique([pairs[i] for i in order], sizes, cap=cap, start=kept, most=count)
         gain = sum(by_pair[p] for p in taken) + float(gains(old, kept_means, rows, deviation).sum())
         if best is None or gain > best[0]:
             best = (gain, taken, cliques)

@@ -10,11 +10,11 @@ from sordino.loss import ApproxDP, PureDP
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Table
-from sordino.synth.access import Counts, Data, released_counts, released_distances
+from sordino.synth.access import Counts, Data, release_counts, release_vectors
 from sordino.synth.columns import Keyed
-from sordino.synth.loss_shares import Purse, purse
+from sordino.synth.loss_shares import LossShares, purse
 from sordino.synth.projection import Floats
-from sordino.synth.ways import Ways, exact_shares, way_shares
+from sordino.synth.ways import OneWayMarginals, exact_shares, one_way_shares
 
 __all__ = ["Session", "pure_is_steadier"]
 
@@ -24,22 +24,22 @@ class Session:
     """Spend shares of one loss; `left` only falls, and nothing is asked beyond it. `rng` serves post-processing only."""
 
     data: Data
-    money: Purse
+    money: LossShares
     rng: Rng
     left: Fraction = Fraction(1)
 
-    def ways(self, columns: Sequence[Keyed], share: Fraction) -> Ways:
+    def ways(self, columns: Sequence[Keyed], share: Fraction) -> OneWayMarginals:
         """Return noisy one-way counts of all columns."""
-        shares = way_shares([c.size for c in columns], pure=self.money.currency == "epsilon")
+        shares = one_way_shares([c.size for c in columns], pure=self.money.currency == "epsilon")
         counts = self.tables([Table((c.axis,)) for c in columns], share, shares=shares)
-        return Ways(tuple(columns), tuple(c.cells for c in counts), tuple(c.variance for c in counts))
+        return OneWayMarginals(tuple(columns), tuple(c.cells for c in counts), tuple(c.variance for c in counts))
 
     def tables(
         self, tables: Sequence[Table], share: Fraction, *, shares: Sequence[Fraction] | None = None
     ) -> list[Counts]:
         """Return noisy tables of counts."""
         self._take(share)
-        return released_counts(self.data, tables, self.money.loss(share), shares=shares)
+        return release_counts(self.data, tables, self.money.loss(share), shares=shares)
 
     def weighed(self, tables: Sequence[Table], share: Fraction, weights: Sequence[float]) -> dict[int, Counts]:
         """Return noisy tables by place, with information in proportion to `weights`; none where the weight is 0."""
@@ -53,7 +53,7 @@ class Session:
     def distances(self, tables: Sequence[Table], models: Sequence[Floats], share: Fraction) -> tuple[Floats, float]:
         """Return noisy l1 distances of tables to public models, and the variance of the noise."""
         self._take(share)
-        return released_distances(self.data, tables, models, self.money.loss(share))
+        return release_vectors(self.data, tables, models, self.money.loss(share))
 
     def variance(self, share: Fraction | float | None = None, *, tables: int = 1) -> float:
         """Return the variance of each cell of `tables` tables that share this share, or all that is left."""

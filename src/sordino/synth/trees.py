@@ -11,15 +11,15 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.synth.access import Counts
-from sordino.synth.adaptive import measured_pairs, scored
+from sordino.synth.adaptive import measure_pairs, score_pairs
 from sordino.synth.columns import Keyed
 from sordino.synth.junction import Pair, cells_of, columns_of, maximal_cliques
 from sordino.synth.loss_shares import share_of
-from sordino.synth.outcome import Outcome, coded, uncompressed
+from sordino.synth.outcome import Outcome, coded, keep_codes
 from sordino.synth.pairs import Coding, fitted, pair_table
 from sordino.synth.projection import Floats
 from sordino.synth.session import Session
-from sordino.synth.ways import Ways
+from sordino.synth.ways import OneWayMarginals
 
 __all__ = ["fit_marginals", "fit_mst", "fit_tree", "needed_cells"]
 
@@ -36,11 +36,11 @@ def fit_mst(session: Session, columns: Sequence[Keyed]) -> Outcome:
     if len(columns) == 1:
         return _only_ways(session, columns, "MST")
     ways = session.ways(columns, _THIRD * session.left)
-    coding = coded(ways, ways.compressed())
+    coding = coded(ways, ways.compress_domain())
     pairs = list(itertools.combinations(range(len(columns)), 2))
     models = [coding.independent(p) for p in pairs]
     margins = [coding.independent_variance(p) for p in pairs]
-    scores, _ = scored(session, coding, pairs, models, session.left / 2, margins=margins)
+    scores, _ = score_pairs(session, coding, pairs, models, session.left / 2, margins=margins)
     tree = _spanning(pairs, scores, len(columns))
     return _of_pairs(session, ways, coding, tree, "MST: a tree of pairs")
 
@@ -55,11 +55,11 @@ def fit_tree(session: Session, columns: Sequence[Keyed]) -> Outcome:
     if len(columns) == 1:
         return _only_ways(session, columns, "tree")
     ways = session.ways(columns, share_of(float(session.left) * 0.3))
-    coding = coded(ways, ways.compressed())
+    coding = coded(ways, ways.compress_domain())
     pairs = list(itertools.combinations(range(len(columns)), 2))
     models = [coding.independent(p) for p in pairs]
     margins = [coding.independent_variance(p) for p in pairs]
-    scores, _ = scored(session, coding, pairs, models, share_of(float(session.left) * 0.15), margins=margins)
+    scores, _ = score_pairs(session, coding, pairs, models, share_of(float(session.left) * 0.15), margins=margins)
     by_pair = dict(zip(pairs, scores.tolist(), strict=True))
     joined = [int(np.argmax(coding.sizes))]
     chosen: list[Pair] = []
@@ -79,7 +79,7 @@ def fit_marginals(session: Session, columns: Sequence[Keyed], cliques: Sequence[
     if not several:
         return _only_ways(session, columns, "one-way marginals")
     ways = session.ways(columns, _THIRD * session.left)
-    coding = coded(ways, uncompressed(ways))
+    coding = coded(ways, keep_codes(ways))
     masks = _masks(several, coding.sizes)
     counts = session.weighed([pair_table(coding, w) for w in several], session.left, [1.0] * len(several))
     measured: dict[tuple[int, ...], Counts] = {several[i]: c for i, c in counts.items()}
@@ -129,8 +129,8 @@ def _spanning(pairs: Sequence[Pair], scores: Floats, columns: int) -> list[Pair]
     return chosen
 
 
-def _of_pairs(session: Session, ways: Ways, coding: Coding, pairs: Sequence[Pair], tier: str) -> Outcome:
-    measured = measured_pairs(session, coding, pairs, session.left, {})
+def _of_pairs(session: Session, ways: OneWayMarginals, coding: Coding, pairs: Sequence[Pair], tier: str) -> Outcome:
+    measured = measure_pairs(session, coding, pairs, session.left, {})
     beliefs = fitted(coding, measured, _masks(pairs, coding.sizes), sweeps=_SWEEPS, kept={})
     return Outcome(ways, coding, beliefs, measured, tier)
 

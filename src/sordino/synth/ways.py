@@ -10,16 +10,16 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.synth.columns import Keyed
-from sordino.synth.compress import Compressed, compressed, within
+from sordino.synth.compress import Compressed, compress_domain, within
 from sordino.synth.projection import Floats, project
 
-__all__ = ["Ways", "exact_shares", "joined_ways", "way_shares"]
+__all__ = ["OneWayMarginals", "combine_one_way", "exact_shares", "one_way_shares"]
 
 _MEAN = 0.8  # E|Z| of a standard normal
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class OneWayMarginals:
     """The noisy one-way counts of all columns over their keys, with the variance of each column's cells."""
 
     columns: tuple[Keyed, ...]
@@ -55,10 +55,10 @@ class Ways:
         ]
         return np.array(found)
 
-    def compressed(self) -> list[Compressed]:
+    def compress_domain(self) -> list[Compressed]:
         """Return fewer codes for each column, as its noise allows."""
         return [
-            compressed(p, math.sqrt(v), ordered=c.ordered, missing=c.missing, dropped=c.dropped)
+            compress_domain(p, math.sqrt(v), ordered=c.ordered, missing=c.missing, dropped=c.dropped)
             for c, p, v in zip(self.columns, self.projected(), self.variances, strict=True)
         ]
 
@@ -70,7 +70,7 @@ class Ways:
         ]
 
 
-def way_shares(sizes: Sequence[int], *, pure: bool) -> list[Fraction]:
+def one_way_shares(sizes: Sequence[int], *, pure: bool) -> list[Fraction]:
     """Return shares of a loss that make the sum of n_j sigma_j least over columns of n_j keys: public.
 
     With sigma ~ share^(-1/2) (Gaussian) share ~ n^(2/3), with scale ~ 1 / share (Laplace) share ~ n^(1/2).
@@ -86,10 +86,10 @@ def exact_shares(weights: Sequence[float]) -> list[Fraction]:
     return [Fraction(p, total) for p in parts]
 
 
-def joined_ways(first: Ways, second: Ways) -> Ways:
+def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
     """Return the combination of two independent measurements with the least variance."""
     noisy, variances = [], []
     for a, va, b, vb in zip(first.noisy, first.variances, second.noisy, second.variances, strict=True):
         noisy.append((a * vb + b * va) / (va + vb))
         variances.append(va * vb / (va + vb))
-    return Ways(first.columns, tuple(noisy), tuple(variances))
+    return OneWayMarginals(first.columns, tuple(noisy), tuple(variances))

@@ -99,7 +99,7 @@ def synth_fit(
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import constraints_of, listed_columns, taken
-    from sordino.cli.synth.progress import Watched, stages
+    from sordino.cli.synth.progress import WatchedTable, stages
 
     taken(output, force=force)
     _consistent(method, marginals=marginals, workload=workload, cap=cap, columns=columns, assume_rows=assume_rows)
@@ -112,7 +112,7 @@ def synth_fit(
         target = stack.enter_context(open_atomic(output))  # before the charge: it can be written
         with stages(quiet=quiet) as watch:
             model = _fitted(
-                Watched(held, watch),
+                WatchedTable(held, watch),
                 method,
                 columns=named,
                 marginals=marginals,

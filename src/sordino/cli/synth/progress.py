@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
     from sordino.release import Release
 
-__all__ = ["Stages", "Watched", "stages"]
+__all__ = ["Stages", "WatchedTable", "stages"]
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -61,7 +61,7 @@ def stages(*, quiet: bool) -> Iterator[Stages]:
         yield Stages(lambda stage: progress.update(task, description=stage))
 
 
-class Watched:
+class WatchedTable:
     """A table whose adaptive runs are watched: each question of the algorithm names a stage."""
 
     def __init__(self, source: Any, watch: Stages) -> None:

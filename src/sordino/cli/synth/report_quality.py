@@ -88,7 +88,7 @@ def synth_report(
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import model_at, sets_of, taken
-    from sordino.cli.synth.progress import Watched, stages
+    from sordino.cli.synth.progress import WatchedTable, stages
     from sordino.synth import evaluate
 
     loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
@@ -111,7 +111,7 @@ def synth_report(
                 note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
                 made = evaluate(held, against=against, non_private=True, csv=_csv(project, table), **asked)
             else:
-                made = evaluate(held, against=Watched(table_at(project, table), watch), **asked | loss)
+                made = evaluate(held, against=WatchedTable(table_at(project, table), watch), **asked | loss)
             watch.enter("writing the page")
             _write(held, made, target, subject=model)
     note(f"wrote {output}", quiet=quiet)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.queries.adaptive.marginal import Table
-from sordino.synth.access import Data, released_distances
+from sordino.synth.access import Data, release_vectors
 from sordino.synth.model import Model
 from sordino.synth.sampler import Codes
 from sordino.synth.selection import expected_distance
@@ -57,7 +57,7 @@ def release_distances(
     count, rows = len(drawn[0]), max(model.rows, 1)
     models = [_counts(drawn, s, sizes) * (rows / count) for s in sets]
     tables = [Table(tuple(model.parts.columns[c].axis for c in s)) for s in sets]
-    values, variance = released_distances(data, tables, models, loss)
+    values, variance = release_vectors(data, tables, models, loss)
     return tuple(
         Distance(_names(model, s), float(v) / (2.0 * rows), math.sqrt(variance) / (2.0 * rows), _floor(m, count))
         for s, v, m in zip(sets, values, models, strict=True)

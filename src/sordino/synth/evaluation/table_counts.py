@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sordino.queries.adaptive.marginal import Table
-from sordino.synth.access import Counts, released_counts
+from sordino.synth.access import Counts, release_counts
 from sordino.synth.inference import joint
 from sordino.synth.projection import Floats
 
@@ -38,7 +38,7 @@ class PrivateCounter:
 
     def counts(self, tables: Sequence[Table]) -> list[Counts]:
         """Return noisy tables of counts."""
-        return released_counts(self.data, tables, self.loss)
+        return release_counts(self.data, tables, self.loss)
 
 
 @dataclass(frozen=True, slots=True)
