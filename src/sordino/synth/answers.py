@@ -58,7 +58,7 @@ class Parts:
 class Answered:
     """An answer from a model: labels, values and the standard deviation of each value's error, all free.
 
-    `.interval(0.95)` holds on average over random questions of its kind (see Errors), not for each by itself. It is cut to
+    `.interval(0.95)` holds on average over random questions (see Errors), not for each by itself. It is cut to
     what is possible: at `least`, and at `most`, a value and its own deviation, such as the number of rows. `notes` says
     which constraints it does not hold to.
     """
@@ -169,12 +169,12 @@ def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constrai
     asked = _Asked(by_name, parts.domain, whole, tuple(atoms_of(question.where)), follows_of(constraints, by_name))
     grid, held, notes = _held(asked, names, constraints)
     table = _table(parts, grid, held)
-    weight = table if question.where is None else table * truth_of(question.where, grid.cells)[0]
+    met = _met(question.where, grid, held)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
     kind = kind_of([place[asked.follows[n][0] if n in asked.follows else n] for n in names], parts.measured)
-    total = max(float(parts.beliefs.tables[0].sum()), 1.0)
-    columns = [_column(a, weight, groups, sizes, grid.cells, parts.errors, kind, total) for a in question.aggregates]
+    summing = _Summing(parts, grid, [place[n] for n in grid.names], table * met, met, groups, sizes)
+    columns = [summing.column(a) for a in question.aggregates]
     labels = list(itertools.product(*(k.labels for k in resolved.keys)))
     return Answered(
         question.describe(),
@@ -254,39 +254,55 @@ def _table(parts: Parts, grid: Grid, held: Sequence[Node]) -> Floats:
     return table * (total / left) if held and left > 0 else table
 
 
-def _column(
-    aggregate: Any,
-    weight: Floats,
-    groups: Any,
-    sizes: int,
-    cells: Mapping[str, Cells],
-    errors: Errors,
-    kind: str,
-    total: float,
-) -> tuple[Floats, Floats, float, tuple[float, float]]:
-    """Return values, deviations, and the least and most possible value of one aggregate over all groups.
+def _met(where: Node | None, grid: Grid, held: Sequence[Node]) -> Floats:
+    """Return 1 for the cells that meet the condition and every constraint held, 0 for the others."""
+    met = np.ones(grid.shape)
+    if where is not None:
+        met = met * truth_of(where, grid.cells)[0]
+    for condition in held:
+        met = met * (1.0 - truth_of(condition, grid.cells)[0])
+    return met
 
-    A sum errs by the deviation of its count times the largest value, at most; a mean by the spread of values about it.
-    """
-    if aggregate.of is None:
-        counts = _summed(weight, groups, sizes)
-        return counts, errors.deviation(kind, counts / total), 0.0, (total, errors.rows)
-    if isinstance(aggregate, Count):
-        present = ~_absent(aggregate.of, cells)
-        counts = _summed(weight * present, groups, sizes)
-        return counts, errors.deviation(kind, counts / total), 0.0, (total, errors.rows)
-    value, absent = number_of(aggregate.of, cells)
-    live = weight * ~absent
-    counts, sums = _summed(live, groups, sizes), _summed(live * np.where(absent, 0.0, value), groups, sizes)
-    low, high = float(np.min(value)), float(np.max(value))
-    deviation = errors.deviation(kind, counts / total)
-    if isinstance(aggregate, Sum):
-        largest = max(high, 0.0)
-        least = 0.0 if low >= 0 else -math.inf
-        return sums, deviation * max(abs(low), abs(high)), least, (total * largest, errors.rows * largest)
-    means = np.divide(sums, counts, out=np.full(len(sums), (low + high) / 2.0), where=counts > 0)
-    reach = np.maximum(means - low, high - means)
-    return means, np.minimum(deviation * reach / np.maximum(counts, 1.0), high - low), low, (high, 0.0)
+
+@dataclass(frozen=True, slots=True)
+class _Summing:
+    """The cells of a question: the model's count of each, whether it is asked for, and its group."""
+
+    parts: Parts
+    grid: Grid
+    chosen: Sequence[int]
+    weight: Floats
+    met: Floats
+    groups: Any
+    sizes: int
+
+    def column(self, aggregate: Any) -> tuple[Floats, Floats, float, tuple[float, float]]:
+        """Return values, deviations, and the least and most possible value of one aggregate over all groups."""
+        errors, cells = self.parts.errors, self.grid.cells
+        total = max(float(self.parts.beliefs.tables[0].sum()), 1.0)
+        if aggregate.of is None or isinstance(aggregate, Count):
+            present = 1.0 if aggregate.of is None else ~_absent(aggregate.of, cells)
+            return self._sum(present), self._deviation(present), 0.0, (total, errors.rows)
+        value, absent = number_of(aggregate.of, cells)
+        live, value = ~absent, np.where(absent, 0.0, value)
+        counts, sums = self._sum(live), self._sum(value)
+        low, high = float(np.min(value)), float(np.max(value))
+        if isinstance(aggregate, Sum):
+            largest = max(high, 0.0)
+            least = 0.0 if low >= 0 else -math.inf
+            return sums, self._deviation(value), least, (total * largest, errors.rows * largest)
+        means = np.divide(sums, counts, out=np.full(len(sums), (low + high) / 2.0), where=counts > 0)
+        about = means[0] if self.groups is None else means[np.maximum(self.groups, 0)]
+        deviation = self._deviation(live * (value - about)) / np.maximum(counts, 1.0)
+        return means, np.minimum(deviation, high - low), low, (high, 0.0)
+
+    def _sum(self, values: Any) -> Floats:
+        weight = np.broadcast_to(self.weight * values, self.grid.shape)
+        return _summed(weight, self.groups, self.sizes)
+
+    def _deviation(self, values: Any) -> Floats:
+        asked = np.broadcast_to(self.met * values, self.grid.shape)
+        return self.parts.errors.deviation(self.chosen, self.grid.members, asked, self.groups, self.sizes)
 
 
 def _absent(node: Node, cells: Mapping[str, Cells]) -> Any:

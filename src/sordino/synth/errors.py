@@ -1,57 +1,178 @@
-"""How wrong a model's answers are: measured through the Queryable on random questions, kind by kind. Knows no data.
+"""How wrong a model's answers are: the deviation of any weighted count of it, from released numbers only. Knows no data.
 
-A part of the loss is kept for asking the table itself random questions of each kind (one column, a measured pair, another
-pair, more columns); what the model's answers miss by, less the noise of asking, is the model's error of that kind.
+The error of a table of counts is told by orders: what each column's own counts miss, what each pair of columns adds to
+that, and what more columns add. `checks` finds how large each is.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import Table
-from sordino.synth.columns import Keyed
-from sordino.synth.inference import joint
-from sordino.synth.outcome import Outcome
 from sordino.synth.projection import Floats
-from sordino.synth.session import Session
 
-__all__ = ["KINDS", "Errors", "checked_errors", "kind_of", "multiple"]
+__all__ = ["KINDS", "ColumnNoise", "Errors", "kind_of", "multiple"]
 
 KINDS = ("one", "measured", "unmeasured", "many")
-_QUESTIONS = {"one": 24, "measured": 36, "unmeasured": 30, "many": 30}
-_TRIPLES = 10  # distinct sets of three columns: each is a scan of its own
-_SAFE = 1.3  # deviations added for what a few noisy questions leave open
-_CLEAR = 16.0  # questions are asked while the noise of one has at most this many times the variance that the model's counts have
-_CHANCE = 1 / 80  # of the rows: the variance of a count about a smooth model, at the least
-_FEWEST = 8  # questions of a kind
-_WIDER = 1.35  # errors have heavier tails than normal ones
-_ALIKE = 0.5  # deviation of a kind's squared error about the mean of all, as a share of it, that is taken for granted
+_WIDER = 1.3  # on each variance: that columns, pairs and triples differ among themselves
+_STEP = 0.25  # added to the variance of a sum of counts, in units of its largest weight: counts are whole
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNoise:
+    """What the counts of one column's keys are known to miss, by key (or, summed, by class of keys).
+
+    `share` of the rows; `variance` of the noise in the count; `lean`, how far cutting negative counts moves it on average;
+    `drift`, how far the fitted model lies from the counts that it was fitted to.
+    """
+
+    share: Floats
+    variance: Floats
+    lean: Floats
+    drift: Floats
+
+    def by_class(self, member: Any, size: int) -> ColumnNoise:
+        """Return the same of classes of keys; `member` gives each key its class."""
+        parts = (self.share, self.variance, self.lean, self.drift)
+        return ColumnNoise(*(_summed(member, part, size) for part in parts))
+
+    def spread(self, weights: Floats, classes: Any, owners: Any, count: int) -> Floats:
+        """Return, by owner, the expected square of what the weighted sum of its counts misses, their total being known."""
+        linear = [_summed(owners, weights * part[classes], count) for part in self._parts()]
+        noise = _summed(owners, np.square(weights) * self.variance[classes], count)
+        total = max(float(self.variance.sum()), 1e-12)
+        found: Floats = (
+            np.maximum(noise - np.square(linear[0]) / total, 0.0) + np.square(linear[1]) + np.square(linear[2])
+        )
+        return found
+
+    def _parts(self) -> tuple[Floats, Floats, Floats]:
+        return self.variance, self.lean, self.drift
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The mean squared error of a count of each kind, and the mean of p (1 - p) that it was found at.
+    """The law of a model's errors: a Hoeffding decomposition in which each order has a variance of its own.
 
-    A count of a share p of the rows is taken to have the variance B2 (1 + p (1 - p) / mean) / 2. It holds on average over
-    random questions of the kind, not for each by itself. `rows` is the deviation of the number of rows.
+    A weighted count sum f(x) n(x) errs with variance  a sum_i V_i(f_i) + sum_ij t_ij ||f_ij||^2 + h ||f_more||^2  and what
+    the number of rows adds. f_i = E[f | x_i] and ||f_S||^2, the variance of f's part of order S, are taken under
+    independent columns; V_i is the known noise of the counts of column i. `own` is a, `measured` and `unmeasured` are the
+    t of a pair that was, or was not, measured, `higher` is h, and `rows` is the deviation of the number of rows.
     """
 
-    squared: Mapping[str, float]
-    spread: Mapping[str, float]
+    columns: tuple[ColumnNoise, ...]
+    pairs: frozenset[tuple[int, ...]]
+    own: float
+    measured: float
+    unmeasured: float
+    higher: float
     rows: float
 
-    def deviation(self, kind: str, share: Floats) -> Floats:
-        """Return the standard deviation, in rows, of counts of these shares of the rows."""
-        p = np.clip(share, 0.0, 1.0)
-        made: Floats = np.sqrt(self.squared[kind] * (0.5 + 0.5 * p * (1.0 - p) / max(self.spread[kind], 1e-9)))
+    def deviation(
+        self, chosen: Sequence[int], members: Sequence[Any], values: Floats, groups: Any = None, count: int = 1
+    ) -> Floats:
+        """Return the standard deviation, by group, of the error of the sum of `values` over rows.
+
+        `values` and `groups` lie on a grid with an axis a chosen column; `members` give each key of a column its class
+        there. A group below 0 is left out.
+        """
+        shape = values.shape
+        flat = values.ravel()
+        place = np.zeros(flat.size, dtype=np.int64) if groups is None else np.broadcast_to(groups, shape).ravel()
+        cells = np.flatnonzero((flat != 0) & (place >= 0))
+        noises = [self.columns[c].by_class(m, n) for c, m, n in zip(chosen, members, shape, strict=True)]
+        asked = _Weighted(noises, np.unravel_index(cells, shape) if shape else (), flat[cells], place[cells], count)
+        largest = np.zeros(count)
+        np.maximum.at(largest, asked.groups, np.abs(asked.values))
+        made: Floats = np.sqrt(_WIDER * self._variance(asked, chosen) + _STEP * np.square(largest))
         return made
+
+    def typical(self, kind: str) -> float:
+        """Return the deviation of a count of half of the rows by conditions of a kind, alike, on an average column."""
+        order = {"one": 1, "many": 3}.get(kind, 2)
+        p = 0.5 ** (1.0 / order)
+        odds = (1.0 - p) / p
+        noise = float(np.mean([c.variance.sum() for c in self.columns]))
+        pair = self.measured if kind == "measured" else self.unmeasured
+        pairs = math.comb(order, 2) * odds**2 * pair
+        more = odds**3 * self.higher if order == 3 else 0.0
+        return math.sqrt(_WIDER * 0.25 * (self.rows**2 + order * odds * self.own * noise + pairs + more) + _STEP)
+
+    def _variance(self, asked: _Weighted, chosen: Sequence[int]) -> Floats:
+        whole = asked.moment(())
+        rest = asked.square() - whole
+        total = whole * self.rows**2
+        single: list[Floats] = []
+        for i in range(len(chosen)):
+            owners, classes, weights = asked.mean((i,))
+            total += self.own * asked.noises[i].spread(weights, classes[0], owners, asked.count)
+            single.append(asked.moment((i,)) - whole)
+            rest = rest - single[-1]
+        for i, j in itertools.combinations(range(len(chosen)), 2):
+            part = asked.moment((i, j)) - whole - single[i] - single[j] if len(chosen) > 2 else rest
+            total += np.maximum(part, 0.0) * self.pair(chosen[i], chosen[j])
+            rest = rest - part
+        return total + np.maximum(rest, 0.0) * self.higher if len(chosen) > 2 else total
+
+    def pair(self, one: int, other: int) -> float:
+        """Return the variance of a pair's own part."""
+        known = any(one in p and other in p for p in self.pairs)
+        return self.measured if known else self.unmeasured
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighted:
+    """The cells of a grid that a weighted count takes in: their classes, values and groups."""
+
+    noises: Sequence[ColumnNoise]
+    classes: Sequence[Any]
+    values: Floats
+    groups: Any
+    count: int
+
+    def square(self) -> Floats:
+        """Return E[f^2] by group."""
+        weights = np.square(self.values) * self._product(range(len(self.noises)))
+        return _summed(self.groups, weights, self.count)
+
+    def mean(self, axes: Sequence[int]) -> tuple[Any, tuple[Any, ...], Floats]:
+        """Return E[f | classes on these axes] where it is not 0: groups, classes on each axis, and values."""
+        sizes = [len(self.noises[i].share) for i in axes]
+        code = self.groups
+        for i, size in zip(axes, sizes, strict=True):
+            code = code * size + self.classes[i]
+        weights = self.values * self._product(i for i in range(len(self.noises)) if i not in axes)
+        seen, place = np.unique(code, return_inverse=True)
+        means = _summed(place.ravel(), weights, len(seen))
+        found: list[Any] = []
+        for size in reversed(sizes):
+            found.append(seen % size)
+            seen = seen // size
+        return seen, tuple(reversed(found)), means
+
+    def moment(self, axes: Sequence[int]) -> Floats:
+        """Return E[E[f | axes]^2] by group."""
+        owners, classes, means = self.mean(axes)
+        weights = np.square(means)
+        for i, places in zip(axes, classes, strict=True):
+            weights = weights * self.noises[i].share[places]
+        return _summed(owners, weights, self.count)
+
+    def _product(self, axes: Any) -> Floats:
+        made = np.ones(len(self.values))
+        for i in axes:
+            made *= self.noises[i].share[self.classes[i]]
+        return made
+
+
+def _summed(places: Any, weights: Floats, minlength: int) -> Floats:
+    return np.asarray(np.bincount(places, weights, minlength), dtype=np.float64)
 
 
 def multiple(confidence: float) -> float:
@@ -67,129 +188,3 @@ def kind_of(columns: Sequence[int], measured: frozenset[tuple[int, ...]]) -> str
     if any(set(chosen) <= set(m) for m in measured):
         return "measured"
     return "unmeasured" if len(chosen) == 2 else "many"
-
-
-def checked_errors(session: Session, outcome: Outcome, within: Sequence[Floats]) -> Errors:
-    """Return the model's errors, found by spending all that is left on random questions.
-
-    A kind's mean(r^2) - s^2 over the cells r of its questions, s^2 the variance of the noise of asking, has the variance
-    2 s^4 / cells of that noise, and more as the questions differ. The kinds are drawn together by as much as that noise, and
-    it alone, exceeds what they are taken to differ by: where the questions differ instead, a kind's own error stands. A
-    third and 1.3 deviations, of the noise or of how the questions differ, are added. Fewer questions are asked, each with
-    less noise, where the noise of asking is large beside that of the one-way counts.
-    """
-    columns, measured = outcome.coding.columns, frozenset(outcome.measured)
-    asked: list[tuple[str, tuple[int, ...], list[Floats]]] = []
-    noise = session.variance(session.left, tables=sum(_QUESTIONS.values()))
-    ways = outcome.ways
-    own = float(
-        np.mean([v * c.size / 6.0 for c, v in zip(ways.columns, ways.variances, strict=True)])
-    )  # of half a column
-    own += outcome.coding.rows * _CHANCE
-    part = min(_CLEAR * own / noise, 1.0)
-    for kind, most in _QUESTIONS.items():
-        count = max(round(most * part), _FEWEST)
-        for chosen in _chosen(kind, count, len(columns), measured, session.rng):
-            halves = [_half(columns[c], session.rng) for c in chosen]
-            asked.append((kind, chosen, halves))
-    tables = [
-        Table(tuple(columns[c].coded(half.astype(int).tolist()) for c, half in zip(chosen, halves, strict=True)))
-        for _, chosen, halves in asked
-    ]
-    counts = session.tables(tables, session.left)
-    missed: dict[str, list[Floats]] = {k: [] for k in KINDS}
-    shares: dict[str, list[Floats]] = {k: [] for k in KINDS}
-    for (kind, chosen, halves), found in zip(asked, counts, strict=True):
-        model = _model(outcome, within, chosen, halves)
-        missed[kind].append((found.cells - model).ravel())
-        shares[kind].append((model / max(outcome.coding.rows, 1.0)).ravel())
-    return _errors(missed, shares, counts[0].variance, outcome.ways.rows_deviation)
-
-
-def _errors(missed: dict[str, list[Floats]], shares: dict[str, list[Floats]], noise: float, rows: float) -> Errors:
-    squared: dict[str, float] = {}
-    spread: dict[str, float] = {}
-    known = [k for k in KINDS if missed[k]]
-    cells = np.array([sum(len(r) for r in missed[k]) for k in known], dtype=np.float64)
-    found = np.array([float(np.square(np.concatenate(missed[k])).mean()) for k in known]) - noise
-    each = 2.0 * noise**2 / cells
-    uneven = np.array([_unevenness(missed[k]) for k in known])
-    whole = 1.0 / float((1.0 / each).sum())
-    mean = float((found / each).sum()) * whole
-    for kind, one, variance, differ in zip(known, found.tolist(), each.tolist(), uneven.tolist(), strict=True):
-        apart = (_ALIKE * max(one, mean, math.sqrt(whole))) ** 2
-        own = apart / (apart + variance)
-        safe = _SAFE * math.sqrt(own * max(variance, differ) + (1.0 - own) ** 2 * whole)
-        squared[kind] = max(_WIDER * (mean + own * (one - mean)) + safe, safe, 1.0)
-        p = np.clip(np.concatenate(shares[kind]), 0.0, 1.0)
-        spread[kind] = max(float((p * (1.0 - p)).mean()), 1e-6)
-    for i, kind in enumerate(KINDS):  # a kind that the model has no columns for errs as the one before it
-        if kind not in squared:
-            other = next(k for k in (*reversed(KINDS[:i]), *KINDS[i:]) if k in squared)
-            squared[kind], spread[kind] = squared[other], spread[other]
-    return Errors(squared, spread, rows)
-
-
-def _unevenness(missed: Sequence[Floats]) -> float:
-    """Return the variance of the mean squared error over questions, from how they differ; 0 for one question."""
-    means = np.array([float(np.square(r).mean()) for r in missed])
-    return float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0
-
-
-def _chosen(
-    kind: str, count: int, columns: int, measured: frozenset[tuple[int, ...]], rng: Rng
-) -> list[tuple[int, ...]]:
-    """Return the columns of `count` random questions of a kind; none where the model has none of it."""
-    pairs = [(a, b) for a in range(columns) for b in range(a + 1, columns)]
-    known = sorted(m for m in measured if len(m) > 1)
-    if kind == "one":
-        pool: list[tuple[int, ...]] = [(c,) for c in range(columns)]
-    elif kind == "measured":
-        pool = [tuple(m) for m in known]
-    elif kind == "unmeasured":
-        pool = [p for p in pairs if kind_of(p, measured) == "unmeasured"]
-    else:
-        pool = _triples(columns, rng)
-    order = np.argsort(rng.uniform_doubles(len(pool))).tolist() if pool else []
-    return [pool[order[i % len(order)]] for i in range(count)] if pool else []
-
-
-def _triples(columns: int, rng: Rng) -> list[tuple[int, ...]]:
-    """Return all sets of three columns, or random ones where they are too many to scan."""
-    if math.comb(columns, 3) <= _TRIPLES:
-        return list(itertools.combinations(range(columns), 3))
-    found: set[tuple[int, ...]] = set()
-    while len(found) < _TRIPLES:
-        places = {rng.below(columns) for _ in range(3)}
-        if len(places) == 3:
-            found.add(tuple(sorted(places)))
-    return sorted(found)
-
-
-def _half(column: Keyed, rng: Rng) -> Floats:
-    """Return 0 or 1 for each key: a random run of an ordered column, a random half of another; never all or none."""
-    size = column.size
-    inside = np.zeros(size)
-    if size == 1:
-        return inside
-    if column.ordered and size > 2:
-        low = rng.below(size)
-        high = low + 1 + rng.below(size - low) if low else 1 + rng.below(size - 1)
-        inside[low:high] = 1.0
-    else:
-        bits = rng.uniform_doubles(size) < 0.5
-        inside[bits] = 1.0
-    if not inside.any():
-        inside[rng.below(size)] = 1.0
-    return inside
-
-
-def _model(outcome: Outcome, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Floats]) -> Floats:
-    """Return the model's counts of a question's cells, outside and inside of each column's half."""
-    classes: list[Floats] = []
-    for c, half in zip(chosen, halves, strict=True):
-        codes = outcome.coding.codes[c]
-        inside = codes.summed(within[c] * half)
-        sides = [codes.summed(within[c]) - inside, inside] if half.any() else [codes.summed(within[c])]
-        classes.append(np.stack(sides, axis=1))
-    return joint(outcome.beliefs, chosen, outcome.coding.sizes, classes)

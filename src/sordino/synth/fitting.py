@@ -16,9 +16,9 @@ from sordino.release import Release
 from sordino.synth.adaptive import FAINT, fit_adaptive
 from sordino.synth.aim import fit_aim
 from sordino.synth.answers import Parts
+from sordino.synth.checks import measure_errors
 from sordino.synth.columns import Keyed, keyed_columns
 from sordino.synth.constraints import Constraint, checked
-from sordino.synth.errors import checked_errors
 from sordino.synth.loss_shares import purse, share_of
 from sordino.synth.model import Model
 from sordino.synth.outcome import Outcome, independent_outcome
@@ -30,7 +30,7 @@ __all__ = ["AIM", "MST", "Independent", "Marginals", "Tree", "fit"]
 Algorithm = Callable[[Session, Sequence[Keyed]], Outcome]
 _CAP = 5e5
 _ASSUMED_ROWS = 50_000
-_CHECKING = 0.03  # of the loss, for measuring the model's own error
+_CHECKING = 0.05  # of the loss, for measuring the model's own error
 
 
 def fit(
@@ -50,7 +50,7 @@ def fit(
 
     `columns` are all but identifiers unless named. `workload` is "all 2-way", or the sets of columns whose pairs matter.
     `cap` bounds the cells of the model. `assume_rows` is a public guess that decides below which loss only independence is
-    affordable; the choice above it is made from noisy scores. Three hundredths of the loss measure the model's own error.
+    affordable; the choice above it is made from noisy scores. A twentieth of the loss measures the model's own error.
     `rng` serves sampling inside the fit, which is post-processing.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
@@ -252,7 +252,7 @@ def _fitted(
     outcome = algorithm(session, columns)
     session.left = kept
     within = outcome.ways.within(outcome.coding.codes)
-    errors = checked_errors(session, outcome, within)
+    errors = measure_errors(session, outcome, within)
     parts = Parts(
         domain,
         tuple(columns),

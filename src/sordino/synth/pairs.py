@@ -18,7 +18,7 @@ from sordino.synth.compress import Compressed
 from sordino.synth.junction import Pair, junction_tree
 from sordino.synth.projection import Floats
 
-__all__ = ["Coding", "fitted", "merged", "pair_table"]
+__all__ = ["Coding", "fitted", "merged", "pair_table", "rescale"]
 
 _FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact
 _HARDEST = 2e-8  # of the rows: below it the fit's steps would no longer be exact, and nothing would be gained
@@ -93,7 +93,19 @@ def fitted(
         restart(beliefs, blocks, coding.sizes)
     calibrated(beliefs, blocks, coding.sizes, sweeps=sweeps)
     kept.update({b.columns: b.theta for b in blocks})
+    rescale(beliefs, coding.rows)
     return beliefs
+
+
+def rescale(beliefs: Beliefs, rows: float) -> None:
+    """Make every table of the model count `rows`, in place.
+
+    Soft measurements that disagree leave a total of their own, farther from the truth than the estimate that all one-way
+    counts make together.
+    """
+    scale = rows / max(float(beliefs.tables[0].sum()), 1e-9)
+    for table in (*beliefs.tables, *beliefs.separators):
+        table *= scale
 
 
 def softness(coding: Coding, columns: Sequence[int], counts: Counts) -> float:

@@ -26,7 +26,7 @@ from sordino.synth.calibrate import Beliefs
 from sordino.synth.columns import model_column
 from sordino.synth.compress import Compressed
 from sordino.synth.constraints import Constraint, Determines, Never
-from sordino.synth.errors import Errors
+from sordino.synth.errors import ColumnNoise, Errors
 from sordino.synth.junction import Link, Tree
 from sordino.synth.nodes import node_from, node_to
 
@@ -34,8 +34,9 @@ __all__ = ["Stored", "read", "write"]
 
 Stored = tuple[Parts, tuple[Constraint, ...], dict[str, str]]
 
-_FORMAT = "sordino model 2"  # 2: reals in steps of their resolution; missing cells a key of their own
+_FORMAT = "sordino model 3"  # 3: errors by column, pair and more; 2: missing cells a key of their own
 _LARGEST = 1 << 31
+_SCALES = ("own", "measured", "unmeasured", "higher", "rows")
 _BROKEN = (  # what reading an altered archive may raise
     ValueError,
     KeyError,
@@ -116,14 +117,21 @@ def _read(source: Path) -> Stored | str | None:
         tuple(raw[f"within{i}"] for i in range(len(columns))),
         beliefs,
         frozenset(tuple(m) for m in header["measured"]),
-        Errors(header["squared"], header["spread"], header["rows"]),
+        _errors(header["errors"], frozenset(tuple(m) for m in header["measured"]), raw),
     )
     return parts, tuple(_constraint(c) for c in header["constraints"]), header["facts"]
+
+
+def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> Errors:
+    count = sum(name.startswith("noise") for name in raw)
+    columns = tuple(ColumnNoise(*(part.astype(np.float64) for part in raw[f"noise{i}"])) for i in range(count))
+    return Errors(columns, measured, **{name: float(header[name]) for name in _SCALES})
 
 
 def _arrays(parts: Parts) -> dict[str, Any]:
     found: dict[str, Any] = {f"codes{i}": c.codes for i, c in enumerate(parts.codes)}
     found |= {f"within{i}": w for i, w in enumerate(parts.within)}
+    found |= {f"noise{i}": np.stack([c.share, c.variance, c.lean, c.drift]) for i, c in enumerate(parts.errors.columns)}
     found |= {f"table{i}": t for i, t in enumerate(parts.beliefs.tables)}
     found |= {f"separator{i}": s for i, s in enumerate(parts.beliefs.separators)}
     return found
@@ -136,9 +144,7 @@ def _header(parts: Parts, constraints: Sequence[Constraint], facts: Mapping[str,
         "cliques": [list(c) for c in parts.beliefs.tree.cliques],
         "links": [[link.parent, link.child, list(link.separator)] for link in parts.beliefs.tree.links],
         "measured": sorted(list(m) for m in parts.measured),
-        "squared": dict(parts.errors.squared),
-        "spread": dict(parts.errors.spread),
-        "rows": parts.errors.rows,
+        "errors": {name: getattr(parts.errors, name) for name in _SCALES},
         "constraints": [_plain(c) for c in constraints],
         "facts": dict(facts),
     }

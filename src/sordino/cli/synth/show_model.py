@@ -36,10 +36,7 @@ def synth_show(
 
 
 def _data(model: Model, confidence: float) -> dict[str, Any]:
-    import numpy as np
-
     parts, names = model.parts, model.columns
-    share = np.array([0.5])
     from sordino.synth.errors import multiple
 
     reach = multiple(confidence)
@@ -69,7 +66,7 @@ def _data(model: Model, confidence: float) -> dict[str, Any]:
         "measured": [[names[c] for c in m] for m in sorted(parts.measured)],
         "constraints": [c.describe() for c in model.constraints],
         "confidence": confidence,
-        "errors": {k: reach * float(parts.errors.deviation(k, share)[0]) for k in KIND_WORDS},
+        "errors": {k: reach * parts.errors.typical(k) for k in KIND_WORDS},
     }
 
 

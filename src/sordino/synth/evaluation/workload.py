@@ -11,7 +11,7 @@ import numpy as np
 
 from sordino.errors import QuestionRefused
 from sordino.queries.adaptive.marginal import Table
-from sordino.synth.errors import kind_of, multiple
+from sordino.synth.errors import multiple
 from sordino.synth.evaluation.table_counts import Counter, count_model
 from sordino.synth.projection import Floats
 
@@ -82,9 +82,10 @@ def evaluate_workload(
     noise = found[0].variance
     by_set: dict[tuple[int, ...], list[tuple[Floats, Floats]]] = {}
     for (chosen, parts), counts in zip(questions, found, strict=True):
-        own = count_model(model, list(zip(chosen, parts, strict=True))).ravel()
-        kind = kind_of(chosen, model.parts.measured)
-        stated = model.parts.errors.deviation(kind, own / max(float(own.sum()), 1.0))
+        own = count_model(model, list(zip(chosen, parts, strict=True)))
+        cells = np.arange(own.size).reshape(own.shape)
+        stated = model.parts.errors.deviation(chosen, parts, np.ones(own.shape), cells, own.size)
+        own = own.ravel()
         by_set.setdefault(chosen, []).append((counts.cells.ravel() - own, stated))
     sets = []
     for chosen, several in by_set.items():

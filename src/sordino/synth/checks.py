@@ -1,0 +1,188 @@
+"""Random tables asked to find how wrong a model is: the scale of each order of its errors, by Bayes' rule. Knows no data.
+
+A part of the loss is kept for tables of three random columns, each cut in two at random. All eight cells of one move by one
+row in all, so a table tells of three columns, three pairs and a triple at the price of one question.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+from sordino.noise.rng import Rng
+from sordino.queries.adaptive.marginal import Table
+from sordino.synth.calibrate import marginal
+from sordino.synth.columns import Keyed
+from sordino.synth.errors import ColumnNoise, Errors
+from sordino.synth.inference import joint
+from sordino.synth.outcome import Outcome
+from sordino.synth.projection import Floats
+from sordino.synth.session import Session
+
+__all__ = ["measure_errors"]
+
+_FEWEST, _MOST = 8, 40  # tables asked
+_SETS = 20  # distinct sets of columns: each is a scan of its own
+_ORDER = 3  # columns of a table
+_CLEAR = 0.5  # the most tables are asked of which eight cells' noise has this share of the rows as its variance
+_EDGE = 1e-3  # least share of the rows on either side of a cut, in the scale of a contrast
+_FEW = 6  # contrasts below which measured and other pairs are taken together
+_NORMAL = NormalDist()
+_CUTS = np.linspace(0.0, 4.0, 81)
+_BEYOND = np.array([_NORMAL.pdf(c) - c * (1.0 - _NORMAL.cdf(c)) for c in _CUTS.tolist()])  # E[max(Z - cut, 0)]
+_LARGE = 2.0  # deviations at which a count is taken to be none of those that are noise alone
+
+Contrast = tuple[tuple[int, ...], tuple[float, float, float]]  # columns; square, variance a unit of scale, of noise
+
+
+def measure_errors(session: Session, outcome: Outcome, within: Sequence[Floats]) -> Errors:
+    """Return the law of the model's errors, spending all that is left on random tables.
+
+    A contrast of a table, the sum of its residuals times a product of standardised indicators, has the variance
+    scale * unit + noise, with the noise of asking known. Each order's scale is its mean under the likelihood of its
+    contrasts as normal: over a prior log-uniform between half the rows (what a smooth model of a sample misses) and their
+    square, or, for columns' own counts, whose noise is known, one about 1 with a flat tail above.
+    """
+    columns = tuple(_column_noise(outcome, within, c) for c in range(len(outcome.coding.columns)))
+    contrasts = list(_contrasts(session, outcome, within, columns))
+    rows, measured = outcome.coding.rows, frozenset(outcome.measured)
+    own = np.geomspace(0.25, 64.0, 80)
+    about = np.maximum(np.exp(-0.5 * np.square(np.log(own) / math.log(1.6))), 0.02 / np.sqrt(own))
+    wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
+    orders: dict[int, list[Contrast]] = {n: [c for c in contrasts if len(c[0]) == n] for n in (1, 2, 3)}
+    known = [c for c in orders[2] if any(set(c[0]) <= set(m) for m in measured)]
+    other = [c for c in orders[2] if c not in known]
+    flat = np.ones(len(wide))
+    known, other = (one if len(one) >= _FEW else orders[2] for one in (known, other))
+    return Errors(
+        columns,
+        measured,
+        own=_scale(orders[1], own, about),
+        measured=_scale(known, wide, flat),
+        unmeasured=_scale(other, wide, flat),
+        higher=_scale(orders[3], wide, flat),
+        rows=outcome.ways.rows_deviation,
+    )
+
+
+def _scale(contrasts: Sequence[Contrast], grid: Floats, prior: Floats) -> float:
+    """Return the posterior mean of a scale."""
+    squares, units, noises = np.array([numbers for _, numbers in contrasts]).reshape(-1, 3).T
+    variance = np.maximum(np.outer(grid, units) + noises, 1e-12)
+    log = np.log(prior) - 0.5 * (np.log(variance) + squares / variance).sum(axis=1)
+    weights = np.exp(log - log.max())
+    return float((weights * grid).sum() / weights.sum())
+
+
+def _contrasts(
+    session: Session, outcome: Outcome, within: Sequence[Floats], columns: Sequence[ColumnNoise]
+) -> Iterator[Contrast]:
+    keyed = outcome.coding.columns
+    clear = _CLEAR * outcome.coding.rows / (2**_ORDER * session.variance())
+    asked = [
+        (chosen, [_half(keyed[c], session.rng) for c in chosen])
+        for chosen in _sets(len(keyed), min(max(int(clear), _FEWEST), _MOST), session.rng)
+    ]
+    tables = [Table(tuple(keyed[c].coded(h.astype(int).tolist()) for c, h in zip(*one, strict=True))) for one in asked]
+    counts = session.tables(tables, session.left)
+    for (chosen, halves), found in zip(asked, counts, strict=True):
+        residual = found.cells - _model(outcome, within, chosen, halves)
+        shares = [float((columns[c].share * h).sum()) for c, h in zip(chosen, halves, strict=True)]
+        sides = [_standard(min(max(p, _EDGE), 1.0 - _EDGE)) for p in shares]
+        for order in range(1, len(chosen) + 1):
+            for part in itertools.combinations([i for i, n in enumerate(residual.shape) if n == 2], order):
+                factors = [sides[i] if i in part else np.ones(n) for i, n in enumerate(residual.shape)]
+                weights = _outer(factors)
+                unit = 1.0
+                if order == 1:
+                    column, half = columns[chosen[part[0]]], halves[part[0]].astype(int)
+                    line = sides[part[0]]
+                    owners = np.zeros(2, dtype=np.int64)
+                    unit = float(column.by_class(half, 2).spread(line, np.arange(2), owners, 1)[0])
+                square = float((residual * weights).sum()) ** 2
+                noise = found.variance * float(np.square(weights).sum())
+                yield tuple(chosen[i] for i in part), (square, unit, noise)
+
+
+def _standard(share: float) -> Floats:
+    """Return the indicator of a share of the rows, less its mean, in its own deviations: outside, inside."""
+    return np.array([-share, 1.0 - share]) / math.sqrt(share * (1.0 - share))
+
+
+def _outer(factors: Sequence[Floats]) -> Floats:
+    made = np.ones(())
+    for factor in factors:
+        made = np.multiply.outer(made, factor)
+    return made
+
+
+def _column_noise(outcome: Outcome, within: Sequence[Floats], column: int) -> ColumnNoise:
+    """Return what is known of a column's counts.
+
+    Counts are cut at 0 after a common amount is taken off, so that they keep their sum: where many keys hold noise alone,
+    the large ones lose `cut` each, and the others gain as much together.
+    """
+    coding, ways = outcome.coding, outcome.ways
+    projected, noise = ways.projected()[column], math.sqrt(ways.variances[column])
+    home = outcome.beliefs.tree.home((column,), coding.sizes)
+    if home is None:
+        raise ValueError("a column outside the tree")
+    fitted = marginal(outcome.beliefs.tables[home], outcome.beliefs.tree.cliques[home], (column,))
+    counts = fitted[coding.codes[column].codes] * within[column]
+    large = projected > _LARGE * noise
+    lean = np.zeros(len(projected))
+    if not large.all():
+        gained = _BEYOND * float((~large).sum())
+        at = int(np.argmin(np.abs(gained - _CUTS * float(large.sum()))))
+        lean = np.where(large, -_CUTS[at], _BEYOND[at]) * noise
+    least = 0.25 / (coding.rows * len(projected))
+    return ColumnNoise(
+        share=np.maximum(counts / max(float(counts.sum()), 1e-9), least),
+        variance=np.where(projected > 0, noise**2, 0.0),
+        lean=lean,
+        drift=counts - projected,
+    )
+
+
+def _sets(columns: int, count: int, rng: Rng) -> list[tuple[int, ...]]:
+    """Return `count` sets of three columns (all, where there are fewer), distinct while there are others to take."""
+    order = min(_ORDER, columns)
+    distinct = min(count, _SETS, math.comb(columns, order))
+    found: dict[tuple[int, ...], None] = {}
+    while len(found) < distinct:
+        places = np.argsort(rng.uniform_doubles(columns), kind="stable")[:order]
+        found[tuple(sorted(places.tolist()))] = None
+    return [one for one, _ in zip(itertools.cycle(found), range(count), strict=False)]
+
+
+def _half(column: Keyed, rng: Rng) -> Floats:
+    """Return 0 or 1 for each key: a random run of an ordered column, a random half of another; never all or none."""
+    size = column.size
+    inside = np.zeros(size)
+    if size == 1:
+        return inside
+    if column.ordered and size > 2:
+        low = rng.below(size)
+        high = low + 1 + rng.below(size - low) if low else 1 + rng.below(size - 1)
+        inside[low:high] = 1.0
+    else:
+        inside[rng.uniform_doubles(size) < 0.5] = 1.0
+    if not inside.any() or inside.all():
+        inside[:] = 0.0
+        inside[rng.below(size)] = 1.0
+    return inside
+
+
+def _model(outcome: Outcome, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Floats]) -> Floats:
+    """Return the model's counts of a question's cells, outside and inside of each column's half."""
+    classes: list[Floats] = []
+    for c, half in zip(chosen, halves, strict=True):
+        codes = outcome.coding.codes[c]
+        inside = codes.summed(within[c] * half)
+        sides = [codes.summed(within[c]) - inside, inside] if half.any() else [codes.summed(within[c])]
+        classes.append(np.stack(sides, axis=1))
+    return joint(outcome.beliefs, chosen, outcome.coding.sizes, classes)
