@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import ask
 import bounds
 import deeper
-import ledger
 import quantile
 import sampler
 
 import collector
+import ledger
 import local
 import sensitivity
 import synth
