@@ -414,7 +414,7 @@ def show_number(value: float | None) -> str:
 def show_rows(error: float, unit: str) -> str:
     """Return an error that is counted in rows, for reading: whole rows, rounded up.
 
-    >>> show_rows(47.3982, "rows from the to_fraction one")
+    >>> show_rows(47.3982, "rows from the exact one")
     'at most 48 rows from the exact one'
     """
     return f"at most {math.ceil(error):,} {unit}"

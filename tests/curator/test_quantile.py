@@ -42,7 +42,7 @@ class Scans:
     def __init__(self, table: pa.Table, domain: sd.Domain, unit: PrivacyUnit | None = None) -> None:
         self.engine, self.fetched = DuckDBEngine(table, domain=domain, unit=unit), list[int]()
 
-    def words(self) -> Any:
+    def primitives(self) -> Any:
         return self.engine.primitives
 
     def run(self, select: Any) -> pa.Table:
