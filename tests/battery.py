@@ -79,8 +79,10 @@ class SelectionCase:
 
 
 SELECTIONS = [
-    SelectionCase("exponential", Exponential(1, Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
-    SelectionCase("exponential monotone", Exponential(1, Fraction(1), True), (5, 4, 2, 2), (5, 5, 3, 3), 1.0, True),
+    SelectionCase("exponential", Exponential(Fraction(1), Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
+    SelectionCase(
+        "exponential monotone", Exponential(Fraction(1), Fraction(1), True), (5, 4, 2, 2), (5, 5, 3, 3), 1.0, True
+    ),
     SelectionCase(
         "exponential fractions",
         Exponential(Fraction(1, 3), Fraction(2)),
@@ -88,9 +90,14 @@ SELECTIONS = [
         (0, Fraction(1, 3), Fraction(2, 3)),
         2.0,
     ),
-    SelectionCase("permute and flip", PermuteAndFlip(1, Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
+    SelectionCase("permute and flip", PermuteAndFlip(Fraction(1), Fraction(1)), (5, 4, 2, 2, 0), (4, 5, 3, 3, 1), 1.0),
     SelectionCase(
-        "permute and flip monotone", PermuteAndFlip(2, Fraction(3), True), (9, 8, 9, 1), (9, 10, 9, 1), 3.0, True
+        "permute and flip monotone",
+        PermuteAndFlip(Fraction(2), Fraction(3), True),
+        (9, 8, 9, 1),
+        (9, 10, 9, 1),
+        3.0,
+        True,
     ),
     SelectionCase(
         "permute and flip fractions",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from browsing import opened_browser, opened_page
+from clients.vectors import vectors
 from collecting import running, task_of, with_tokens
 from sordino.collector.pages import client_module
 from sordino.local.task import read_task
@@ -22,11 +23,8 @@ VECTORS: dict[str, Any] = json.loads((HERE / "vectors.json").read_text(encoding=
 LEAST = 500  # comparisons that a run must have made
 
 
-def test_the_vectors_are_those_that_python_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(HERE))
-    import vectors
-
-    assert json.loads(json.dumps(vectors.vectors())) == VECTORS
+def test_the_vectors_are_those_that_python_makes() -> None:
+    assert json.loads(json.dumps(vectors())) == VECTORS
 
 
 def test_python_refuses_what_a_browser_must() -> None:

@@ -102,8 +102,8 @@ def test_no_neighbor_moves_the_histogram_by_more_than_one_rung_each(of: Any) -> 
         largest[0] = max(largest[0], sum(abs(a - b) for a, b in zip(after, before, strict=True)))
     for one, other in itertools.combinations(found, 2):
         largest[1] = max(largest[1], sum(abs(a - b) for a, b in zip(one, other, strict=True)))
-    assert (largest[0], largest[1]) == (add.l1, swap.l1) == (1, 2)
-    assert (add.l2_squared, swap.l2_squared) == (1, 2)
+    assert largest == [add.l1, swap.l1] == [1, 2]
+    assert [add.l2_squared, swap.l2_squared] == [1, 2]
 
 
 def test_the_declared_cap_does_not_move_the_search() -> None:

@@ -27,7 +27,7 @@ def census() -> pa.Table:
 
 
 def share(mask: pa.ChunkedArray) -> float:
-    return pc.sum(mask.cast(pa.int64())).as_py() / len(mask)
+    return float(pc.sum(mask.cast(pa.int64())).as_py()) / len(mask)
 
 
 def assert_share(mask: pa.ChunkedArray, expected: float) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import decimal
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 
+from mistyping import mistype
 from noise.support import FALSE_ALARM, ScriptedRng, chi_square, textbook_bernoulli_exp, words
 from sordino.errors import DeclarationError
 from sordino.noise.bernoulli import CertifiedProbability, bernoulli, exp_bounds, settle
@@ -119,11 +121,12 @@ def test_coins_and_textbook_coins_have_their_probability(gamma: Fraction) -> Non
 
 
 def test_bad_arguments_are_refused_by_name() -> None:
-    for call, name in (
+    refusals: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: CertifiedProbability.rational(Fraction(4, 3)), "value"),
-        (lambda: CertifiedProbability.rational(0.5), "value"),  # type: ignore[arg-type]
+        (lambda: CertifiedProbability.rational(mistype(0.5)), "value"),
         (lambda: CertifiedProbability.exp_minus(Fraction(-1, 2)), "gamma"),
         (lambda: CertifiedProbability.logistic(True), "x"),
-    ):
+    )
+    for call, name in refusals:
         with pytest.raises(DeclarationError, match=name):
             call()

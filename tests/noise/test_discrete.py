@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mistyping import mistype
 from noise.support import (
     FALSE_ALARM,
     ScriptedRng,
@@ -164,10 +165,7 @@ def test_a_tie_of_any_coin_is_settled_by_the_next_bits(size: int | None, won: bo
         magnitude = 1 + ((won << row) if row <= length else 0)
         expected = magnitude if row < rows - 1 else int(won)
         assert rng.script == b""
-        if size is None:
-            assert drawn == expected
-        else:
-            assert drawn.tolist() == [expected if i == column else 0 for i in range(size)]
+        assert np.ravel(drawn).tolist() == [expected if i == here else 0 for i in range(size or 1)]
 
 
 def test_overflow_and_sign() -> None:
@@ -271,10 +269,10 @@ def test_bad_arguments_are_refused_by_name() -> None:
     for draw, name in ((discrete_laplace, "scale"), (discrete_gaussian, "sigma_squared")):
         for bad in (-1, 0.5, True, "2"):
             with pytest.raises(DeclarationError, match=name):
-                draw(bad, rng)
+                draw(mistype(bad), rng)
         for size in (-1, 2.0, True):
             with pytest.raises(DeclarationError, match="size"):
-                draw(2, rng, size)
+                draw(2, rng, mistype(size))
 
 
 @pytest.mark.deep

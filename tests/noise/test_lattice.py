@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mistyping import mistype
 from sordino.errors import DeclarationError
 from sordino.noise.lattice import outward, scale_of, to_lattice
 
@@ -98,7 +99,7 @@ def test_bad_arguments_are_refused_by_name() -> None:
     for call, name in (
         (lambda: scale_of(Fraction(0)), "unit"),
         (lambda: scale_of(Fraction(1, 2**513)), "unit"),
-        (lambda: to_lattice(0.5, 1), "value"),  # type: ignore[arg-type]
+        (lambda: to_lattice(mistype(0.5), 1), "value"),
         (lambda: to_lattice(1, -1), "unit"),
         (lambda: outward(2, 1, 1), "lower"),
     ):

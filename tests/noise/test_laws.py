@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
+from mistyping import mistype
 from sordino.errors import DeclarationError
 from sordino.noise import laws
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, two_laplace_tail
@@ -111,17 +112,17 @@ def test_errors_cover_what_is_drawn() -> None:
 
 
 def test_repr_round_trips_and_ints_become_fractions() -> None:
-    for law in (DiscreteLaplace(Fraction(7, 3)), DiscreteGaussian(Fraction(9, 4)), DiscreteLaplace(3)):  # type: ignore[arg-type]
+    for law in (DiscreteLaplace(Fraction(7, 3)), DiscreteGaussian(Fraction(9, 4)), DiscreteLaplace(mistype(3))):
         assert eval(repr(law)) == law
         assert hash(eval(repr(law))) == hash(law)
-    assert DiscreteLaplace(3).scale == Fraction(3)  # type: ignore[arg-type]
+    assert DiscreteLaplace(mistype(3)).scale == Fraction(3)
 
 
 def test_bad_arguments_are_refused_by_name() -> None:
     for make, name in ((DiscreteLaplace, "scale"), (DiscreteGaussian, "sigma_squared")):
         for bad in (0.5, -1, None):
             with pytest.raises(DeclarationError, match=name):
-                make(bad)  # type: ignore[arg-type]
+                make(mistype(bad))
         for confidence in (0.0, 1.0, 1.5, -0.1, math.nan, Fraction(1)):
             with pytest.raises(DeclarationError, match="confidence"):
                 make(Fraction(2)).error(confidence)
@@ -139,7 +140,7 @@ def brute_two(a: float, b: float, t: float) -> float:
 
     kinks = sorted({0.0, t / b, -t / b}) if b else [0.0]
     ends = [-60.0, *(k for k in kinks if abs(k) < 60), 60.0]
-    return sum(quad(beyond, low, high, epsabs=1e-13)[0] for low, high in pairwise(ends))
+    return float(sum(quad(beyond, low, high, epsabs=1e-13)[0] for low, high in pairwise(ends)))
 
 
 @pytest.mark.parametrize(("a", "b"), [(1, 0), (1, 1), (2, 1), (1, 3), (1, 1 + 1e-9), (5, 0.01), (1, 1e-300)])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from mistyping import mistype
 from noise.support import FALSE_ALARM, chi_square
 from sordino.errors import DeclarationError
 from sordino.noise import rng as rng_module
@@ -86,7 +87,8 @@ def test_pid_check_alone_guards_a_fork() -> None:
 def test_fork_hook_alone_guards_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Rng.secure()
     rng.bytes(100)
-    monkeypatch.setattr(rng_module.os, "getpid", lambda: rng._pid)
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent)
     assert len({in_child(rng), in_child(rng), rng.bytes(16)}) == 3
 
 
@@ -104,7 +106,7 @@ def test_a_lock_held_at_the_fork_does_not_stop_the_child(rng: Rng) -> None:
 
 def test_a_key_is_used_for_so_many_bytes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     # With one and the same key handed out each time, a re-keyed stream starts over: it repeats with the limit's period.
-    monkeypatch.setattr(rng_module.os, "urandom", bytes)
+    monkeypatch.setattr(os, "urandom", bytes)
     period = 5000
     drawn = Rng.secure(rekey_after=period).bytes(4 * period)
     assert len({drawn[i : i + period] for i in range(0, len(drawn), period)}) == 1
@@ -157,7 +159,8 @@ def test_uniform_doubles_are_multiples_of_2_to_the_minus_53() -> None:
 
 
 def test_threads_share_one_stream_without_repeats() -> None:
-    rng, drawn = Rng.seeded(8), []
+    rng = Rng.seeded(8)
+    drawn: list[bytes] = []
 
     def draw() -> None:
         drawn.extend(rng.bytes(512) for _ in range(2000))
@@ -183,7 +186,7 @@ def test_bad_arguments_are_refused_by_name() -> None:
         (lambda: rng.below(0), "bound"),
         (lambda: rng.words(3, np.float64), "dtype"),
         (lambda: rng.words(-3), "shape"),
-        (lambda: Rng.seeded(1.5), "seed"),  # type: ignore[arg-type]
+        (lambda: Rng.seeded(mistype(1.5)), "seed"),
         (lambda: Rng.secure(rekey_after=3), "rekey_after"),
     ):
         with pytest.raises(DeclarationError, match=name):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mistyping import mistype
 from sordino.domain import Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError
 from sordino.loss import PureDP
@@ -17,9 +18,9 @@ from sordino.source import Csv
 @pytest.mark.parametrize(
     ("declare", "key"),
     [
-        (lambda: Integer("1/2", 3), "lower"),
+        (lambda: Integer(mistype("1/2"), 3), "lower"),
         (lambda: Integer(0, 3, missing={"fill": 4}), "fill"),
-        (lambda: Integer(0, 3, missing="none"), "missing"),  # type: ignore[arg-type]  # what is refused
+        (lambda: Integer(0, 3, missing=mistype("none")), "missing"),
         (lambda: Real(3, 0), "lower"),
         (lambda: Real(0, 3, resolution=0), "resolution"),
         (lambda: Category(["a", "a"]), "values"),
