@@ -66,6 +66,7 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "rich": ("cli",),
     "altair": ("report",),
     "vl_convert": ("report",),
+    "jinja2": ("report",),
     "fastapi": ("collector",),
     "uvicorn": ("collector",),
     "sqlite3": ("ledger", "collector", "local.device"),
@@ -74,7 +75,7 @@ BANNED = re.compile(r"random|numpy\.random|np\.random|scipy\.stats\._|uuid\.uuid
 SECURE = re.compile(r"secrets|os\.(urandom|getrandom)|cryptography\.hazmat\.primitives\.ciphers")
 TEST_ORACLES = frozenset({"opendp", "dp_accounting", "diffprivlib", "hypothesis", "pytest"})
 LONGEST = 500
-HEAVY = ("duckdb", "numpy", "pyarrow", "pydantic", "sqlglot", "scipy", "rich", "typer", "cryptography")
+HEAVY = ("duckdb", "jinja2", "numpy", "pyarrow", "pydantic", "sqlglot", "scipy", "rich", "typer", "cryptography")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from sordino.collector.collector import Collector
 from sordino.errors import DeclarationError
 from sordino.local.task import Task, key_fingerprint
 from sordino.loss import format_number
+from sordino.report.html_page import open_templates
 
 __all__ = ["POLICY", "add_pages", "client_module"]
 
@@ -52,13 +52,13 @@ def client_module() -> str:
 
 def add_pages(app: FastAPI, collector: Collector) -> None:
     """Add the pages and what they load."""
-    words = Environment(loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined)
+    templates = open_templates(_PAGE)
     files = {name: (_PAGE / name).read_text(encoding="utf-8") for name in _FILES} | {"sordino.js": client_module()}
 
     def page(name: str, task: str) -> Response:
         if task not in collector.states:
             raise HTTPException(404)
-        text = words.get_template(f"{name}.html").render(
+        text = templates.get_template(f"{name}.html").render(
             _words(collector.states[task].task, opened=collector.limits.open)
         )
         return HTMLResponse(text, headers=_HEADERS)
@@ -68,7 +68,7 @@ def add_pages(app: FastAPI, collector: Collector) -> None:
         names = sorted(collector.states)
         if len(names) == 1:
             return RedirectResponse(f"/tasks/{names[0]}", headers=_HEADERS)
-        return HTMLResponse(words.get_template("index.html").render(names=names), headers=_HEADERS)
+        return HTMLResponse(templates.get_template("index.html").render(names=names), headers=_HEADERS)
 
     @app.get("/tasks/{task}", include_in_schema=False)
     async def survey(task: str) -> Response:

@@ -5,7 +5,6 @@ It knows charts and files; not what a chart says.
 
 from __future__ import annotations
 
-import html
 import json
 import zlib
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError, nearest
+from sordino.report.html_page import render
 
 if TYPE_CHECKING:
     import altair as alt
@@ -126,35 +126,13 @@ def _html(picture: Picture) -> bytes:
     """Return one page; its policy forbids the browser to load anything, and the menu has no link to an editor abroad."""
     import vl_convert
 
-    spec = json.dumps(picture.spec(), allow_nan=False).replace("<", "\\u003c")  # so that no word can end the script
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
     if "</script" in bundle.lower():
         raise DeclarationError("the installed vl-convert has scripts that no page can hold; save as .svg or .png")
-    return _PAGE.format(policy=_POLICY, title=html.escape(picture.title), bundle=bundle, spec=spec).encode()
+    return render("picture.html", title=picture.title, bundle=bundle, spec=picture.spec()).encode()
 
 
 _WRITERS: dict[str, Callable[[Picture], bytes]] = {".svg": _svg, ".png": _png, ".html": _html, ".json": _json}
-_POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
-<style>body {{ font-family: sans-serif; margin: 2rem }}</style>
-</head>
-<body>
-<div id="picture"></div>
-<script type="module">
-{bundle}
-</script>
-<script type="module">
-const actions = {{export: true, source: false, compiled: false, editor: false}};
-vegaEmbed("#picture", {spec}, {{renderer: "svg", actions}});
-</script>
-</body>
-</html>
-"""
 
 
 def _version() -> str:
