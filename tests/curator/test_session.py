@@ -13,12 +13,12 @@ from curator.support import TABLE, S, curator
 from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused
 from sordino.loss import ZCDP, PureDP
 from sordino.queries.adaptive.distance_to import PARTS, Distances
-from sordino.queries.adaptive.marginal import Axis, Marginals, Table
+from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.queries.queryable import Queryable, ReleaseContent
 
-PAIR = Table((Axis("age", edges=(0, 40, 60, 100)), Axis("occ")))
-MIRRORED = Table((Axis("occ"), Axis("age", edges=(0, 40, 60, 100))))
-ALONE = Table((Axis("occ", codes=(0, 0, 1)),))
+PAIR = ContingencyTable((Axis("age", edges=(0, 40, 60, 100)), Axis("occ")))
+MIRRORED = ContingencyTable((Axis("occ"), Axis("age", edges=(0, 40, 60, 100))))
+ALONE = ContingencyTable((Axis("occ", codes=(0, 0, 1)),))
 
 
 def _exact() -> Any:
@@ -32,7 +32,7 @@ def test_marginals_are_the_counts_plus_small_noise_in_any_order_of_axes() -> Non
     held = curator(budget=PureDP(1000))
 
     def ask(q: Queryable) -> Any:
-        return q.release(Marginals((PAIR, MIRRORED, ALONE)), PureDP(300))
+        return q.release(MarginalQuery((PAIR, MIRRORED, ALONE)), PureDP(300))
 
     found, release = held.adapt(ask, describe="tables", epsilon=300)
     pair, mirrored, alone = (list(out.estimate.values()) for out in found.outputs)
@@ -98,7 +98,7 @@ def test_epsilon_with_delta_counts_the_rho_it_pays_for_and_is_charged_as_asked()
     def ask(q: Queryable) -> Any:
         seen.append(q.loss)
         assert isinstance(q.loss, ZCDP)
-        return q.release(Marginals((ALONE,)), q.loss).outputs[0].estimate.values()
+        return q.release(MarginalQuery((ALONE,)), q.loss).outputs[0].estimate.values()
 
     _, release = held.adapt(
         ask, describe="one table", epsilon=1, delta="1e-6", tell=lambda v: ReleaseContent(notes=(str(v),))

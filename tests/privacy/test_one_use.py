@@ -26,11 +26,11 @@ from sordino.loss import PureDP
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import Axis, Marginals, Table
+from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.queries.aggregates.count import Count
 from sordino.queries.queryable import Queryable
 
-OCC = Table((Axis("occ"),))
+OCC = ContingencyTable((Axis("occ"),))
 
 
 def in_a_child(work: Callable[[], object]) -> str:
@@ -95,7 +95,7 @@ def test_a_child_of_a_parent_that_held_the_session_is_refused_and_does_not_wait(
 @needs_fork
 @pytest.mark.parametrize("what", ["release", "select", "above"])
 def test_an_adaptive_session_refuses_every_call_of_a_child(what: str) -> None:
-    table = Marginals((Table((Axis("age", edges=(0, 100)),)),))
+    table = MarginalQuery((ContingencyTable((Axis("age", edges=(0, 100)),)),))
     calls: dict[str, Callable[[Any], object]] = {
         "release": lambda q: q.release(table, PureDP(1)),
         "select": lambda q: q.select([table], PureDP(1)),
@@ -232,7 +232,7 @@ class Claims:
 
 
 @dataclass(frozen=True)
-class Heir(Marginals):
+class Heir(MarginalQuery):
     """A question of ours, but for one word."""
 
     def parts(self, domain: Any, neighbors: Any) -> Any:
@@ -254,7 +254,7 @@ def _foreign() -> dict[str, Any]:
         "heir": Heir((OCC,)),
         "aggregate": replace(count, aggregates=(Tally(*(getattr(count.aggregates[0], f) for f in _fields())),)),
         "object": replace(count, where=object()),
-        "column": Marginals((Table((Axis("age", edges=(0, Claims(), 100)),)),)),  # type: ignore[arg-type]
+        "column": MarginalQuery((ContingencyTable((Axis("age", edges=(0, Claims(), 100)),)),)),  # type: ignore[arg-type]
     }
 
 

@@ -27,11 +27,11 @@ from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused, Sordi
 from sordino.loss import ZCDP, PureDP
 from sordino.queries.adaptive.distance_to import Distances
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount
-from sordino.queries.adaptive.marginal import Axis, Marginals, Table
+from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.queries.queryable import Queryable
 
 CANARY = "canary-4711"
-OCC = Table((Axis("occ"),))
+OCC = ContingencyTable((Axis("occ"),))
 LADDER = MagnitudeHistogram(sd.col("age").node, (0, 25, 50, 75, 101), offsets=False)
 OFFSETS = MagnitudeHistogram(sd.col("age").node, (0, 25, 50, 75, 101), offsets=True)
 EDGES = [TailCount(LADDER, j, 10, "few", below=False) for j in range(5)]
@@ -83,7 +83,7 @@ def test_threads_that_ask_real_questions_get_as_many_as_were_paid_for() -> None:
         def one() -> None:
             for _ in range(3):
                 with contextlib.suppress(QuestionRefused):
-                    answers.append(q.release(Marginals((OCC,)), PureDP("1/4")).outputs[0].estimate.values())
+                    answers.append(q.release(MarginalQuery((OCC,)), PureDP("1/4")).outputs[0].estimate.values())
 
         threads = [threading.Thread(target=one) for _ in range(8)]
         for thread in threads:
@@ -134,7 +134,7 @@ def test_a_session_cannot_be_copied_pickled_or_used_after_its_run_by_any_call() 
     q = kept[0]
     attempts = [
         lambda: q.release(COUNT, PureDP(1)),
-        lambda: q.release(Marginals((OCC,)), PureDP(1)),
+        lambda: q.release(MarginalQuery((OCC,)), PureDP(1)),
         lambda: q.release(OFFSETS, PureDP(1)),
         lambda: q.select(EDGES, PureDP(1)),
         lambda: q.above(EDGES, 0, PureDP(1)),
@@ -175,7 +175,7 @@ class Crooked:
         self._shares = shares
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[ContingencyTable, ...]:
         return (OCC,) * len(self._shares)
 
     def parts(self, domain: Any, neighbors: Any) -> Any:
@@ -218,7 +218,7 @@ def ask(q: Any, what: str, loss: Any) -> Any:
         made = {"count": sd.count(), "mean": sd.mean("age"), "variance": sd.variance("age")}[what]
         return q.release(S.agg(made), loss)
     if what == "tables":
-        return q.release(Marginals((OCC, Table((Axis("occ"), Axis("age", edges=(0, 50, 100)))))), loss)
+        return q.release(MarginalQuery((OCC, ContingencyTable((Axis("occ"), Axis("age", edges=(0, 50, 100)))))), loss)
     if what == "distance":
         return q.release(Distances((OCC,), (np.zeros(3, dtype=np.int64),)), loss)
     if what == "rungs":

@@ -21,7 +21,7 @@ from sordino.curator.noise_answer import exact_vectors
 from sordino.queries.adaptive.contributions import Contributions
 from sordino.queries.adaptive.distance_to import Distances
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two
-from sordino.queries.adaptive.marginal import Axis, Marginals, Table
+from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import when
@@ -117,14 +117,14 @@ QUESTIONS: dict[str, Any] = {
     "joined": S.join("places", on="town").agg(sd.count(), sd.sum("places.size"), sd.variance("places.size")),
     "joined by size": S.join("places", on="town", how="left").group_by("c").agg(sd.sum(col("places.size") * col("i"))),
 }
-_DAYS = Table((Axis("d"), Axis("c")))
-_CODED = Table((Axis("c", codes=(0, 1, 0)), Axis("r", edges=(-2, 0, 1, 4))))
-_ONE = Table((Axis("t", codes=(0, 0)),))
-_ALONE = Table((Axis("k"),))
+_DAYS = ContingencyTable((Axis("d"), Axis("c")))
+_CODED = ContingencyTable((Axis("c", codes=(0, 1, 0)), Axis("r", edges=(-2, 0, 1, 4))))
+_ONE = ContingencyTable((Axis("t", codes=(0, 0)),))
+_ALONE = ContingencyTable((Axis("k"),))
 _MODELS = (np.arange(24, dtype=np.int64) * 700 - 3000, np.full(6, 1500, np.int64), np.array([2048], np.int64))
 _LADDER = MagnitudeHistogram(col("free").node, powers_of_two(), offsets=False)
 VECTORS: dict[str, Any] = {
-    "marginals": Marginals((_DAYS, _CODED, _ONE, _ALONE)),
+    "marginals": MarginalQuery((_DAYS, _CODED, _ONE, _ALONE)),
     "distances": Distances((_DAYS, _CODED, _ONE), _MODELS),
     "octaves": MagnitudeHistogram(col("open").node, powers_of_two(), offsets=True),
     "coarse": MagnitudeHistogram(col("open").node, powers_of_two(), offsets=True, coarse=True),

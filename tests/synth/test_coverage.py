@@ -172,7 +172,7 @@ def test_a_fitted_model_counts_the_rows_that_all_columns_estimate() -> None:
     keys = TABLES["one factor"](np.random.default_rng(7))
     domain = sd.Domain({n: sd.Integer(0, int(v.max())) for n, v in keys.items()})
     model = synth.fit(Source(domain, keys, sd.Rng.seeded(0)), epsilon=8, delta="1e-9", rng=sd.Rng.seeded(0))
-    tables = model.parts.beliefs.tables
+    tables = model.parts.field.tables
     assert [float(t.sum()) for t in tables] == pytest.approx([float(tables[0].sum())] * len(tables))
     assert abs(float(tables[0].sum()) - ROWS) <= 5 * model.parts.errors.rows
 

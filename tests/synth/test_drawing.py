@@ -14,7 +14,7 @@ from sordino import synth
 from sordino.noise.rng import Rng
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
-from sordino.synth.calibrate import Beliefs
+from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.junction import junction_tree
 from sordino.synth.sampler import draw_codes, spacings
 from synth.support import Source, mean_distance, small
@@ -27,11 +27,11 @@ def test_independent_columns_are_independent_in_what_is_drawn(rows: int, draws: 
     A draw of a few cells a row errs below chi-square's law; and no worse than independent draws in distance.
     """
     tree = junction_tree([1 << i for i in range(12)])
-    beliefs = Beliefs(tree, [np.full(12, rows / 12.0)] * 12, [np.array(float(rows))] * 11)
+    field = MarkovRandomField(tree, [np.full(12, rows / 12.0)] * 12, [np.array(float(rows))] * 11)
     others = np.random.default_rng(1)
     ours, theirs = [], []
     for seed in range(draws):
-        codes = draw_codes(beliefs, [12] * 12, rows=rows, alphas=spacings(), rng=Rng.seeded(seed))
+        codes = draw_codes(field, [12] * 12, rows=rows, alphas=spacings(), rng=Rng.seeded(seed))
         for a, b in itertools.combinations(range(12), 2):
             found = np.bincount(codes[a] * 12 + codes[b], minlength=144)
             assert float((np.square(found - rows / 144) / (rows / 144)).sum()) < 252, (a, b)

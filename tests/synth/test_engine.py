@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from sordino.noise.rng import Rng
-from sordino.synth.calibrate import Measured, calibrated, marginal, product_beliefs, restart, wright_omega
+from sordino.synth.calibrate import Measurement, calibrate, independent_field, marginal, restart, wright_omega
 from sordino.synth.compress import compress_domain
 from sordino.synth.inference import condition_on, joint
 from sordino.synth.junction import columns_of, grow_clique, junction_tree, maximal_cliques
-from sordino.synth.levels import best_layout, combined, layout_of, range_variances
+from sordino.synth.levels import best_layout, combine_levels, layout_of, range_variances
 from sordino.synth.projection import project
 from sordino.synth.sampler import draw_codes, spacings
-from sordino.synth.selection import allocation, expected_distance, shrink_scores
+from sordino.synth.selection import allocation, mean_distance, shrink_scores
 
 
 def test_projection_is_the_nearest_point_of_the_simplex() -> None:
@@ -93,74 +93,72 @@ def fit(seed: int, softness: float):
     sizes, tree, truth = random_tree(seed)
     d = len(sizes)
     ways = [marginal(truth, range(d), (c,)) for c in range(d)]
-    beliefs = product_beliefs(tree, ways, 1000.0)
+    field = independent_field(tree, ways, 1000.0)
     blocks = []
     for clique in tree.cliques:
         for pair in itertools.combinations(clique, 2):
             y = marginal(truth, range(d), pair)
-            blocks.append(Measured(pair, y, softness, np.zeros_like(y)))
-    calibrated(beliefs, blocks, sizes, sweeps=300)
-    return sizes, tree, truth, beliefs, blocks, ways
+            blocks.append(Measurement(pair, y, softness, np.zeros_like(y)))
+    calibrate(field, blocks, sizes, sweeps=300)
+    return sizes, tree, truth, field, blocks, ways
 
 
 def test_calibration_without_noise_meets_every_measured_table() -> None:
     for seed in range(4):
-        _, tree, truth, beliefs, blocks, _ = fit(seed, 1e-6)
+        _, tree, truth, field, blocks, _ = fit(seed, 1e-6)
         d = truth.ndim
         for one in blocks:
-            for clique, table in zip(tree.cliques, beliefs.tables, strict=True):
+            for clique, table in zip(tree.cliques, field.tables, strict=True):
                 if set(one.columns) <= set(clique):
                     assert np.abs(marginal(table, clique, one.columns) - one.counts).max() < 0.5
-        for link, separator in zip(tree.links, beliefs.separators, strict=True):
-            assert np.allclose(
-                marginal(beliefs.tables[link.child], tree.cliques[link.child], link.separator), separator
-            )
+        for link, separator in zip(tree.links, field.separators, strict=True):
+            assert np.allclose(marginal(field.tables[link.child], tree.cliques[link.child], link.separator), separator)
         assert d == 6
 
 
 def test_calibration_solves_the_soft_problem() -> None:
     """At the optimum theta = (y - A mu) / lam for each table: the gradient of the objective is zero."""
-    _, tree, _, beliefs, blocks, _ = fit(2, 30.0)
+    _, tree, _, field, blocks, _ = fit(2, 30.0)
     for one in blocks:
         home = next(i for i, c in enumerate(tree.cliques) if set(one.columns) <= set(c))
-        mu = marginal(beliefs.tables[home], tree.cliques[home], one.columns)
+        mu = marginal(field.tables[home], tree.cliques[home], one.columns)
         assert np.allclose(one.theta, (one.counts - mu) / 30.0, atol=2e-3)
 
 
 def test_a_warm_start_is_the_same_model() -> None:
-    sizes, tree, _, beliefs, blocks, ways = fit(1, 20.0)
-    again = product_beliefs(tree, ways, 1000.0)
+    sizes, tree, _, field, blocks, ways = fit(1, 20.0)
+    again = independent_field(tree, ways, 1000.0)
     restart(again, blocks, sizes)
-    for a, b in zip(again.tables, beliefs.tables, strict=True):
+    for a, b in zip(again.tables, field.tables, strict=True):
         assert np.allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
 def test_inference_agrees_with_the_whole_table() -> None:
-    sizes, tree, _, beliefs, _, _ = fit(3, 5.0)
+    sizes, tree, _, field, _, _ = fit(3, 5.0)
     d = len(sizes)
     whole = np.ones(sizes)
-    for clique, table in zip(tree.cliques, beliefs.tables, strict=True):
+    for clique, table in zip(tree.cliques, field.tables, strict=True):
         whole = whole * table.reshape([sizes[c] if c in clique else 1 for c in range(d)])
-    for link, separator in zip(tree.links, beliefs.separators, strict=True):
+    for link, separator in zip(tree.links, field.separators, strict=True):
         shaped = separator.reshape([sizes[c] if c in link.separator else 1 for c in range(d)])
         whole = whole / np.maximum(shaped, 1e-300)
     identity = [np.eye(s) for s in sizes]
     for k in (1, 2, 3):
         for chosen in itertools.permutations(range(d), k):
             expected = marginal(whole, range(d), sorted(chosen)).transpose([sorted(chosen).index(c) for c in chosen])
-            assert np.allclose(joint(beliefs, chosen, sizes, [identity[c] for c in chosen]), expected, rtol=1e-6)
+            assert np.allclose(joint(field, chosen, sizes, [identity[c] for c in chosen]), expected, rtol=1e-6)
     weights = np.linspace(0, 1, sizes[4])
-    given = condition_on(beliefs, {4: weights}, sizes)
+    given = condition_on(field, {4: weights}, sizes)
     bent = whole * weights.reshape([-1 if c == 4 else 1 for c in range(d)])
     for clique, table in zip(tree.cliques, given.tables, strict=True):
         assert np.allclose(table, marginal(bent, range(d), clique), rtol=1e-6, atol=1e-9)
 
 
 def test_drawn_rows_meet_the_tables_to_within_a_few_rows() -> None:
-    sizes, tree, _, beliefs, _, _ = fit(0, 5.0)
+    sizes, tree, _, field, _, _ = fit(0, 5.0)
     rows = 20_000
-    drawn = draw_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=Rng.seeded(1))
-    for clique, table in zip(tree.cliques, beliefs.tables, strict=True):
+    drawn = draw_codes(field, sizes, rows=rows, alphas=spacings(), rng=Rng.seeded(1))
+    for clique, table in zip(tree.cliques, field.tables, strict=True):
         place = np.zeros(rows, dtype=np.int64)
         for c in clique:
             place = place * sizes[c] + drawn[c]
@@ -173,14 +171,14 @@ def test_independent_columns_stay_independent_in_drawn_rows() -> None:
     d, size, rows = 24, 6, 30_000
     rng = np.random.default_rng(2)
     ways = [rng.dirichlet(np.ones(size)) * rows for _ in range(d)]
-    beliefs = product_beliefs(junction_tree([1 << i for i in range(d)]), ways, float(rows))
-    drawn = draw_codes(beliefs, [size] * d, rows=rows, alphas=spacings(), rng=Rng.seeded(4))
+    field = independent_field(junction_tree([1 << i for i in range(d)]), ways, float(rows))
+    drawn = draw_codes(field, [size] * d, rows=rows, alphas=spacings(), rng=Rng.seeded(4))
 
     def distance(a: int, b: int) -> float:
         table = np.bincount(drawn[a] * size + drawn[b], minlength=size * size) / rows
         return float(np.abs(table - np.outer(ways[a], ways[b]).ravel() / rows**2).sum() / 2)
 
-    chance = expected_distance(np.full(size * size, rows / size**2)) / (2 * rows)
+    chance = mean_distance(np.full(size * size, rows / size**2)) / (2 * rows)
     found = [distance(a, b) for a, b in itertools.combinations(range(d), 2)]
     assert np.mean(found) < 1.2 * chance
     assert max(found) < 4 * chance
@@ -190,7 +188,7 @@ def test_expected_distance_is_that_of_poisson_counts() -> None:
     rng = np.random.default_rng(6)
     means = np.concatenate([rng.uniform(0, 3, 200), rng.uniform(3, 900, 50), [2000.0]])
     seen = np.abs(rng.poisson(means, (4000, len(means))) - means).sum(axis=1)
-    assert abs(seen.mean() - expected_distance(means)) < 5 * seen.std() / math.sqrt(4000)
+    assert abs(seen.mean() - mean_distance(means)) < 5 * seen.std() / math.sqrt(4000)
 
 
 def test_shrunken_scores_keep_what_is_clear_and_drop_noise() -> None:
@@ -223,7 +221,7 @@ def test_codes_cover_every_key_in_order_and_missing_stays_alone(ordered: bool) -
     found = compress_domain(counts, 15.0, ordered=ordered, missing=True)
     assert sorted(set(found.codes.tolist())) == list(range(found.size))
     assert (found.codes == found.codes[-1]).sum() == 1
-    assert math.isclose(found.summed(counts).sum(), counts.sum())
+    assert math.isclose(found.sum_by_code(counts).sum(), counts.sum())
     if ordered:
         assert (np.diff(found.codes[:-1]) >= 0).all()
 
@@ -232,9 +230,11 @@ def test_hierarchies_combine_all_levels_and_are_chosen_where_cheaper() -> None:
     layout = layout_of(64, 4)
     truth = np.arange(64.0)
     levels = [np.bincount(np.array(layout.codes(w)), weights=truth) for w in layout.widths]
-    assert np.allclose(combined(layout, levels), truth)  # consistent counts are kept as they are
+    assert np.allclose(combine_levels(layout, levels), truth)  # consistent counts are kept as they are
     rng = np.random.default_rng(0)
-    noisy = np.array([combined(layout, [x + rng.normal(size=len(x)) for x in levels])[8:56].sum() for _ in range(4000)])
+    noisy = np.array(
+        [combine_levels(layout, [x + rng.normal(size=len(x)) for x in levels])[8:56].sum() for _ in range(4000)]
+    )
     stated = range_variances(layout, [(8, 56)], pure=False)[0] / len(layout.widths)
     assert abs(noisy.var() / stated - 1) < 0.12  # five deviations of a variance of 4,000 draws
     long_ranges = [(0, i) for i in range(1, 1024)]

@@ -17,7 +17,7 @@ from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.adaptive.distance_to import Distances
-from sordino.queries.adaptive.marginal import Marginals
+from sordino.queries.adaptive.marginal import MarginalQuery
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
 from synth.support import Source, small
@@ -54,7 +54,7 @@ def test_synthesizers_only_release_and_stay_within_their_loss(method: str, loss:
     data = source()
     model = METHODS[method](data, **LOSSES[loss], rng=sd.Rng.seeded(4))
     (session,) = data.sessions
-    assert all(isinstance(query, (Marginals, Distances)) for query, _ in session.accesses)
+    assert all(isinstance(query, (MarginalQuery, Distances)) for query, _ in session.accesses)
     assert session.spent() <= session.allowed()
     assert session.spent() >= session.allowed() * Fraction(999, 1000)  # what is paid for is used
     table = model.sample(50, rng=sd.Rng.seeded(5))
@@ -264,9 +264,9 @@ def test_values_are_drawn_on_each_columns_own_steps() -> None:
             "born": pa.array(rng.integers(-20_000, 9000, 4000).astype(np.int32)).cast(pa.date32()),
         }
     )
-    from sordino.synth.encoding import keys_of_table
+    from sordino.synth.encoding import encode_table
 
-    keys = dict(zip(domain, keys_of_table(values, columns, domain), strict=True))
+    keys = dict(zip(domain, encode_table(values, columns, domain), strict=True))
     model = synth.fit(Source(domain, keys, sd.Rng.seeded(1)), epsilon=20, delta="1e-9", rng=sd.Rng.seeded(2))
     table = model.sample(4000, rng=sd.Rng.seeded(3))
     gain, rate = table["gain"].to_numpy(), table["rate"].to_numpy()
@@ -279,9 +279,9 @@ def test_values_are_drawn_on_each_columns_own_steps() -> None:
 
 
 def synth_columns(domain: sd.Domain) -> Any:
-    from sordino.synth.columns import keyed_columns
+    from sordino.synth.columns import encode_columns
 
-    return tuple(keyed_columns(domain, None, Neighbors("add_remove", None)))
+    return tuple(encode_columns(domain, None, Neighbors("add_remove", None)))
 
 
 def random_question(rng: np.random.Generator) -> tuple[Any, int]:

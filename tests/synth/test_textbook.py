@@ -18,8 +18,8 @@ from sordino import synth
 from sordino.datasets import adult_domain, load_adult
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
-from sordino.synth.columns import keyed_columns
-from sordino.synth.encoding import keys_of_table
+from sordino.synth.columns import encode_columns
+from sordino.synth.encoding import encode_table
 from sordino.synth.evaluation.distances import table_distance
 from sordino.synth.projection import project
 from synth.support import Source
@@ -34,8 +34,8 @@ def extract() -> tuple[sd.Domain, Mapping[str, Any]]:
         pytest.skip("no Adult extract; set SORDINO_ADULT to its path")
     declared = adult_domain()
     domain = sd.Domain({n: declared[n] for n in NAMES})
-    columns = tuple(keyed_columns(domain, None, Neighbors("add_remove", None)))
-    return domain, dict(zip(NAMES, keys_of_table(load_adult(ADULT), columns, domain), strict=True))
+    columns = tuple(encode_columns(domain, None, Neighbors("add_remove", None)))
+    return domain, dict(zip(NAMES, encode_table(load_adult(ADULT), columns, domain), strict=True))
 
 
 def adult(seed: int = 1, relation: Any = "add_remove") -> Source:

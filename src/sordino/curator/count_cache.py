@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.curator.data_access import DataAccess
 from sordino.domain import Domain
-from sordino.queries.adaptive.marginal import Axis, SparseCounts, Table, select_groupings
+from sordino.queries.adaptive.marginal import Axis, ContingencyTable, SparseCounts, select_groupings
 
 __all__ = ["CountCache"]
 
@@ -27,12 +27,12 @@ class CountCache:
         self._domain = domain
         self._kept: dict[tuple[Axis, ...], SparseCounts] = {}
 
-    def count(self, tables: Sequence[Table]) -> list[SparseCounts]:
+    def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
         """Return the sparse exact counts of each table, by raw keys (before codes)."""
         orders = [_ordered(t) for t in tables]  # one order for (a, b) and (b, a): as two sets they would count twice
         wanted = list(dict.fromkeys(o for o in orders if o not in self._kept))
         for start in range(0, len(wanted), _MOST_SETS):
-            self._scan([Table(o) for o in wanted[start : start + _MOST_SETS]])
+            self._scan([ContingencyTable(o) for o in wanted[start : start + _MOST_SETS]])
         found: list[SparseCounts] = []
         for table, order in zip(tables, orders, strict=True):
             keys, counts = self._kept[order]
@@ -43,7 +43,7 @@ class CountCache:
         """Forget all counts."""
         self._kept.clear()
 
-    def _scan(self, tables: Sequence[Table]) -> None:
+    def _scan(self, tables: Sequence[ContingencyTable]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
         found = self._rows.run(select_groupings(tables, self._rows.primitives(), self._domain))
         axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
@@ -59,7 +59,7 @@ class CountCache:
             self._kept[table.grouping()] = (keys[whole], counts[rows][whole])
 
 
-def _ordered(table: Table) -> tuple[Axis, ...]:
+def _ordered(table: ContingencyTable) -> tuple[Axis, ...]:
     return tuple(sorted(table.grouping(), key=repr))
 
 

@@ -15,7 +15,7 @@ from sordino.domain import Domain
 from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
-from sordino.queries.adaptive.marginal import Integers, SparseCounts, Table, VectorShare
+from sordino.queries.adaptive.marginal import ContingencyTable, Integers, SparseCounts, VectorShare
 from sordino.queries.aggregation import Aggregation
 from sordino.release import Key, Output, Release
 
@@ -62,7 +62,7 @@ class CountsQuery(Protocol):
     """A vector query whose exact vectors follow from tables of counts by declared keys."""
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[ContingencyTable, ...]:
         """The tables."""
 
     def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> Sequence[Integers]:

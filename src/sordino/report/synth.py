@@ -382,9 +382,9 @@ def _unit(keyed: Any, domain: Any) -> float:
 
 def _one_way(parts: Any, column: int) -> list[float]:
     """Return a model's count of each key of one column: that of its code, by the key's share of it."""
-    tree = parts.beliefs.tree
+    tree = parts.field.tree
     home = next(i for i, clique in enumerate(tree.cliques) if column in clique)
     axes = tuple(a for a, c in enumerate(tree.cliques[home]) if c != column)
-    counts = parts.beliefs.tables[home].sum(axis=axes)
+    counts = parts.field.tables[home].sum(axis=axes)
     made: list[float] = (counts[parts.codes[column].codes] * parts.within[column]).tolist()
     return made

@@ -15,11 +15,11 @@ from sordino.estimates.noisy import Law, Noisy
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.queries.adaptive.distance_to import PARTS, Distances
-from sordino.queries.adaptive.marginal import Marginals, Table
+from sordino.queries.adaptive.marginal import ContingencyTable, MarginalQuery
 from sordino.release import Release
 from sordino.synth.projection import Floats
 
-__all__ = ["Counts", "Data", "release_counts", "release_vectors"]
+__all__ = ["Data", "NoisyTable", "release_counts", "release_vectors"]
 
 _LEAST = 1e-12  # a variance that underflows is still not zero
 
@@ -44,7 +44,7 @@ class Data(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class NoisyTable:
     """A noisy table of counts: its cells, the variance of the noise in each, and its law, None where several are combined."""
 
     cells: Floats
@@ -53,19 +53,21 @@ class Counts:
 
 
 def release_counts(
-    data: Data, tables: Sequence[Table], loss: Loss, *, shares: Sequence[Fraction] | None = None
-) -> list[Counts]:
+    data: Data, tables: Sequence[ContingencyTable], loss: Loss, *, shares: Sequence[Fraction] | None = None
+) -> list[NoisyTable]:
     """Return the noisy counts of each table, shaped as its axes."""
-    made = data.release(Marginals(tuple(tables), None if shares is None else tuple(shares)), loss)
+    made = data.release(MarginalQuery(tuple(tables), None if shares is None else tuple(shares)), loss)
     found = []
     for table, output in zip(tables, made.outputs, strict=True):
         steps, unit, variance = _noisy(output.estimate)
         law = estimate.law if isinstance(estimate := output.estimate, Noisy) else None
-        found.append(Counts((steps * unit).reshape(table.shape(data.domain)), variance * unit**2, law))
+        found.append(NoisyTable((steps * unit).reshape(table.shape(data.domain)), variance * unit**2, law))
     return found
 
 
-def release_vectors(data: Data, tables: Sequence[Table], models: Sequence[Floats], loss: Loss) -> tuple[Floats, float]:
+def release_vectors(
+    data: Data, tables: Sequence[ContingencyTable], models: Sequence[Floats], loss: Loss
+) -> tuple[Floats, float]:
     """Return the noisy l1 distance of each table to its model, in rows, and the variance of the noise."""
     whole = tuple(np.rint(m.ravel() * PARTS).astype(np.int64) for m in models)
     made = data.release(Distances(tuple(tables), whole), loss)

@@ -13,26 +13,26 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.synth.access import Counts
-from sordino.synth.calibrate import Beliefs, marginal
-from sordino.synth.columns import Keyed
+from sordino.synth.access import NoisyTable
+from sordino.synth.calibrate import MarkovRandomField, marginal
+from sordino.synth.columns import EncodedColumn
 from sordino.synth.junction import Pair
 from sordino.synth.loss_shares import share_of
-from sordino.synth.outcome import Outcome, coded, independent_outcome
-from sordino.synth.pairs import Coding, fitted, merged, pair_table
+from sordino.synth.outcome import FittedModel, compress_columns, independent_model
+from sordino.synth.pairs import CompressedMarginals, fit_field, merge_measurements, pair_table
 from sordino.synth.projection import Floats
 from sordino.synth.sampler import draw_codes, spacings
-from sordino.synth.selection import allocation, choose_pairs, expected_distance, shrink_scores
-from sordino.synth.session import Session
+from sordino.synth.selection import allocation, choose_pairs, mean_distance, shrink_scores
+from sordino.synth.session import FitSession
 from sordino.synth.ways import OneWayMarginals, combine_one_way
 
-__all__ = ["FAINT", "fit_adaptive", "information", "measure_pairs", "model_pairs", "score_pairs"]
+__all__ = ["MIN_RHO", "fit_adaptive", "information", "measure_pairs", "model_pairs", "score_pairs"]
 
-FAINT = 5e-5  # rho below which only one-ways are asked, for a table of unknown size (epsilon .06 at delta 1e-9)
-_WAYS = 0.2  # of the loss, for one-way counts
-_WAYS_MOST = 0.5  # where their error is large
-_WAYS_ERROR = 0.006  # the mean error of one-ways above which they get more
-_CALM = 0.003  # the mean error of one-ways below which larger cliques pay
+MIN_RHO = 5e-5  # rho below which only one-way counts are asked, for a table of unknown size (epsilon .06 at delta 1e-9)
+_ONE_WAY = 0.2  # of the loss, for one-way counts
+_ONE_WAY_MOST = 0.5  # where their error is large
+_ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get more
+_CALM = 0.003  # the mean error of one-way counts below which larger cliques pay
 _SCORES = 0.03  # of the loss, for each round of scores
 _FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
 _SMALL, _LARGE, _LARGEST = 3e4, 5e5, 1.6e6  # cells of all cliques: first round, last round, last round if calm
@@ -42,45 +42,49 @@ _SAMPLE = 200_000
 
 
 def fit_adaptive(
-    session: Session, columns: Sequence[Keyed], *, cap: float | None = None, pairs: Sequence[Pair] | None = None
-) -> Outcome:
+    session: FitSession,
+    columns: Sequence[EncodedColumn],
+    *,
+    cap: float | None = None,
+    pairs: Sequence[Pair] | None = None,
+) -> FittedModel:
     """Return the model fitted through the session, spending all that is left of it; `pairs` None looks at all."""
     if len(columns) == 1:
-        return independent_outcome(session.ways(columns, session.left), "independent columns")
-    ways, error = _first_ways(session, columns)
-    coding = coded(ways, ways.compress_domain())
+        return independent_model(session.measure_one_way(columns, session.left), "independent columns")
+    one_way, error = _first_ways(session, columns)
+    compressed = compress_columns(one_way, one_way.compress_domain())
     pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
-    models = [coding.independent(p) for p in pairs]
-    margins = [coding.independent_variance(p) for p in pairs]
-    excess, deviation = score_pairs(session, coding, pairs, models, share_of(_SCORES), margins=margins)
+    models = [compressed.independent(p) for p in pairs]
+    margins = [compressed.independent_variance(p) for p in pairs]
+    excess, deviation = score_pairs(session, compressed, pairs, models, share_of(_SCORES), margins=margins)
     scores = shrink_scores(excess, deviation)
     if int((excess > _CLEAR * deviation).sum()) < min(len(columns), len(pairs)):
-        return _faint(session, ways, coding, pairs, scores, models)
+        return _fit_few_pairs(session, one_way, compressed, pairs, scores, models)
     large = cap if cap is not None else _LARGEST if error < _CALM else _LARGE
     budget = share_of(float(session.left) * _FIRST)
     taken, cliques, _ = choose_pairs(
         pairs,
         scores,
         models,
-        sizes=coding.sizes,
-        rows=coding.rows,
+        sizes=compressed.sizes,
+        rows=compressed.rows,
         variance_each=session.variance(budget),
         cap=min(_SMALL, large),
     )
-    measured = measure_pairs(session, coding, taken, budget, {})
+    measured = measure_pairs(session, compressed, taken, budget, {})
     kept: dict[tuple[int, ...], Floats] = {}
-    beliefs = fitted(coding, measured, cliques, sweeps=_SWEEPS, kept=kept)
+    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, kept=kept)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    wanted, cliques = _second_pairs(session, coding, beliefs, pairs, first, taken, large)
-    measured = merged(measured, measure_pairs(session, coding, wanted, session.left, measured))
+    wanted, cliques = _second_pairs(session, compressed, field, pairs, first, taken, large)
+    measured = merge_measurements(measured, measure_pairs(session, compressed, wanted, session.left, measured))
     sweeps = _SWEEPS_LAST if large <= _LARGE else _SWEEPS_LARGEST
-    beliefs = fitted(coding, measured, cliques, sweeps=sweeps, kept=kept)
-    return Outcome(ways, coding, beliefs, measured, "a clique tree of pairs")
+    field = fit_field(compressed, measured, cliques, sweeps=sweeps, kept=kept)
+    return FittedModel(one_way, compressed, field, measured, "a clique tree of pairs")
 
 
 def score_pairs(
-    session: Session,
-    coding: Coding,
+    session: FitSession,
+    compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     models: Sequence[Floats],
     share: Fraction,
@@ -91,106 +95,108 @@ def score_pairs(
 
     `margins` are the variances of the models' own cells.
     """
-    raw, variance = session.distances([pair_table(coding, p) for p in pairs], models, share)
-    floors = [expected_distance(m, 0.0 if margins is None else margins[i]) for i, m in enumerate(models)]
+    raw, variance = session.distances([pair_table(compressed, p) for p in pairs], models, share)
+    floors = [mean_distance(m, 0.0 if margins is None else margins[i]) for i, m in enumerate(models)]
     return raw - np.array(floors), math.sqrt(variance)
 
 
 def measure_pairs(
-    session: Session,
-    coding: Coding,
+    session: FitSession,
+    compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     share: Fraction,
-    known: dict[tuple[int, ...], Counts],
-) -> dict[tuple[int, ...], Counts]:
+    known: dict[tuple[int, ...], NoisyTable],
+) -> dict[tuple[int, ...], NoisyTable]:
     """Return noisy tables of the pairs, with more of the share for those with more cells above the noise."""
-    weights = information(session, coding, pairs, share, known)
-    found = session.weighed([pair_table(coding, p) for p in pairs], share, weights)
+    weights = information(session, compressed, pairs, share, known)
+    found = session.measure_weighted([pair_table(compressed, p) for p in pairs], share, weights)
     return {pairs[i]: counts for i, counts in found.items()}
 
 
 def information(
-    session: Session,
-    coding: Coding,
+    session: FitSession,
+    compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     share: Fraction,
-    known: dict[tuple[int, ...], Counts],
+    known: dict[tuple[int, ...], NoisyTable],
 ) -> list[float]:
     """Return the information (1 / variance) to add to each pair."""
     each = session.variance(share)
     floor = 0.8 * math.sqrt(each * max(len(pairs), 1))
-    cells = [float((coding.independent(p) > floor).sum()) for p in pairs]
+    cells = [float((compressed.independent(p) > floor).sum()) for p in pairs]
     return allocation(cells, [1.0 / known[p].variance if p in known else 0.0 for p in pairs], 1.0 / each)
 
 
-def model_pairs(session: Session, coding: Coding, beliefs: Beliefs, pairs: Sequence[Pair]) -> list[Floats]:
+def model_pairs(
+    session: FitSession, compressed: CompressedMarginals, field: MarkovRandomField, pairs: Sequence[Pair]
+) -> list[Floats]:
     """Return the model's table of each pair: exact within a clique, else counted in rows drawn from the model."""
-    sizes, tree = coding.sizes, beliefs.tree
-    rows = int(max(min(2 * coding.rows, _SAMPLE), 1000))
+    sizes, tree = compressed.sizes, field.tree
+    rows = int(max(min(2 * compressed.rows, _SAMPLE), 1000))
     drawn = None
     found: list[Floats] = []
     for pair in pairs:
         home = tree.home(pair, sizes)
         if home is not None:
-            found.append(marginal(beliefs.tables[home], tree.cliques[home], pair))
+            found.append(marginal(field.tables[home], tree.cliques[home], pair))
             continue
         if drawn is None:
-            drawn = draw_codes(beliefs, sizes, rows=rows, alphas=spacings(), rng=session.rng)
+            drawn = draw_codes(field, sizes, rows=rows, alphas=spacings(), rng=session.rng)
         a, b = pair
         counts = np.bincount(drawn[a] * sizes[b] + drawn[b], minlength=sizes[a] * sizes[b])
-        found.append(np.asarray(counts.reshape(sizes[a], sizes[b]) * (coding.rows / rows), dtype=np.float64))
+        found.append(np.asarray(counts.reshape(sizes[a], sizes[b]) * (compressed.rows / rows), dtype=np.float64))
     return found
 
 
-def _first_ways(session: Session, columns: Sequence[Keyed]) -> tuple[OneWayMarginals, float]:
+def _first_ways(session: FitSession, columns: Sequence[EncodedColumn]) -> tuple[OneWayMarginals, float]:
     """Return the one-way counts, asked again where their error is large, and the mean error of the first."""
-    first = share_of(_WAYS)
-    ways = session.ways(columns, first)
-    error = float(ways.errors().mean())
-    more = share_of(min(_WAYS * (error / _WAYS_ERROR) ** 2, _WAYS_MOST)) - first
-    return (combine_one_way(ways, session.ways(columns, more)) if more > 0 else ways), error
+    first = share_of(_ONE_WAY)
+    one_way = session.measure_one_way(columns, first)
+    error = float(one_way.errors().mean())
+    more = share_of(min(_ONE_WAY * (error / _ONE_WAY_ERROR) ** 2, _ONE_WAY_MOST)) - first
+    return (combine_one_way(one_way, session.measure_one_way(columns, more)) if more > 0 else one_way), error
 
 
 def _second_pairs(
-    session: Session,
-    coding: Coding,
-    beliefs: Beliefs,
+    session: FitSession,
+    compressed: CompressedMarginals,
+    field: MarkovRandomField,
     pairs: Sequence[Pair],
     first: dict[Pair, float],
     done: list[Pair],
     cap: float,
 ) -> tuple[list[Pair], list[int]]:
     """Score every pair again, now against the model; return all pairs to measure, old ones first, and the cliques."""
-    models = model_pairs(session, coding, beliefs, pairs)
-    excess, deviation = score_pairs(session, coding, pairs, models, share_of(_SCORES))
+    models = model_pairs(session, compressed, field, pairs)
+    excess, deviation = score_pairs(session, compressed, pairs, models, share_of(_SCORES))
     scores = dict(zip(pairs, shrink_scores(excess, deviation).tolist(), strict=True))
     fresh = [p for p in pairs if p not in done]
     more, cliques, _ = choose_pairs(
         fresh,
         np.array([scores[p] for p in fresh]),
-        [coding.independent(p) for p in fresh],
-        sizes=coding.sizes,
-        rows=coding.rows,
+        [compressed.independent(p) for p in fresh],
+        sizes=compressed.sizes,
+        rows=compressed.rows,
         variance_each=session.variance(),
         cap=cap,
         kept=done,
         kept_distances=np.array([first[p] for p in done]),
-        kept_means=[coding.independent(p) for p in done],
+        kept_means=[compressed.independent(p) for p in done],
     )
     return [*done, *more], cliques
 
 
-def _faint(
-    session: Session,
-    ways: OneWayMarginals,
-    coding: Coding,
+def _fit_few_pairs(
+    session: FitSession,
+    one_way: OneWayMarginals,
+    compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     scores: Floats,
     models: Sequence[Floats],
-) -> Outcome:
-    """Spend what is left where few pairs show: on pairs, on one-ways, or half each, whatever promises the most."""
-    errors = ways.errors() * 2.0 * coding.rows
-    have = float(np.mean([1.0 / v for v in ways.variances]))
+) -> FittedModel:
+    """Spend what is left where few pairs show: on pairs, on one-way counts, or half each, whatever promises the most."""
+    errors = one_way.errors() * 2.0 * compressed.rows
+    have = float(np.mean([1.0 / v for v in one_way.variances]))
     best: tuple[float, Fraction, list[Pair], list[int]] = (-1.0, Fraction(1), [], [])
     for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
         more = 1.0 / session.variance(session.left * part, tables=len(errors)) if part else 0.0
@@ -200,17 +206,17 @@ def _faint(
         if part < 1:
             each = session.variance(session.left * (1 - part))
             taken, cliques, worth = choose_pairs(
-                pairs, scores, models, sizes=coding.sizes, rows=coding.rows, variance_each=each, cap=_SMALL
+                pairs, scores, models, sizes=compressed.sizes, rows=compressed.rows, variance_each=each, cap=_SMALL
             )
         if gain + worth > best[0]:
             best = (gain + worth, part, taken, cliques)
     _, part, taken, cliques = best
     part = part if taken else Fraction(1)
     if part:
-        ways = combine_one_way(ways, session.ways(coding.columns, session.left * part))
+        one_way = combine_one_way(one_way, session.measure_one_way(compressed.columns, session.left * part))
     if not taken:
-        return independent_outcome(ways, "independent columns: no pair shows above the noise")
-    coding = coded(ways, coding.codes)
-    measured = measure_pairs(session, coding, taken, session.left, {})
-    beliefs = fitted(coding, measured, cliques, sweeps=_SWEEPS_LAST, kept={})
-    return Outcome(ways, coding, beliefs, measured, "a small tree of pairs")
+        return independent_model(one_way, "independent columns: no pair shows above the noise")
+    compressed = compress_columns(one_way, compressed.codes)
+    measured = measure_pairs(session, compressed, taken, session.left, {})
+    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST, kept={})
+    return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

@@ -9,25 +9,25 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.synth.access import Counts
+from sordino.synth.access import NoisyTable
 from sordino.synth.adaptive import model_pairs, score_pairs
-from sordino.synth.columns import Keyed
+from sordino.synth.columns import EncodedColumn
 from sordino.synth.junction import Pair, grow_clique
 from sordino.synth.loss_shares import share_of
-from sordino.synth.outcome import Outcome, coded, independent_outcome
-from sordino.synth.pairs import fitted, merged, pair_table
+from sordino.synth.outcome import FittedModel, compress_columns, independent_model
+from sordino.synth.pairs import fit_field, merge_measurements, pair_table
 from sordino.synth.projection import Floats
-from sordino.synth.session import Session
+from sordino.synth.session import FitSession
 
 __all__ = ["fit_aim"]
 
-_WAYS = 0.2
+_ONE_WAY = 0.2
 _ROUNDS = 8
 _SCORES = 0.3  # of a round's part, for its scores
 _MEAN = math.sqrt(2.0 / math.pi)
 
 
-def fit_aim(session: Session, columns: Sequence[Keyed], *, cap: float) -> Outcome:
+def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float) -> FittedModel:
     """Return a model fitted in rounds: score the pairs against the model, measure the worst, fit, spend more on the next.
 
     After AIM (McKenna, Mullins, Sheldon, Miklau 2022, algorithm 2): score = distance - sqrt(2 / pi) sigma cells, rounds
@@ -35,36 +35,38 @@ def fit_aim(session: Session, columns: Sequence[Keyed], *, cap: float) -> Outcom
     each selection by itself would cost a pass over the data.
     """
     if len(columns) == 1:
-        return independent_outcome(session.ways(columns, session.left), "AIM")
-    ways = session.ways(columns, share_of(_WAYS * float(session.left)))
-    coding = coded(ways, ways.compress_domain())
+        return independent_model(session.measure_one_way(columns, session.left), "AIM")
+    one_way = session.measure_one_way(columns, share_of(_ONE_WAY * float(session.left)))
+    compressed = compress_columns(one_way, one_way.compress_domain())
     pairs = list(itertools.combinations(range(len(columns)), 2))
-    measured: dict[tuple[int, ...], Counts] = {}
+    measured: dict[tuple[int, ...], NoisyTable] = {}
     kept: dict[tuple[int, ...], Floats] = {}
     edges: list[Pair] = []
     cliques = [1 << i for i in range(len(columns))]
-    beliefs = fitted(coding, {}, cliques, sweeps=0, kept={})
+    field = fit_field(compressed, {}, cliques, sweeps=0, kept={})
     for turn in range(_ROUNDS):
         part = _round(session.left, turn)
         scores_share = share_of(float(part) * _SCORES)
-        models = model_pairs(session, coding, beliefs, pairs)
-        distance, _ = score_pairs(session, coding, pairs, models, scores_share)
+        models = model_pairs(session, compressed, field, pairs)
+        distance, _ = score_pairs(session, compressed, pairs, models, scores_share)
         most = max(1, len(columns) // 4)
         rest = part - scores_share if turn < _ROUNDS - 1 else session.left
         deviation = math.sqrt(session.variance(rest, tables=most))
-        worth = np.array([d - _MEAN * deviation * _shown(m, deviation) for d, m in zip(distance, models, strict=True)])
+        worth = np.array(
+            [d - _MEAN * deviation * _visible_cells(m, deviation) for d, m in zip(distance, models, strict=True)]
+        )
         order = [pairs[i] for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0]
         best = order if order else [pairs[int(np.argmax(distance))]]
-        taken, cliques = grow_clique(best, coding.sizes, cap=cap, start=edges, most=most)
+        taken, cliques = grow_clique(best, compressed.sizes, cap=cap, start=edges, most=most)
         if not taken:
             taken = [edges[0]] if edges else []
         if not taken:
             break
-        counts = session.weighed([pair_table(coding, p) for p in taken], rest, [1.0] * len(taken))
-        measured = merged(measured, {taken[i]: c for i, c in counts.items()})
+        counts = session.measure_weighted([pair_table(compressed, p) for p in taken], rest, [1.0] * len(taken))
+        measured = merge_measurements(measured, {taken[i]: c for i, c in counts.items()})
         edges = list(dict.fromkeys([*edges, *taken]))
-        beliefs = fitted(coding, measured, cliques, sweeps=40 if turn == _ROUNDS - 1 else 10, kept=kept)
-    return Outcome(ways, coding, beliefs, measured, f"AIM: {len(measured)} pairs in {_ROUNDS} rounds")
+        field = fit_field(compressed, measured, cliques, sweeps=40 if turn == _ROUNDS - 1 else 10, kept=kept)
+    return FittedModel(one_way, compressed, field, measured, f"AIM: {len(measured)} pairs in {_ROUNDS} rounds")
 
 
 def _round(left: Fraction, turn: int) -> Fraction:
@@ -73,6 +75,6 @@ def _round(left: Fraction, turn: int) -> Fraction:
     return share_of(float(left) * weights[0] / sum(weights))
 
 
-def _shown(model: Floats, deviation: float) -> float:
+def _visible_cells(model: Floats, deviation: float) -> float:
     """Return the number of cells that a measurement would tell from noise: others cost nothing, as the fit ignores them."""
     return float((model > 0.8 * deviation).sum())

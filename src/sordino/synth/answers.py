@@ -20,13 +20,13 @@ from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
 from sordino.release import Key, Output, align, html_table, show_cells, show_columns
-from sordino.synth.calibrate import Beliefs
-from sordino.synth.classes import Follows, Grid, atoms_of, grid_of
-from sordino.synth.columns import Keyed
-from sordino.synth.compress import Compressed
-from sordino.synth.constraints import Constraint, Never, follows_of
+from sordino.synth.calibrate import MarkovRandomField
+from sordino.synth.classes import ClassGrid, Dependencies, class_grid, predicates_of
+from sordino.synth.columns import EncodedColumn
+from sordino.synth.compress import DomainCompression
+from sordino.synth.constraints import Constraint, Never, functional_dependencies
 from sordino.synth.errors import Errors, kind_of
-from sordino.synth.expression_eval import Cells, names_in, number_of, truth_of
+from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in
 from sordino.synth.inference import joint
 from sordino.synth.model_estimate import ModelEstimate
 from sordino.synth.projection import Floats
@@ -46,10 +46,10 @@ class Parts:
     """What answering needs of a model."""
 
     domain: Domain
-    columns: tuple[Keyed, ...]
-    codes: tuple[Compressed, ...]
+    columns: tuple[EncodedColumn, ...]
+    codes: tuple[DomainCompression, ...]
     within: tuple[Floats, ...]
-    beliefs: Beliefs
+    field: MarkovRandomField
     measured: frozenset[tuple[int, ...]]
     errors: Errors
 
@@ -166,13 +166,19 @@ def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constrai
     missing = [n for n in names if n not in by_name]
     if missing:
         raise QuestionRefused(f"the model has no column {missing[0]!r}; it has {', '.join(by_name)}")
-    asked = _Asked(by_name, parts.domain, whole, tuple(atoms_of(question.where)), follows_of(constraints, by_name))
+    asked = _Asked(
+        by_name,
+        parts.domain,
+        whole,
+        tuple(predicates_of(question.where)),
+        functional_dependencies(constraints, by_name),
+    )
     grid, held, notes = _held(asked, names, constraints)
     table = _table(parts, grid, held)
     met = _met(question.where, grid, held)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
-    kind = kind_of([place[asked.follows[n][0] if n in asked.follows else n] for n in names], parts.measured)
+    kind = kind_of([place[asked.dependencies[n][0] if n in asked.dependencies else n] for n in names], parts.measured)
     summing = _Summing(parts, grid, [place[n] for n in grid.names], table * met, met, groups, sizes)
     columns = [summing.column(a) for a in question.aggregates]
     labels = list(itertools.product(*(k.labels for k in resolved.keys)))
@@ -193,16 +199,18 @@ def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constrai
 class _Asked:
     """What a grid for a question needs."""
 
-    by_name: Mapping[str, Keyed]
+    by_name: Mapping[str, EncodedColumn]
     domain: Domain
     whole: Sequence[str]
-    atoms: tuple[Node, ...]
-    follows: Follows
+    predicates: tuple[Node, ...]
+    dependencies: Dependencies
 
-    def grid(self, names: Sequence[str], nodes: Sequence[Node]) -> Grid:
+    def grid(self, names: Sequence[str], nodes: Sequence[Node]) -> ClassGrid:
         """Return the grid of the question's columns and of further conditions."""
-        atoms = [*self.atoms, *(a for n in nodes for a in atoms_of(n))]
-        return grid_of(self.by_name, self.domain, names, atoms=atoms, whole=self.whole, follows=self.follows)
+        predicates = [*self.predicates, *(a for n in nodes for a in predicates_of(n))]
+        return class_grid(
+            self.by_name, self.domain, names, predicates=predicates, whole=self.whole, dependencies=self.dependencies
+        )
 
 
 def _whole(question: Aggregation) -> list[str]:
@@ -216,7 +224,7 @@ def _whole(question: Aggregation) -> list[str]:
 
 def _held(
     asked: _Asked, names: Sequence[str], constraints: Sequence[Constraint]
-) -> tuple[Grid, list[Node], tuple[str, ...]]:
+) -> tuple[ClassGrid, list[Node], tuple[str, ...]]:
     """Return the grid that tells the question and each constraint on its columns, those constraints, and what was left out."""
     grid = asked.grid(names, [])
     touched = set(grid.names)
@@ -226,7 +234,7 @@ def _held(
         if not isinstance(one, Never):
             continue
         needed = names_in(one.condition)
-        if touched.isdisjoint(asked.follows[n][0] if n in asked.follows else n for n in needed):
+        if touched.isdisjoint(asked.dependencies[n][0] if n in asked.dependencies else n for n in needed):
             continue
         wider = asked.grid(list(dict.fromkeys([*names, *needed])), [*held, one.condition])
         if math.prod(wider.shape) > _MOST_HELD:
@@ -237,7 +245,7 @@ def _held(
     return grid, held, tuple(notes)
 
 
-def _table(parts: Parts, grid: Grid, held: Sequence[Node]) -> Floats:
+def _table(parts: Parts, grid: ClassGrid, held: Sequence[Node]) -> Floats:
     """Return the model's counts on the grid, with nothing where a constraint forbids rows."""
     place = {c.name: i for i, c in enumerate(parts.columns)}
     chosen = [place[n] for n in grid.names]
@@ -246,21 +254,21 @@ def _table(parts: Parts, grid: Grid, held: Sequence[Node]) -> Floats:
         weights = np.zeros((parts.codes[column].size, size))
         np.add.at(weights, (parts.codes[column].codes, member), parts.within[column])
         shares.append(weights)
-    table = joint(parts.beliefs, chosen, [c.size for c in parts.codes], shares)
+    table = joint(parts.field, chosen, [c.size for c in parts.codes], shares)
     total = float(table.sum())
     for condition in held:
-        table = table * (1.0 - truth_of(condition, grid.cells)[0])
+        table = table * (1.0 - evaluate_condition(condition, grid.cells)[0])
     left = float(table.sum())
     return table * (total / left) if held and left > 0 else table
 
 
-def _met(where: Node | None, grid: Grid, held: Sequence[Node]) -> Floats:
+def _met(where: Node | None, grid: ClassGrid, held: Sequence[Node]) -> Floats:
     """Return 1 for the cells that meet the condition and every constraint held, 0 for the others."""
     met = np.ones(grid.shape)
     if where is not None:
-        met = met * truth_of(where, grid.cells)[0]
+        met = met * evaluate_condition(where, grid.cells)[0]
     for condition in held:
-        met = met * (1.0 - truth_of(condition, grid.cells)[0])
+        met = met * (1.0 - evaluate_condition(condition, grid.cells)[0])
     return met
 
 
@@ -269,7 +277,7 @@ class _Summing:
     """The cells of a question: the model's count of each, whether it is asked for, and its group."""
 
     parts: Parts
-    grid: Grid
+    grid: ClassGrid
     chosen: Sequence[int]
     weight: Floats
     met: Floats
@@ -279,11 +287,11 @@ class _Summing:
     def column(self, aggregate: Any) -> tuple[Floats, Floats, float, tuple[float, float]]:
         """Return values, deviations, and the least and most possible value of one aggregate over all groups."""
         errors, cells = self.parts.errors, self.grid.cells
-        total = max(float(self.parts.beliefs.tables[0].sum()), 1.0)
+        total = max(float(self.parts.field.tables[0].sum()), 1.0)
         if aggregate.of is None or isinstance(aggregate, Count):
             present = 1.0 if aggregate.of is None else ~_absent(aggregate.of, cells)
             return self._sum(present), self._deviation(present), 0.0, (total, errors.rows)
-        value, absent = number_of(aggregate.of, cells)
+        value, absent = evaluate_number(aggregate.of, cells)
         live, value = ~absent, np.where(absent, 0.0, value)
         counts, sums = self._sum(live), self._sum(value)
         low, high = float(np.min(value)), float(np.max(value))
@@ -305,8 +313,8 @@ class _Summing:
         return self.parts.errors.deviation(self.chosen, self.grid.members, asked, self.groups, self.sizes)
 
 
-def _absent(node: Node, cells: Mapping[str, Cells]) -> Any:
-    return cells[node.name].missing if isinstance(node, Name) else number_of(node, cells)[1]
+def _absent(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
+    return cells[node.name].missing if isinstance(node, Name) else evaluate_number(node, cells)[1]
 
 
 def _summed(weight: Floats, groups: Any, sizes: int) -> Floats:
@@ -319,7 +327,9 @@ def _summed(weight: Floats, groups: Any, sizes: int) -> Floats:
     return made
 
 
-def _groups(question: Aggregation, domain: Domain, cells: Mapping[str, Cells], sizes: Sequence[int]) -> tuple[Any, int]:
+def _groups(
+    question: Aggregation, domain: Domain, cells: Mapping[str, ColumnCells], sizes: Sequence[int]
+) -> tuple[Any, int]:
     """Return the group of each cell, -1 for one that is dropped, and how many groups there are."""
     place: Any = None
     for group, size in zip(question.groups, sizes, strict=True):
@@ -328,15 +338,15 @@ def _groups(question: Aggregation, domain: Domain, cells: Mapping[str, Cells], s
     return place, math.prod(sizes)
 
 
-def _key_of(node: Node, domain: Domain, cells: Mapping[str, Cells]) -> Any:
+def _key_of(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any:
     if isinstance(node, Name):
         one = cells[node.name]
-        if one.keyed.edges is not None:
+        if one.encoded.edges is not None:
             raise QuestionRefused(f"the model holds {node.name!r} in runs: group by bins of it")
-        return np.where(one.missing, -1, one.keys) if one.keyed.dropped else one.keys
+        return np.where(one.missing, -1, one.keys) if one.encoded.dropped else one.keys
     if not isinstance(node, Bin):
         raise QuestionRefused(f"cannot group by {describe(node)}")
-    value, absent = number_of(node.of, cells)
+    value, absent = evaluate_number(node.of, cells)
     edges = node.edges
     if edges is None:
         from sordino.queries.expressions.compile import bind_number
@@ -348,11 +358,11 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, Cells]) -> Any:
         cuts = np.array([float(e) for e in edges])
     found = np.searchsorted(cuts, value, side="right") - 1
     found = np.where((value == cuts[-1]), len(cuts) - 2, found)
-    kept = isinstance(node.of, Name) and _keeps_missing(cells[node.of.name].keyed)
+    kept = isinstance(node.of, Name) and _keeps_missing(cells[node.of.name].encoded)
     outside = len(cuts) - 1 if kept else -1
     found = np.where((found < 0) | (found > len(cuts) - 2), outside, found)
     return np.where(absent, outside, found)
 
 
-def _keeps_missing(keyed: Keyed) -> bool:
-    return keyed.missing and not keyed.dropped
+def _keeps_missing(encoded: EncodedColumn) -> bool:
+    return encoded.missing and not encoded.dropped

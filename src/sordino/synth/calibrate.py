@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.junction import Link, Tree
+from sordino.synth.junction import JunctionTree, Link
 from sordino.synth.projection import Floats
 
 __all__ = [
-    "Beliefs",
-    "Measured",
-    "calibrated",
+    "MarkovRandomField",
+    "Measurement",
+    "calibrate",
+    "independent_field",
     "marginal",
-    "product_beliefs",
     "restart",
     "send",
     "spread",
@@ -28,7 +28,7 @@ _TINY = 1e-250
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurement:
     """A noisy table of counts over `columns` (ascending), the softness lam = c sigma^2 of each cell, and its potential."""
 
     columns: tuple[int, ...]
@@ -38,17 +38,17 @@ class Measured:
 
 
 @dataclass(slots=True)
-class Beliefs:
+class MarkovRandomField:
     """A table of expected counts a clique, and one a link for its separator; all agree once calibrated."""
 
-    tree: Tree
+    tree: JunctionTree
     tables: list[Floats]
     separators: list[Floats]
 
 
-def product_beliefs(tree: Tree, ways: Sequence[Floats], total: float) -> Beliefs:
+def independent_field(tree: JunctionTree, one_way: Sequence[Floats], total: float) -> MarkovRandomField:
     """Return the model in which columns are independent, with these one-way counts."""
-    shares = [w / max(float(w.sum()), _TINY) for w in ways]
+    shares = [w / max(float(w.sum()), _TINY) for w in one_way]
 
     def product(columns: Sequence[int]) -> Floats:
         table: Floats = np.array(total, dtype=np.float64)
@@ -56,7 +56,7 @@ def product_beliefs(tree: Tree, ways: Sequence[Floats], total: float) -> Beliefs
             table = np.multiply.outer(table, shares[c])
         return table
 
-    return Beliefs(tree, [product(c) for c in tree.cliques], [product(link.separator) for link in tree.links])
+    return MarkovRandomField(tree, [product(c) for c in tree.cliques], [product(link.separator) for link in tree.links])
 
 
 def marginal(table: Floats, held: Sequence[int], wanted: Sequence[int]) -> Floats:
@@ -99,60 +99,60 @@ def wright_omega(x: Floats) -> Floats:
     return made
 
 
-def calibrated(beliefs: Beliefs, measured: Sequence[Measured], sizes: Sequence[int], *, sweeps: int) -> None:
-    """Fit the beliefs, in place, to the measurements.
+def calibrate(field: MarkovRandomField, measured: Sequence[Measurement], sizes: Sequence[int], *, sweeps: int) -> None:
+    """Fit the field, in place, to the measurements.
 
     Maximises the dual of  c KL(mu || product) + sum_m ||A_m mu - y_m||^2 / (2 sigma_m^2)  over the distributions of the
     tree, one block theta_m at a time: with lam = c sigma^2, z = y / lam - theta and the marginal p of mu, the step D
     solves D + (p / lam) e^D = z, so D = z - omega(z + ln(p / lam)) (Corless & Jeffrey 2002, the Wright omega function).
     With lam near 0 it is iterative proportional fitting (Deming & Stephan 1940). Negative y are as good as others.
     """
-    at_home: list[list[Measured]] = [[] for _ in beliefs.tree.cliques]
+    at_home: list[list[Measurement]] = [[] for _ in field.tree.cliques]
     for one in measured:
-        home = beliefs.tree.home(one.columns, sizes)
+        home = field.tree.home(one.columns, sizes)
         if home is None:
             raise ValueError("a measured table outside every clique")
         at_home[home].append(one)
-    below: list[list[int]] = [[] for _ in beliefs.tree.cliques]
-    for i, link in enumerate(beliefs.tree.links):
+    below: list[list[int]] = [[] for _ in field.tree.cliques]
+    for i, link in enumerate(field.tree.links):
         below[link.parent].append(i)
     for _ in range(sweeps):
-        _sweep(beliefs, at_home, below)
-    for i, link in enumerate(beliefs.tree.links):  # what the root learned last goes to all
-        send(beliefs, i, link, up=False)
+        _sweep(field, at_home, below)
+    for i, link in enumerate(field.tree.links):  # what the root learned last goes to all
+        send(field, i, link, up=False)
 
 
-def _sweep(beliefs: Beliefs, at_home: list[list[Measured]], below: list[list[int]]) -> None:
+def _sweep(field: MarkovRandomField, at_home: list[list[Measurement]], below: list[list[int]]) -> None:
     """Walk the tree once: update each clique's tables on the way down and on the way up."""
     stack: list[tuple[int, int, bool]] = [(0, -1, False)]
     while stack:
         clique, link, done = stack.pop()
         if done:
             for one in at_home[clique]:
-                _update(beliefs, clique, one)
+                _update(field, clique, one)
             if link >= 0:
-                send(beliefs, link, beliefs.tree.links[link], up=True)
+                send(field, link, field.tree.links[link], up=True)
             continue
         if link >= 0:
-            send(beliefs, link, beliefs.tree.links[link], up=False)
+            send(field, link, field.tree.links[link], up=False)
         for one in at_home[clique]:
-            _update(beliefs, clique, one)
+            _update(field, clique, one)
         stack.append((clique, link, True))
-        stack += [(beliefs.tree.links[i].child, i, False) for i in reversed(below[clique])]
+        stack += [(field.tree.links[i].child, i, False) for i in reversed(below[clique])]
 
 
-def send(beliefs: Beliefs, index: int, link: Link, *, up: bool) -> None:
+def send(field: MarkovRandomField, index: int, link: Link, *, up: bool) -> None:
     """Make the clique at one end of a link agree with the other on what they share."""
     source, target = (link.child, link.parent) if up else (link.parent, link.child)
-    new = marginal(beliefs.tables[source], beliefs.tree.cliques[source], link.separator)
-    old = beliefs.separators[index]
+    new = marginal(field.tables[source], field.tree.cliques[source], link.separator)
+    old = field.separators[index]
     ratio = np.divide(new, old, out=np.zeros_like(new), where=old > _TINY)
-    beliefs.tables[target] *= spread(ratio, link.separator, beliefs.tree.cliques[target])
-    beliefs.separators[index] = new
+    field.tables[target] *= spread(ratio, link.separator, field.tree.cliques[target])
+    field.separators[index] = new
 
 
-def _update(beliefs: Beliefs, clique: int, one: Measured) -> None:
-    table, columns = beliefs.tables[clique], beliefs.tree.cliques[clique]
+def _update(field: MarkovRandomField, clique: int, one: Measurement) -> None:
+    table, columns = field.tables[clique], field.tree.cliques[clique]
     now = marginal(table, columns, one.columns)
     goal = one.counts / one.softness - one.theta
     step = goal - wright_omega(goal + np.log(np.maximum(now, _TINY) / one.softness))
@@ -169,13 +169,13 @@ def spread(values: Floats, held: Sequence[int], columns: Sequence[int]) -> Float
     return values.reshape([next(shape) if c in held else 1 for c in columns])
 
 
-def restart(beliefs: Beliefs, measured: Sequence[Measured], sizes: Sequence[int]) -> None:
+def restart(field: MarkovRandomField, measured: Sequence[Measurement], sizes: Sequence[int]) -> None:
     """Multiply a product model, in place, by the potentials kept from an earlier tree, and make it agree again."""
     for one in measured:
-        home = beliefs.tree.home(one.columns, sizes)
+        home = field.tree.home(one.columns, sizes)
         if home is not None and math.prod(one.theta.shape) and np.any(one.theta):
-            beliefs.tables[home] *= spread(np.exp(one.theta), one.columns, beliefs.tree.cliques[home])
-    for i in reversed(range(len(beliefs.tree.links))):
-        send(beliefs, i, beliefs.tree.links[i], up=True)
-    for i, link in enumerate(beliefs.tree.links):
-        send(beliefs, i, link, up=False)
+            field.tables[home] *= spread(np.exp(one.theta), one.columns, field.tree.cliques[home])
+    for i in reversed(range(len(field.tree.links))):
+        send(field, i, field.tree.links[i], up=True)
+    for i, link in enumerate(field.tree.links):
+        send(field, i, link, up=False)

@@ -14,14 +14,14 @@ from statistics import NormalDist
 import numpy as np
 
 from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import Table
+from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.calibrate import marginal
-from sordino.synth.columns import Keyed
+from sordino.synth.columns import EncodedColumn
 from sordino.synth.errors import ColumnNoise, Errors
 from sordino.synth.inference import joint
-from sordino.synth.outcome import Outcome
+from sordino.synth.outcome import FittedModel
 from sordino.synth.projection import Floats
-from sordino.synth.session import Session
+from sordino.synth.session import FitSession
 
 __all__ = ["measure_errors"]
 
@@ -39,7 +39,7 @@ _LARGE = 2.0  # deviations at which a count is taken to be none of those that ar
 Contrast = tuple[tuple[int, ...], tuple[float, float, float]]  # columns; square, variance a unit of scale, of noise
 
 
-def measure_errors(session: Session, outcome: Outcome, within: Sequence[Floats]) -> Errors:
+def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Floats]) -> Errors:
     """Return the law of the model's errors, spending all that is left on random tables.
 
     A contrast of a table, the sum of its residuals times a product of standardised indicators, has the variance
@@ -47,9 +47,9 @@ def measure_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
     contrasts as normal: over a prior log-uniform between half the rows (what a smooth model of a sample misses) and their
     square, or, for columns' own counts, whose noise is known, one about 1 with a flat tail above.
     """
-    columns = tuple(_column_noise(outcome, within, c) for c in range(len(outcome.coding.columns)))
-    contrasts = list(_contrasts(session, outcome, within, columns))
-    rows, measured = outcome.coding.rows, frozenset(outcome.measured)
+    columns = tuple(_column_noise(fitted, within, c) for c in range(len(fitted.compressed.columns)))
+    contrasts = list(_contrasts(session, fitted, within, columns))
+    rows, measured = fitted.compressed.rows, frozenset(fitted.measured)
     own = np.geomspace(0.25, 64.0, 80)
     about = np.maximum(np.exp(-0.5 * np.square(np.log(own) / math.log(1.6))), 0.02 / np.sqrt(own))
     wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
@@ -65,7 +65,7 @@ def measure_errors(session: Session, outcome: Outcome, within: Sequence[Floats])
         measured=_scale(known, wide, flat),
         unmeasured=_scale(other, wide, flat),
         higher=_scale(orders[3], wide, flat),
-        rows=outcome.ways.rows_deviation,
+        rows=fitted.one_way.rows_deviation,
     )
 
 
@@ -79,18 +79,21 @@ def _scale(contrasts: Sequence[Contrast], grid: Floats, prior: Floats) -> float:
 
 
 def _contrasts(
-    session: Session, outcome: Outcome, within: Sequence[Floats], columns: Sequence[ColumnNoise]
+    session: FitSession, fitted: FittedModel, within: Sequence[Floats], columns: Sequence[ColumnNoise]
 ) -> Iterator[Contrast]:
-    keyed = outcome.coding.columns
-    clear = _CLEAR * outcome.coding.rows / (2**_ORDER * session.variance())
+    encoded = fitted.compressed.columns
+    clear = _CLEAR * fitted.compressed.rows / (2**_ORDER * session.variance())
     asked = [
-        (chosen, [_half(keyed[c], session.rng) for c in chosen])
-        for chosen in _sets(len(keyed), min(max(int(clear), _FEWEST), _MOST), session.rng)
+        (chosen, [_half(encoded[c], session.rng) for c in chosen])
+        for chosen in _sets(len(encoded), min(max(int(clear), _FEWEST), _MOST), session.rng)
     ]
-    tables = [Table(tuple(keyed[c].coded(h.astype(int).tolist()) for c, h in zip(*one, strict=True))) for one in asked]
+    tables = [
+        ContingencyTable(tuple(encoded[c].with_codes(h.astype(int).tolist()) for c, h in zip(*one, strict=True)))
+        for one in asked
+    ]
     counts = session.tables(tables, session.left)
     for (chosen, halves), found in zip(asked, counts, strict=True):
-        residual = found.cells - _model(outcome, within, chosen, halves)
+        residual = found.cells - _model(fitted, within, chosen, halves)
         shares = [float((columns[c].share * h).sum()) for c, h in zip(chosen, halves, strict=True)]
         sides = [_standard(min(max(p, _EDGE), 1.0 - _EDGE)) for p in shares]
         for order in range(1, len(chosen) + 1):
@@ -120,26 +123,26 @@ def _outer(factors: Sequence[Floats]) -> Floats:
     return made
 
 
-def _column_noise(outcome: Outcome, within: Sequence[Floats], column: int) -> ColumnNoise:
+def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) -> ColumnNoise:
     """Return what is known of a column's counts.
 
     Counts are cut at 0 after a common amount is taken off, so that they keep their sum: where many keys hold noise alone,
     the large ones lose `cut` each, and the others gain as much together.
     """
-    coding, ways = outcome.coding, outcome.ways
-    projected, noise = ways.projected()[column], math.sqrt(ways.variances[column])
-    home = outcome.beliefs.tree.home((column,), coding.sizes)
+    compressed, one_way = fitted.compressed, fitted.one_way
+    projected, noise = one_way.project()[column], math.sqrt(one_way.variances[column])
+    home = fitted.field.tree.home((column,), compressed.sizes)
     if home is None:
         raise ValueError("a column outside the tree")
-    fitted = marginal(outcome.beliefs.tables[home], outcome.beliefs.tree.cliques[home], (column,))
-    counts = fitted[coding.codes[column].codes] * within[column]
+    modeled = marginal(fitted.field.tables[home], fitted.field.tree.cliques[home], (column,))
+    counts = modeled[compressed.codes[column].codes] * within[column]
     large = projected > _LARGE * noise
     lean = np.zeros(len(projected))
     if not large.all():
         gained = _BEYOND * float((~large).sum())
         at = int(np.argmin(np.abs(gained - _CUTS * float(large.sum()))))
         lean = np.where(large, -_CUTS[at], _BEYOND[at]) * noise
-    least = 0.25 / (coding.rows * len(projected))
+    least = 0.25 / (compressed.rows * len(projected))
     return ColumnNoise(
         share=np.maximum(counts / max(float(counts.sum()), 1e-9), least),
         variance=np.where(projected > 0, noise**2, 0.0),
@@ -159,7 +162,7 @@ def _sets(columns: int, count: int, rng: Rng) -> list[tuple[int, ...]]:
     return [one for one, _ in zip(itertools.cycle(found), range(count), strict=False)]
 
 
-def _half(column: Keyed, rng: Rng) -> Floats:
+def _half(column: EncodedColumn, rng: Rng) -> Floats:
     """Return 0 or 1 for each key: a random run of an ordered column, a random half of another; never all or none."""
     size = column.size
     inside = np.zeros(size)
@@ -177,12 +180,12 @@ def _half(column: Keyed, rng: Rng) -> Floats:
     return inside
 
 
-def _model(outcome: Outcome, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Floats]) -> Floats:
+def _model(fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Floats]) -> Floats:
     """Return the model's counts of a question's cells, outside and inside of each column's half."""
     classes: list[Floats] = []
     for c, half in zip(chosen, halves, strict=True):
-        codes = outcome.coding.codes[c]
-        inside = codes.summed(within[c] * half)
-        sides = [codes.summed(within[c]) - inside, inside] if half.any() else [codes.summed(within[c])]
+        codes = fitted.compressed.codes[c]
+        inside = codes.sum_by_code(within[c] * half)
+        sides = [codes.sum_by_code(within[c]) - inside, inside] if half.any() else [codes.sum_by_code(within[c])]
         classes.append(np.stack(sides, axis=1))
-    return joint(outcome.beliefs, chosen, outcome.coding.sizes, classes)
+    return joint(fitted.field, chosen, fitted.compressed.sizes, classes)

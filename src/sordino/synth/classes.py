@@ -21,19 +21,19 @@ from sordino.queries.expressions.nodes import (
     depth,
     describe,
 )
-from sordino.synth.columns import Keyed
-from sordino.synth.expression_eval import Cells, cells_of, names_in, truth_of
+from sordino.synth.columns import EncodedColumn
+from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 from sordino.synth.sampler import Codes
 
-__all__ = ["Follows", "Grid", "atoms_of", "grid_of"]
+__all__ = ["ClassGrid", "Dependencies", "class_grid", "predicates_of"]
 
-Follows = Mapping[
+Dependencies = Mapping[
     str, tuple[str, Codes]
 ]  # a column that follows: the column it follows from, its key for each key of that
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ClassGrid:
     """A table with one axis a column of `names`: the class of each of its keys, and cells of every column involved.
 
     A column that follows from another has no axis of its own: its cells lie along the other's.
@@ -42,47 +42,47 @@ class Grid:
     names: tuple[str, ...]
     members: tuple[Codes, ...]
     shape: tuple[int, ...]
-    cells: Mapping[str, Cells]
+    cells: Mapping[str, ColumnCells]
 
 
-def grid_of(
-    columns: Mapping[str, Keyed],
+def class_grid(
+    columns: Mapping[str, EncodedColumn],
     domain: Domain,
     names: Sequence[str],
     *,
-    atoms: Sequence[Node],
+    predicates: Sequence[Node],
     whole: Iterable[str],
-    follows: Follows,
-) -> Grid:
-    """Return the grid over `names` on which all `atoms` can be told; columns of `whole` keep a class a key."""
-    parents = {n: follows[n][0] if n in follows else n for n in names}
+    dependencies: Dependencies,
+) -> ClassGrid:
+    """Return the grid over `names` on which all `predicates` can be evaluated; columns of `whole` keep a class a key."""
+    parents = {n: dependencies[n][0] if n in dependencies else n for n in names}
     axes = tuple(dict.fromkeys(parents.values()))
-    shared = {n for atom in atoms if len(names_in(atom)) > 1 for n in names_in(atom)}
-    split = {parents[n] for n in {*shared, *whole} if n in parents} | {parents[n] for n in names if n in follows}
+    shared = {n for atom in predicates if len(names_in(atom)) > 1 for n in names_in(atom)}
+    split = {parents[n] for n in {*shared, *whole} if n in parents} | {parents[n] for n in names if n in dependencies}
     found: list[tuple[Codes, Codes]] = []
     for name in axes:
-        own = [] if name in split else [a for a in atoms if names_in(a) == [name]]
+        own = [] if name in split else [a for a in predicates if names_in(a) == [name]]
         found.append(_classes(columns[name], domain, own, split=name in split))
     shape = tuple(len(keys) for _, keys in found)
-    cells: dict[str, Cells] = {}
+    cells: dict[str, ColumnCells] = {}
     for name in {*names, *axes}:
         parent = parents.get(name, name)
         axis = axes.index(parent)
-        keys = found[axis][1] if name == parent else follows[name][1][found[axis][1]]
+        keys = found[axis][1] if name == parent else dependencies[name][1][found[axis][1]]
         along = tuple(n if i == axis else 1 for i, n in enumerate(shape))
-        cells[name] = cells_of(columns[name], keys, domain).shaped(along)
-    return Grid(axes, tuple(m for m, _ in found), shape, cells)
+        cells[name] = column_cells(columns[name], keys, domain).reshape(along)
+    return ClassGrid(axes, tuple(m for m, _ in found), shape, cells)
 
 
-def atoms_of(node: Node | None) -> list[Node]:
+def predicates_of(node: Node | None) -> list[Node]:
     """Return the conditions that a tree of and, or, not is made of; raises QuestionRefused for what is no condition."""
     if node is None:
         return []
     depth(node)
     if isinstance(node, Connective):
-        return [*atoms_of(node.left), *atoms_of(node.right)]
+        return [*predicates_of(node.left), *predicates_of(node.right)]
     if isinstance(node, Not):
-        return atoms_of(node.of)
+        return predicates_of(node.of)
     if isinstance(node, (Compare, IsIn, IsNull, Name)):
         return [node]
     if isinstance(node, Constant):
@@ -90,15 +90,15 @@ def atoms_of(node: Node | None) -> list[Node]:
     raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
 
 
-def _classes(keyed: Keyed, domain: Domain, atoms: Sequence[Node], *, split: bool) -> tuple[Codes, Codes]:
+def _classes(encoded: EncodedColumn, domain: Domain, predicates: Sequence[Node], *, split: bool) -> tuple[Codes, Codes]:
     """Return the class of each key, and a key of each class: keys of one class meet the same conditions."""
-    keys = np.arange(keyed.size)
+    keys = np.arange(encoded.size)
     if split:
         return keys, keys
-    cells = {keyed.name: cells_of(keyed, keys, domain)}
-    marks = [m for a in atoms for m in truth_of(a, cells)]
+    cells = {encoded.name: column_cells(encoded, keys, domain)}
+    marks = [m for a in predicates for m in evaluate_condition(a, cells)]
     if not marks:
-        return np.zeros(keyed.size, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        return np.zeros(encoded.size, dtype=np.int64), np.zeros(1, dtype=np.int64)
     seen = np.stack([np.broadcast_to(m, keys.shape) for m in marks], axis=1)
     _, firsts, member = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     return member.ravel(), firsts

@@ -30,14 +30,14 @@ from sordino.synth.sampler import Codes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Keyed", "keyed", "keyed_columns", "label_of", "model_column", "steps_of", "values_of"]
+__all__ = ["EncodedColumn", "encode_columns", "histogram_column", "label_of", "model_column", "steps_of", "values_of"]
 
 _MOST_KEYS = 1024
 _MOST_RUNS = 256  # an engine compares each cell with the edges of runs
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class EncodedColumn:
     """One column: its name and declaration, the runs of steps its keys stand for, and how many keys there are.
 
     `edges` is None where each declared value is a key; else key i holds the steps in [edges[i], edges[i + 1]), the last
@@ -56,7 +56,7 @@ class Keyed:
         """The axis of the column's keys."""
         return Axis(self.name, self.edges, missing=self.dropped)
 
-    def coded(self, codes: Sequence[int]) -> Axis:
+    def with_codes(self, codes: Sequence[int]) -> Axis:
         """Return the axis of public codes of the keys."""
         return Axis(self.name, self.edges, tuple(np.asarray(codes, dtype=np.int64).tolist()), missing=self.dropped)
 
@@ -66,7 +66,7 @@ class Keyed:
         return self.missing and self.column.missing == "drop"  # type: ignore[union-attr]  # identifiers have no keys
 
 
-def keyed_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neighbors) -> list[Keyed]:
+def encode_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neighbors) -> list[EncodedColumn]:
     """Return the keys of the columns named, or of all that are declared but identifiers and the privacy unit's.
 
     Raises UnknownName for one that is not declared, QuestionRefused for one whose values are not public.
@@ -80,17 +80,17 @@ def keyed_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neighb
     return [model_column(name, domain) for name in chosen]
 
 
-def keyed(name: str, domain: Domain) -> Keyed:
+def histogram_column(name: str, domain: Domain) -> EncodedColumn:
     """Return the keys of one column, missing where it is kept; raises QuestionRefused where they are not public."""
     return _keyed(name, domain, kept=("keep",))
 
 
-def model_column(name: str, domain: Domain) -> Keyed:
+def model_column(name: str, domain: Domain) -> EncodedColumn:
     """Return the keys of one column, missing too unless it is filled; raises QuestionRefused where they are not public."""
     return _keyed(name, domain, kept=("keep", "drop"))
 
 
-def _keyed(name: str, domain: Domain, *, kept: Sequence[str]) -> Keyed:
+def _keyed(name: str, domain: Domain, *, kept: Sequence[str]) -> EncodedColumn:
     column = domain[name]
     if isinstance(column, Identifier):
         raise QuestionRefused(
@@ -100,18 +100,18 @@ def _keyed(name: str, domain: Domain, *, kept: Sequence[str]) -> Keyed:
     missing = column.missing in kept
     if isinstance(column, (Category, Boolean)):
         count = len(column.values) if isinstance(column, Category) else 2
-        return Keyed(name, column, None, count + missing, False, missing)
+        return EncodedColumn(name, column, None, count + missing, False, missing)
     of = bind_number(Name(name), domain)
     if of.interval.lower is None or of.interval.upper is None:
         raise QuestionRefused(f"{name!r} has no declared bounds, so its keys are not public: declare lower and upper")
     low, high = int(of.interval.lower), int(of.interval.upper)
     if not isinstance(column, Real) and high - low < _MOST_KEYS:
-        return Keyed(name, column, None, high - low + 1 + missing, True, missing)
+        return EncodedColumn(name, column, None, high - low + 1 + missing, True, missing)
     edges = _edges(low, high)
-    return Keyed(name, column, edges, len(edges) - 1 + missing, True, missing)
+    return EncodedColumn(name, column, edges, len(edges) - 1 + missing, True, missing)
 
 
-def values_of(column: Keyed, keys: Codes, steps: Codes) -> pa.Array:
+def values_of(column: EncodedColumn, keys: Codes, steps: Codes) -> pa.Array:
     """Return the value of each row from its key and its step on the column's lattice; null for missing."""
     import pyarrow as pa
 
@@ -128,7 +128,7 @@ def values_of(column: Keyed, keys: Codes, steps: Codes) -> pa.Array:
     return pa.array(_reals(declared, steps), mask=absent)  # type: ignore[arg-type]  # identifiers have no keys
 
 
-def label_of(column: Keyed, key: int) -> str | int | bool | None:
+def label_of(column: EncodedColumn, key: int) -> str | int | bool | None:
     """Return the label of one key: its value, or its run."""
     declared = column.column
     if column.missing and key == column.size - 1:
@@ -151,7 +151,7 @@ def _lowest(declared: Column) -> int:
     raise ValueError("a column without declared values")
 
 
-def steps_of(column: Keyed, keys: Codes, rng: Rng) -> Codes:
+def steps_of(column: EncodedColumn, keys: Codes, rng: Rng) -> Codes:
     """Return a whole step of the column's lattice for each key: the declared value's, or one drawn evenly from its run."""
     if isinstance(column.column, (Category, Boolean)):
         return keys

@@ -10,7 +10,7 @@ import numpy as np
 from sordino.synth.projection import Floats, project, shrunken
 from sordino.synth.sampler import Codes
 
-__all__ = ["Compressed", "compress_domain", "within"]
+__all__ = ["DomainCompression", "compress_domain", "within"]
 
 _MOST_BINS = 64
 _RARE = 2.0  # deviations of noise below which a value's count is not told apart from none
@@ -18,7 +18,7 @@ _ABSENT = 3.0  # the same for missing values that the declaration drops: a table
 
 
 @dataclass(frozen=True, slots=True)
-class Compressed:
+class DomainCompression:
     """Which code each declared key has, and how many codes there are."""
 
     codes: Codes
@@ -29,7 +29,7 @@ class Compressed:
         """Whether each key is a code of its own, in order."""
         return self.size == len(self.codes)
 
-    def summed(self, counts: Floats) -> Floats:
+    def sum_by_code(self, counts: Floats) -> Floats:
         """Return counts by code."""
         made: Floats = np.asarray(np.bincount(self.codes, weights=counts, minlength=self.size), dtype=np.float64)
         return made
@@ -37,7 +37,7 @@ class Compressed:
 
 def compress_domain(
     counts: Floats, deviation: float, *, ordered: bool, missing: bool, dropped: bool = False, most: int = _MOST_BINS
-) -> Compressed:
+) -> DomainCompression:
     """Return codes for the keys of a column from its projected noisy counts.
 
     Ordered columns are cut into runs of keys, each with a mass above the noise of its sum; of others the keys with counts
@@ -52,7 +52,7 @@ def compress_domain(
     if missing:
         own = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
         codes = np.append(codes, codes[-1] if not own else codes.max() + 1 if last else 0)
-    return Compressed(codes, int(codes.max()) + 1)
+    return DomainCompression(codes, int(codes.max()) + 1)
 
 
 def within(codes: Codes, noisy: Floats, variance: float, totals: Floats, *, missing: bool) -> Floats:

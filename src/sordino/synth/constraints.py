@@ -17,9 +17,9 @@ from sordino.errors import DeclarationError
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Compare, Name, Node, describe
-from sordino.synth.classes import Follows, atoms_of, grid_of
-from sordino.synth.columns import Keyed, label_of
-from sordino.synth.expression_eval import Cells, names_in, truth_of
+from sordino.synth.classes import Dependencies, class_grid, predicates_of
+from sordino.synth.columns import EncodedColumn, label_of
+from sordino.synth.expression_eval import ColumnCells, evaluate_condition, names_in
 from sordino.synth.sampler import Codes
 
 __all__ = [
@@ -28,11 +28,11 @@ __all__ = [
     "Never",
     "apply_dependencies",
     "at_most",
-    "checked",
+    "check_constraints",
     "determines",
-    "follows_of",
-    "met",
+    "functional_dependencies",
     "never",
+    "rows_allowed",
 ]
 
 _MOST_CELLS = 4_000_000  # cells that are searched for one that constraints leave
@@ -87,17 +87,17 @@ def determines(of: str, column: str, values: Mapping[Any, Any]) -> Determines:
     return Determines(of, column, tuple(values.items()))
 
 
-def checked(constraints: Sequence[Constraint], columns: Sequence[Keyed], domain: Domain) -> None:
+def check_constraints(constraints: Sequence[Constraint], columns: Sequence[EncodedColumn], domain: Domain) -> None:
     """Raise DeclarationError where a constraint names what is not there, or where two contradict each other."""
     by_name = {c.name: c for c in columns}
     decided: set[str] = set()
     for one in constraints:
         if isinstance(one, Never):
             names = names_in(one.condition)
-            _named(names, by_name, one)
+            _require_columns(names, by_name, one)
             bind_condition(one.condition, domain)
             continue
-        _named((one.of, one.column), by_name, one)
+        _require_columns((one.of, one.column), by_name, one)
         if one.column in decided or one.of == one.column:
             raise DeclarationError(f"{one.describe()}: {one.column!r} follows from something else already")
         decided.add(one.column)
@@ -113,7 +113,9 @@ def checked(constraints: Sequence[Constraint], columns: Sequence[Keyed], domain:
     _satisfiable(constraints, by_name, domain)
 
 
-def follows_of(constraints: Sequence[Constraint], by_name: Mapping[str, Keyed]) -> dict[str, tuple[str, Codes]]:
+def functional_dependencies(
+    constraints: Sequence[Constraint], by_name: Mapping[str, EncodedColumn]
+) -> dict[str, tuple[str, Codes]]:
     """Return for each column that follows from others the first of them, and its key for each key of that one."""
     direct = {c.column: (c.of, _mapping(c, by_name)) for c in constraints if isinstance(c, Determines)}
     found: dict[str, tuple[str, Codes]] = {}
@@ -125,7 +127,7 @@ def follows_of(constraints: Sequence[Constraint], by_name: Mapping[str, Keyed]) 
     return found
 
 
-def apply_dependencies(constraints: Sequence[Constraint], columns: Sequence[Keyed], keys: list[Any]) -> None:
+def apply_dependencies(constraints: Sequence[Constraint], columns: Sequence[EncodedColumn], keys: list[Any]) -> None:
     """Set, in place, the keys of columns that follow from others, in the order of what follows from what."""
     place = {c.name: i for i, c in enumerate(columns)}
     waiting = [c for c in constraints if isinstance(c, Determines)]
@@ -137,60 +139,62 @@ def apply_dependencies(constraints: Sequence[Constraint], columns: Sequence[Keye
         waiting.remove(ready)
 
 
-def met(constraints: Sequence[Constraint], cells: Mapping[str, Cells], rows: int) -> Any:
+def rows_allowed(constraints: Sequence[Constraint], cells: Mapping[str, ColumnCells], rows: int) -> Any:
     """Return which rows break none of the conditions that no row may meet."""
     kept = np.ones(rows, dtype=bool)
     for one in constraints:
         if isinstance(one, Never):
-            kept &= np.broadcast_to(truth_of(one.condition, cells)[0], kept.shape) <= 0.0
+            kept &= np.broadcast_to(evaluate_condition(one.condition, cells)[0], kept.shape) <= 0.0
     return kept
 
 
-def _named(names: Sequence[str], by_name: Mapping[str, Keyed], one: Constraint) -> None:
+def _require_columns(names: Sequence[str], by_name: Mapping[str, EncodedColumn], one: Constraint) -> None:
     for name in names:
         if name not in by_name:
             raise DeclarationError(f"{one.describe()}: {name!r} is not a column of the synthetic table")
 
 
-def _satisfiable(constraints: Sequence[Constraint], by_name: Mapping[str, Keyed], domain: Domain) -> None:
+def _satisfiable(constraints: Sequence[Constraint], by_name: Mapping[str, EncodedColumn], domain: Domain) -> None:
     """Refuse constraints that together leave no row: each group that shares columns is searched cell by cell.
 
     Groups of more than 4,000,000 cells are not searched; drawing rows tells then.
     """
-    follows = follows_of(constraints, by_name)
+    dependencies = functional_dependencies(constraints, by_name)
     waiting = [c for c in constraints if isinstance(c, Never)]
     while waiting:
         group = [waiting.pop(0)]
-        names = _roots(group[0], follows)
-        while near := [c for c in waiting if not names.isdisjoint(_roots(c, follows))]:
+        names = _roots(group[0], dependencies)
+        while near := [c for c in waiting if not names.isdisjoint(_roots(c, dependencies))]:
             group += near
             waiting = [c for c in waiting if c not in near]
-            names |= {n for c in near for n in _roots(c, follows)}
-        _leaves_a_cell(group, by_name, domain, follows)
+            names |= {n for c in near for n in _roots(c, dependencies)}
+        _leaves_a_cell(group, by_name, domain, dependencies)
 
 
-def _roots(one: Never, follows: Follows) -> set[str]:
-    return {follows[n][0] if n in follows else n for n in names_in(one.condition)}
+def _roots(one: Never, dependencies: Dependencies) -> set[str]:
+    return {dependencies[n][0] if n in dependencies else n for n in names_in(one.condition)}
 
 
-def _leaves_a_cell(group: Sequence[Never], by_name: Mapping[str, Keyed], domain: Domain, follows: Follows) -> None:
+def _leaves_a_cell(
+    group: Sequence[Never], by_name: Mapping[str, EncodedColumn], domain: Domain, dependencies: Dependencies
+) -> None:
     names = list(dict.fromkeys(n for c in group for n in names_in(c.condition)))
-    atoms = [a for c in group for a in atoms_of(c.condition)]
-    grid = grid_of(by_name, domain, names, atoms=atoms, whole=(), follows=follows)
+    predicates = [a for c in group for a in predicates_of(c.condition)]
+    grid = class_grid(by_name, domain, names, predicates=predicates, whole=(), dependencies=dependencies)
     if math.prod(grid.shape) > _MOST_CELLS:
         return
     left = np.ones(grid.shape)
     for cells in grid.cells.values():
-        if cells.keyed.dropped:  # a row that takes no part does not keep to a rule
+        if cells.encoded.dropped:  # a row that takes no part does not keep to a rule
             left = left * ~cells.missing
     for one in group:
-        left = left * (truth_of(one.condition, grid.cells)[0] < 1.0)
+        left = left * (evaluate_condition(one.condition, grid.cells)[0] < 1.0)
     if not left.any():
         words = "; ".join(c.describe() for c in group)
         raise DeclarationError(f"no declared values keep to all of: {words}; that cannot hold: leave one out")
 
 
-def _mapping(one: Determines, by_name: Mapping[str, Keyed]) -> Any:
+def _mapping(one: Determines, by_name: Mapping[str, EncodedColumn]) -> Any:
     source, target = by_name[one.of], by_name[one.column]
     if source.edges is not None or target.edges is not None:
         raise DeclarationError(f"{one.describe()}: both need a declared value each key; declare them as categories")

@@ -13,24 +13,24 @@ from sordino.noise.lattice import scale_of, to_lattice
 from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
-from sordino.synth.columns import Keyed
+from sordino.synth.columns import EncodedColumn
 from sordino.synth.sampler import Codes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["encoded", "keys_of_table"]
+__all__ = ["encode_column", "encode_table"]
 
 
-def keys_of_table(table: pa.Table, columns: tuple[Keyed, ...], domain: Domain) -> list[Codes]:
+def encode_table(table: pa.Table, columns: tuple[EncodedColumn, ...], domain: Domain) -> list[Codes]:
     """Return the key of each row in each column, -1 where the declaration drops it; raises QuestionRefused without a column."""
     absent = [c.name for c in columns if c.name not in table.column_names]
     if absent:
         raise QuestionRefused(f"the table to compare with has no column {absent[0]!r}")
-    return [encoded(c, table.column(c.name), domain) for c in columns]
+    return [encode_column(c, table.column(c.name), domain) for c in columns]
 
 
-def encoded(column: Keyed, cells: Any, domain: Domain) -> Codes:
+def encode_column(column: EncodedColumn, cells: Any, domain: Domain) -> Codes:
     """Return the keys of an Arrow column by the declaration: values outside the bounds are clipped to them."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -47,7 +47,7 @@ def encoded(column: Keyed, cells: Any, domain: Domain) -> Codes:
                 found = pc.if_else(pc.and_(pc.is_valid(flat), pc.is_null(found)), pa.scalar(other, found.type), found)
         else:
             found = flat.cast(pa.int64())
-        return _filled_keys(column, np.asarray(pc.fill_null(found.cast(pa.int64()), -1)))
+        return _fill_keys(column, np.asarray(pc.fill_null(found.cast(pa.int64()), -1)))
     of = bind_number(Name(column.name), domain)
     numbers = flat.cast(pa.date32()).cast(pa.int32()) if isinstance(declared, Date) else flat
     missing = np.asarray(pc.is_null(numbers, nan_is_null=True))
@@ -71,7 +71,7 @@ def encoded(column: Keyed, cells: Any, domain: Domain) -> Codes:
     return made
 
 
-def _filled_keys(column: Keyed, keys: Codes) -> Codes:
+def _fill_keys(column: EncodedColumn, keys: Codes) -> Codes:
     declared = column.column
     if column.missing:
         return np.where(keys < 0, column.size - 1, keys)

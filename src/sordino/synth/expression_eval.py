@@ -37,50 +37,50 @@ from sordino.queries.expressions.nodes import (
     describe,
     walk,
 )
-from sordino.synth.columns import Keyed
+from sordino.synth.columns import EncodedColumn
 from sordino.synth.projection import Floats
 from sordino.synth.sampler import Codes
 
-__all__ = ["Cells", "Truth", "cells_of", "names_in", "number_of", "truth_of"]
+__all__ = ["ColumnCells", "Truth", "column_cells", "evaluate_condition", "evaluate_number", "names_in"]
 
 Truth = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class ColumnCells:
     """Cells of one column, of any shape: their keys, whether missing, and the least and most step each stands for."""
 
-    keyed: Keyed
+    encoded: EncodedColumn
     keys: Codes
     missing: np.ndarray[Any, np.dtype[np.bool_]]
     low: Floats
     high: Floats
     unit: Fraction
 
-    def shaped(self, shape: tuple[int, ...]) -> Cells:
+    def reshape(self, shape: tuple[int, ...]) -> ColumnCells:
         """Return the cells reshaped, to stand along an axis of a table."""
         keys, missing = self.keys.reshape(shape), self.missing.reshape(shape)
-        return Cells(self.keyed, keys, missing, self.low.reshape(shape), self.high.reshape(shape), self.unit)
+        return ColumnCells(self.encoded, keys, missing, self.low.reshape(shape), self.high.reshape(shape), self.unit)
 
 
-def cells_of(keyed: Keyed, keys: Codes, domain: Domain, *, steps: Codes | None = None) -> Cells:
+def column_cells(encoded: EncodedColumn, keys: Codes, domain: Domain, *, steps: Codes | None = None) -> ColumnCells:
     """Return cells for keys; `steps` gives exact steps of drawn rows in place of the run of each key."""
-    missing = (keys == keyed.size - 1) if keyed.missing else np.zeros(keys.shape, dtype=bool)
-    column = keyed.column
+    missing = (keys == encoded.size - 1) if encoded.missing else np.zeros(keys.shape, dtype=bool)
+    column = encoded.column
     if isinstance(column, (Category, Boolean)):
         values = keys.astype(np.float64)
-        return Cells(keyed, keys, missing, values, values, Fraction(1))
-    of = bind_number(Name(keyed.name), domain)
+        return ColumnCells(encoded, keys, missing, values, values, Fraction(1))
+    of = bind_number(Name(encoded.name), domain)
     if steps is not None:
         low = high = steps.astype(np.float64)
-    elif keyed.edges is None:
+    elif encoded.edges is None:
         low = high = keys.astype(np.float64) + float(of.interval.lower or 0)
     else:
-        edges = np.asarray(keyed.edges, dtype=np.float64)
+        edges = np.asarray(encoded.edges, dtype=np.float64)
         at = np.minimum(keys, len(edges) - 2)
         low = edges[at]
         high = np.where(at == len(edges) - 2, edges[at + 1], edges[at + 1] - 1)
-    return Cells(keyed, keys, missing, low, high, of.unit)
+    return ColumnCells(encoded, keys, missing, low, high, of.unit)
 
 
 def names_in(node: Node | None) -> list[str]:
@@ -88,35 +88,35 @@ def names_in(node: Node | None) -> list[str]:
     return list(dict.fromkeys(at.name for at in walk(node) if isinstance(at, Name)))
 
 
-def truth_of(node: Node, cells: Mapping[str, Cells]) -> Truth:
+def evaluate_condition(node: Node, cells: Mapping[str, ColumnCells]) -> Truth:
     """Return in which share each cell meets, and fails, a condition."""
     if isinstance(node, Connective):
-        (a, not_a), (b, not_b) = truth_of(node.left, cells), truth_of(node.right, cells)
+        (a, not_a), (b, not_b) = evaluate_condition(node.left, cells), evaluate_condition(node.right, cells)
         if node.op == "and":
             return a * b, 1.0 - (1.0 - not_a) * (1.0 - not_b)
         return 1.0 - (1.0 - a) * (1.0 - b), not_a * not_b
     if isinstance(node, Not):
-        true, false = truth_of(node.of, cells)
+        true, false = evaluate_condition(node.of, cells)
         return false, true
     if isinstance(node, IsNull):
         absent = _missing(node.of, cells).astype(np.float64)
         return absent, 1.0 - absent
     if isinstance(node, IsIn):
-        both = [_compared(Compare("=", node.of, Constant(v)), cells) for v in node.values]
+        both = [_compare(Compare("=", node.of, Constant(v)), cells) for v in node.values]
         true = np.minimum(sum(t for t, _ in both), 1.0)
         present = both[0][0] + both[0][1]
         return true, present - true
     if isinstance(node, Compare):
-        return _compared(node, cells)
-    if isinstance(node, Name) and isinstance(cells[node.name].keyed.column, Boolean):
-        return _compared(Compare("=", node, Constant(True)), cells)
+        return _compare(node, cells)
+    if isinstance(node, Name) and isinstance(cells[node.name].encoded.column, Boolean):
+        return _compare(Compare("=", node, Constant(True)), cells)
     if isinstance(node, Constant) and isinstance(node.value, bool):
         one = np.array(float(node.value))
         return one, 1.0 - one
     raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
 
 
-def number_of(node: Node, cells: Mapping[str, Cells]) -> tuple[Floats, Any]:
+def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Floats, Any]:
     """Return the value of a number in each cell, the middle of a run, and where it is missing."""
     if isinstance(node, Name):
         one = cells[node.name]
@@ -125,21 +125,21 @@ def number_of(node: Node, cells: Mapping[str, Cells]) -> tuple[Floats, Any]:
     if isinstance(node, Constant):
         return np.array(float(_constant(node.value))), np.array(False)
     if isinstance(node, Absolute):
-        value, missing = number_of(node.of, cells)
+        value, missing = evaluate_number(node.of, cells)
         return np.abs(value), missing
     if isinstance(node, Clip):
-        value, missing = number_of(node.of, cells)
+        value, missing = evaluate_number(node.of, cells)
         low = -math.inf if node.lower is None else float(node.lower)
         high = math.inf if node.upper is None else float(node.upper)
         return np.clip(value, low, high), missing
     if isinstance(node, Arithmetic):
-        (a, absent), (b, lacking) = number_of(node.left, cells), number_of(node.right, cells)
+        (a, absent), (b, lacking) = evaluate_number(node.left, cells), evaluate_number(node.right, cells)
         made = a + b if node.op == "+" else a - b if node.op == "-" else a * b
         return made, absent | lacking
     raise QuestionRefused(f"a number is needed, not {describe(node)}")
 
 
-def _compared(node: Compare, cells: Mapping[str, Cells]) -> Truth:
+def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
     left, right, op = node.left, node.right, node.op
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
@@ -148,25 +148,25 @@ def _compared(node: Compare, cells: Mapping[str, Cells]) -> Truth:
         share = _share(one, op, right.value)
         present = (~one.missing).astype(np.float64)
         return share * present, (1.0 - share) * present
-    a, absent = number_of(left, cells)
-    b, lacking = number_of(right, cells)
+    a, absent = evaluate_number(left, cells)
+    b, lacking = evaluate_number(right, cells)
     met = {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
     present = (~(absent | lacking)).astype(np.float64)
     return met * present, (1.0 - met) * present
 
 
-def _share(one: Cells, op: str, value: Value) -> Floats:
+def _share(one: ColumnCells, op: str, value: Value) -> Floats:
     """Return which share of each cell's steps meets `op value`, a missing cell whatever."""
-    column = one.keyed.column
+    column = one.encoded.column
     if isinstance(column, (Category, Boolean)):
         if op not in ("=", "!="):
-            raise QuestionRefused(f"{one.keyed.name} is no number: it can be compared with = and != only")
+            raise QuestionRefused(f"{one.encoded.name} is no number: it can be compared with = and != only")
         if isinstance(column, Boolean):
             if not isinstance(value, bool):
-                raise QuestionRefused(f"column {one.keyed.name!r} is true or false: compare it with those")
+                raise QuestionRefused(f"column {one.encoded.name!r} is true or false: compare it with those")
             key = int(value)
         else:
-            key = code_of(one.keyed.name, column, value)
+            key = code_of(one.encoded.name, column, value)
         same = (one.keys == key).astype(np.float64)
         made: Floats = same if op == "=" else 1.0 - same
         return made
@@ -187,8 +187,8 @@ def _share(one: Cells, op: str, value: Value) -> Floats:
     return by_op[op]
 
 
-def _missing(node: Node, cells: Mapping[str, Cells]) -> Any:
-    return cells[node.name].missing if isinstance(node, Name) else number_of(node, cells)[1]
+def _missing(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
+    return cells[node.name].missing if isinstance(node, Name) else evaluate_number(node, cells)[1]
 
 
 def _constant(value: Value) -> Fraction:

@@ -13,21 +13,21 @@ from sordino.loss import ZCDP, ApproxDP, Number, read_loss
 from sordino.noise.rng import Rng
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Release
-from sordino.synth.adaptive import FAINT, fit_adaptive
+from sordino.synth.adaptive import MIN_RHO, fit_adaptive
 from sordino.synth.aim import fit_aim
 from sordino.synth.answers import Parts
 from sordino.synth.checks import measure_errors
-from sordino.synth.columns import Keyed, keyed_columns
-from sordino.synth.constraints import Constraint, checked
-from sordino.synth.loss_shares import purse, share_of
+from sordino.synth.columns import EncodedColumn, encode_columns
+from sordino.synth.constraints import Constraint, check_constraints
+from sordino.synth.loss_shares import share_of, split_loss
 from sordino.synth.model import Model
-from sordino.synth.outcome import Outcome, independent_outcome
-from sordino.synth.session import Session, pure_is_steadier
-from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, needed_cells
+from sordino.synth.outcome import FittedModel, independent_model
+from sordino.synth.session import FitSession, pure_is_steadier
+from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, require_cells
 
 __all__ = ["AIM", "MST", "Independent", "Marginals", "Tree", "fit"]
 
-Algorithm = Callable[[Session, Sequence[Keyed]], Outcome]
+Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
 _CAP = 5e5
 _ASSUMED_ROWS = 50_000
 _CHECKING = 0.05  # of the loss, for measuring the model's own error
@@ -62,7 +62,7 @@ def fit(
     assumed = _ASSUMED_ROWS if assume_rows is None else assume_rows
     if assumed < 1:
         raise DeclarationError("assume_rows must be a whole number of 1 or more")
-    if plan.rho is not None and float(plan.rho) * (assumed / _ASSUMED_ROWS) ** 2 < FAINT:
+    if plan.rho is not None and float(plan.rho) * (assumed / _ASSUMED_ROWS) ** 2 < MIN_RHO:
         words = "independent columns: the loss is too small for more"
         return plan.run(_ways_only(words), "fit", pure=plan.steadier_pure(), rng=rng)
     return plan.run(lambda s, c: fit_adaptive(s, c, cap=cap, pairs=pairs), "fit", pure=False, rng=rng)
@@ -116,7 +116,7 @@ class Marginals:
         cliques = [(c,) if isinstance(c, str) else tuple(c) for c in self.cliques]
         names = list(dict.fromkeys(n for c in cliques for n in c))
         plan = _Plan(source, names, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        needed_cells(plan.columns, cliques, self.cap)
+        require_cells(plan.columns, cliques, self.cap)
         return plan.run(lambda s, c: fit_marginals(s, c, cliques), "Marginals", pure=False, rng=rng)
 
 
@@ -200,12 +200,12 @@ class _Plan:
         if isinstance(names, str):
             raise DeclarationError(f"columns is a list of names, such as [{names!r}]")
         self.source = source
-        self.columns = keyed_columns(source.domain, names, source.neighbors)
+        self.columns = encode_columns(source.domain, names, source.neighbors)
         self.constraints = tuple(constraints)
-        checked(self.constraints, self.columns, source.domain)
+        check_constraints(self.constraints, self.columns, source.domain)
         self.epsilon, self.delta, self.asked_rho = epsilon, delta, rho
         self.loss = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        purse(self.loss, source.neighbors)
+        split_loss(self.loss, source.neighbors)
 
     @property
     def rho(self) -> Fraction | None:
@@ -234,7 +234,7 @@ class _Plan:
         names = ", ".join(c.name for c in self.columns)
         caps = self.source.neighbors.describe_caps()
         parts, release = self.source.adapt(
-            lambda data: _fitted(data, self.columns, domain, algorithm, source),
+            lambda data: _fit_parts(data, self.columns, domain, algorithm, source),
             describe=f"a synthetic table ({method}) of {names}",
             tell=lambda found: ReleaseContent(notes=(found[1], *([] if caps is None else [caps]))),
             epsilon=self.epsilon,
@@ -244,25 +244,25 @@ class _Plan:
         return Model(parts[0], self.constraints, _facts(method, parts[1], release, caps))
 
 
-def _fitted(
-    data: Queryable, columns: Sequence[Keyed], domain: Domain, algorithm: Algorithm, rng: Rng
+def _fit_parts(
+    data: Queryable, columns: Sequence[EncodedColumn], domain: Domain, algorithm: Algorithm, rng: Rng
 ) -> tuple[Parts, str]:
     kept = share_of(_CHECKING)
-    session = Session(data, purse(data.loss, data.neighbors), rng, left=1 - kept)
-    outcome = algorithm(session, columns)
+    session = FitSession(data, split_loss(data.loss, data.neighbors), rng, left=1 - kept)
+    fitted = algorithm(session, columns)
     session.left = kept
-    within = outcome.ways.within(outcome.coding.codes)
-    errors = measure_errors(session, outcome, within)
+    within = fitted.one_way.within(fitted.compressed.codes)
+    errors = measure_errors(session, fitted, within)
     parts = Parts(
         domain,
         tuple(columns),
-        outcome.coding.codes,
+        fitted.compressed.codes,
         tuple(within),
-        outcome.beliefs,
-        frozenset(outcome.measured),
+        fitted.field,
+        frozenset(fitted.measured),
         errors,
     )
-    return parts, outcome.tier
+    return parts, fitted.tier
 
 
 def _facts(method: str, tier: str, release: Release, caps: str | None) -> dict[str, str]:
@@ -279,10 +279,12 @@ def _facts(method: str, tier: str, release: Release, caps: str | None) -> dict[s
 
 
 def _ways_only(tier: str) -> Algorithm:
-    return lambda session, columns: independent_outcome(session.ways(columns, session.left), tier)
+    return lambda session, columns: independent_model(session.measure_one_way(columns, session.left), tier)
 
 
-def _workload(workload: str | Sequence[Sequence[str]], columns: Sequence[Keyed]) -> list[tuple[int, int]] | None:
+def _workload(
+    workload: str | Sequence[Sequence[str]], columns: Sequence[EncodedColumn]
+) -> list[tuple[int, int]] | None:
     """Return the pairs of a workload, None for all; raises DeclarationError for what is none."""
     if isinstance(workload, str):
         if workload != "all 2-way":

@@ -19,22 +19,22 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.noisy import Law
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import Table
+from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.synth.access import Counts, release_counts
-from sordino.synth.columns import Keyed, keyed, steps_of, values_of
-from sordino.synth.levels import Layout, best_layout, combined, layout_of, quantile, sum_quantile, weights_of
-from sordino.synth.loss_shares import purse, share_of
+from sordino.synth.access import NoisyTable, release_counts
+from sordino.synth.columns import EncodedColumn, histogram_column, steps_of, values_of
+from sordino.synth.levels import Layout, best_layout, combine_levels, layout_of, quantile, sum_quantile, weights_of
+from sordino.synth.loss_shares import share_of, split_loss
 from sordino.synth.projection import Floats, project
 from sordino.synth.sampler import draw_within
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Histogram", "Range", "Representation", "place_of", "ranged"]
+__all__ = ["Histogram", "Range", "Representation", "histogram_bins", "place_of"]
 
 _MOST_LEVELS_SIZE = 4096
 _FEW = 60.0  # deviations up to which whole steps matter, and the exact law is reckoned
@@ -77,7 +77,7 @@ class Histogram:
     """Ask for a noisy histogram of one column: a bin a declared value, or of `width`; `ranges` chooses the cheaper kind.
 
     `ranges`, pairs (a, b) for a <= x < b, are what it will be asked: where many are long, runs of bins are counted as well
-    and the answers combined, if that makes the expected squared error less. `rows` asks for the number of rows too, with a
+    and the answers combine_levels, if that makes the expected squared error less. `rows` asks for the number of rows too, with a
     tenth of the loss.
 
     >>> Histogram("age").ranges is None
@@ -102,7 +102,7 @@ class Histogram:
         Theorem: a row is in one bin of a level, so a level is one release by parallel composition, and k levels cost k of
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
-        column = ranged(self.column, source, self.width)
+        column = histogram_bins(self.column, source, self.width)
         pure = rho is None and (delta is None or to_fraction(delta, name="delta") == 0)
         size = column.size - column.missing
         if self.ranges is not None and size > _MOST_LEVELS_SIZE:
@@ -111,7 +111,7 @@ class Histogram:
         layout = layout_of(size, None) if not wanted else best_layout(size, wanted, pure=pure)
         told = f"a histogram of {self.column}" + ("" if layout.flat else f" in {len(layout.widths)} levels")
         made, release = source.adapt(
-            lambda data: _released(data, column, layout, self.rows),
+            lambda data: _release_levels(data, column, layout, self.rows),
             describe=told,
             tell=lambda _: ReleaseContent(notes=(f"{told}: {size} bins",)),
             epsilon=epsilon,
@@ -130,10 +130,10 @@ class Histogram:
 class Representation:
     """A released histogram: `.range(a, b)`, `.counts()`, `.sample(rows)`; all free."""
 
-    column: Keyed
+    column: EncodedColumn
     layout: Layout
-    levels: tuple[Counts, ...]
-    total: Counts | None
+    levels: tuple[NoisyTable, ...]
+    total: NoisyTable | None
     unit: Fraction
     facts: str
 
@@ -156,7 +156,7 @@ class Representation:
         """Return the unbiased noisy count of each bin, missing last where the column keeps it; some may be negative."""
         size = self.layout.size
         runs = [-(-size // w) for w in self.layout.widths]
-        inner = combined(self.layout, [level.cells[:n] for n, level in zip(runs, self.levels, strict=True)])
+        inner = combine_levels(self.layout, [level.cells[:n] for n, level in zip(runs, self.levels, strict=True)])
         return np.append(inner, self.levels[0].cells[-1]) if self.column.missing else inner
 
     def sample(self, rows: int | None = None, *, rng: Rng | None = None) -> pa.Table:
@@ -182,26 +182,28 @@ class Representation:
         return f"<Representation: {self.facts}>"
 
 
-def _released(data: Queryable, column: Keyed, layout: Layout, rows: bool) -> tuple[list[Counts], Counts | None]:
-    money = purse(data.loss, data.neighbors)
+def _release_levels(
+    data: Queryable, column: EncodedColumn, layout: Layout, rows: bool
+) -> tuple[list[NoisyTable], NoisyTable | None]:
+    split = split_loss(data.loss, data.neighbors)
     share = share_of(_COUNTED) if rows else Fraction(0)
-    tables = [Table((column.coded(_codes(column, layout, width)),)) for width in layout.widths]
-    levels = release_counts(data, tables, money.loss(1 - share))
+    tables = [ContingencyTable((column.with_codes(_codes(column, layout, width)),)) for width in layout.widths]
+    levels = release_counts(data, tables, split.loss(1 - share))
     if not rows:
         return levels, None
-    alone = Table((column.coded([0] * column.size),))
-    return levels, release_counts(data, [alone], money.loss(share))[0]
+    alone = ContingencyTable((column.with_codes([0] * column.size),))
+    return levels, release_counts(data, [alone], split.loss(share))[0]
 
 
-def _codes(column: Keyed, layout: Layout, width: int) -> list[int]:
+def _codes(column: EncodedColumn, layout: Layout, width: int) -> list[int]:
     """Return the run of each key; a missing value, where it is a key, is in a run of its own on every level."""
     inner = layout.codes(width)
     return [*inner, inner[-1] + 1] if column.missing else inner
 
 
-def ranged(name: str, source: Adaptive, width: Number | None) -> Keyed:
+def histogram_bins(name: str, source: Adaptive, width: Number | None) -> EncodedColumn:
     """Return the bins of a column: its declared keys, or runs of `width`."""
-    found = keyed(name, source.domain)
+    found = histogram_column(name, source.domain)
     if width is None:
         return found
     if isinstance(found.column, (Category, Boolean)):
@@ -213,16 +215,16 @@ def ranged(name: str, source: Adaptive, width: Number | None) -> Keyed:
     low, high = int(of.interval.lower or 0), int(of.interval.upper or 0)
     cuts = (*range(low, high + 1, int(steps)),)
     edges = (*cuts, high)  # the last bin is closed: it holds the upper bound
-    return Keyed(name, found.column, edges, len(edges) - 1 + found.missing, True, found.missing)
+    return EncodedColumn(name, found.column, edges, len(edges) - 1 + found.missing, True, found.missing)
 
 
-def place_of(column: Keyed, source: Adaptive, lower: Any, upper: Any) -> tuple[int, int]:
+def place_of(column: EncodedColumn, source: Adaptive, lower: Any, upper: Any) -> tuple[int, int]:
     """Return the bins [i, j) of the range of values lower <= x < upper."""
     unit = bind_number(Name(column.name), source.domain).unit if column.ordered else Fraction(1)
     return _steps_between(column, unit, lower, upper)
 
 
-def _steps_between(column: Keyed, unit: Fraction, lower: Any, upper: Any) -> tuple[int, int]:
+def _steps_between(column: EncodedColumn, unit: Fraction, lower: Any, upper: Any) -> tuple[int, int]:
     """Return the bins [i, j) of a range of values; raises QuestionRefused for what is no range of whole bins."""
     if not column.ordered:
         raise QuestionRefused(f"{column.name!r} has no order, so it has no ranges: read .counts()")
@@ -241,14 +243,14 @@ def _steps_between(column: Keyed, unit: Fraction, lower: Any, upper: Any) -> tup
     return low, high
 
 
-def _step(column: Keyed, unit: Fraction, value: Any) -> Fraction:
+def _step(column: EncodedColumn, unit: Fraction, value: Any) -> Fraction:
     if isinstance(column.column, Date):
         day = datetime.date.fromisoformat(value) if isinstance(value, str) else value
         return Fraction((day - EPOCH).days)
     return to_fraction(value, name="an end of the range") / unit
 
 
-def _least(column: Keyed) -> int:
+def _least(column: EncodedColumn) -> int:
     declared = column.column
     if isinstance(declared, Date):
         return (declared.lower - EPOCH).days

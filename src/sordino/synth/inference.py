@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sordino.noise.rng import Rng
-from sordino.synth.calibrate import Beliefs, marginal, send, spread
+from sordino.synth.calibrate import MarkovRandomField, marginal, send, spread
 from sordino.synth.projection import Floats
 from sordino.synth.sampler import draw_codes, spacings
 
@@ -22,31 +22,31 @@ _CLASS = 1 << 20  # added to a column's number for the axis of its classes
 _ROWS = 400_000
 
 
-def joint(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]) -> Floats:
+def joint(field: MarkovRandomField, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]) -> Floats:
     """Return the model's counts over classes of `columns`, in that order, by eliminating all else along the tree.
 
     `classes` gives for each column the share of each code in each class, (codes x classes): the tables on the way hold
     classes, not codes. Where they would still be too large, the counts come of 400,000 evenly drawn rows.
     """
     if not columns:
-        return np.array(float(beliefs.tables[0].sum()))
-    home = beliefs.tree.home(columns, sizes)
+        return np.array(float(field.tables[0].sum()))
+    home = field.tree.home(columns, sizes)
     if home is None:
         try:
-            found, held = _collected(beliefs, dict(zip(columns, classes, strict=True)))
+            found, held = _collect(field, dict(zip(columns, classes, strict=True)))
         except _TooLarge:
-            return _drawn(beliefs, columns, sizes, classes)
+            return _estimate_by_rows(field, columns, sizes, classes)
         made: Floats = found.transpose([held.index(c + _CLASS) for c in columns])
         return made
     wanted = sorted(columns)
-    table = marginal(beliefs.tables[home], beliefs.tree.cliques[home], wanted)
+    table = marginal(field.tables[home], field.tree.cliques[home], wanted)
     table = table.transpose([wanted.index(c) for c in columns])
-    return _classed(table, classes)
+    return _sum_by_class(table, classes)
 
 
-def condition_on(beliefs: Beliefs, evidence: Mapping[int, Floats], sizes: Sequence[int]) -> Beliefs:
+def condition_on(field: MarkovRandomField, evidence: Mapping[int, Floats], sizes: Sequence[int]) -> MarkovRandomField:
     """Return the tree with each column's counts multiplied by its evidence, and made to agree again."""
-    made = Beliefs(beliefs.tree, [t.copy() for t in beliefs.tables], [s.copy() for s in beliefs.separators])
+    made = MarkovRandomField(field.tree, [t.copy() for t in field.tables], [s.copy() for s in field.separators])
     for column, weights in evidence.items():
         home = made.tree.home((column,), sizes)
         if home is None:
@@ -63,20 +63,22 @@ class _TooLarge(Exception):
     """Say that a table on the way would pass the limit."""
 
 
-def _classed(table: Floats, classes: Sequence[Floats]) -> Floats:
+def _sum_by_class(table: Floats, classes: Sequence[Floats]) -> Floats:
     for axis, shares in enumerate(classes):
         table = np.moveaxis(np.tensordot(table, shares, axes=(axis, 0)), -1, axis)
     return table
 
 
-def _drawn(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]) -> Floats:
+def _estimate_by_rows(
+    field: MarkovRandomField, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]
+) -> Floats:
     """Return the counts over classes of evenly drawn rows; their seed is fixed, so a question has one answer."""
-    codes = draw_codes(beliefs, sizes, rows=_ROWS, alphas=spacings(), rng=Rng.seeded(0))
+    codes = draw_codes(field, sizes, rows=_ROWS, alphas=spacings(), rng=Rng.seeded(0))
     place = np.zeros(_ROWS, dtype=np.int64)
     for c in columns:
         place = place * sizes[c] + codes[c]
     distinct, counts = np.unique(place, return_counts=True)
-    weight: Floats = np.asarray(counts * (float(beliefs.tables[0].sum()) / _ROWS), dtype=np.float64)
+    weight: Floats = np.asarray(counts * (float(field.tables[0].sum()) / _ROWS), dtype=np.float64)
     spread_over: Floats = weight[:, None]
     keys = np.unravel_index(distinct, [sizes[c] for c in columns])
     for of, shares in zip(keys, classes, strict=True):
@@ -85,12 +87,12 @@ def _drawn(beliefs: Beliefs, columns: Sequence[int], sizes: Sequence[int], class
     return made
 
 
-def _collected(beliefs: Beliefs, wanted: Mapping[int, Floats]) -> tuple[Floats, tuple[int, ...]]:
+def _collect(field: MarkovRandomField, wanted: Mapping[int, Floats]) -> tuple[Floats, tuple[int, ...]]:
     """Return the counts over the wanted classes: each clique passes up its separator and the classes beneath it.
 
     The class of column c is an axis of its own, numbered c + _CLASS; it joins at the first clique that holds c.
     """
-    tree = beliefs.tree
+    tree = field.tree
     below: list[list[int]] = [[] for _ in tree.cliques]
     for i, link in enumerate(tree.links):
         below[link.parent].append(i)
@@ -105,12 +107,12 @@ def _collected(beliefs: Beliefs, wanted: Mapping[int, Floats]) -> tuple[Floats, 
         for i in below[clique]:
             message, names = done[i]
             if any(n >= _CLASS for n in names):  # else it says nothing that this clique does not know
-                shaped = _along(beliefs.separators[i], tree.links[i].separator, names)
+                shaped = _along(field.separators[i], tree.links[i].separator, names)
                 ratio = np.divide(message, shaped, out=np.zeros_like(message), where=shaped > _TINY)
                 messages.append((ratio, names))
         up = set(tree.links[above[clique]].separator) if clique in above else set()
         needed = sorted(up.union(*(set(names) & set(tree.cliques[clique]) for _, names in messages)))
-        table, axes = marginal(beliefs.tables[clique], tree.cliques[clique], needed), tuple(needed)
+        table, axes = marginal(field.tables[clique], tree.cliques[clique], needed), tuple(needed)
         for place, (message, names) in enumerate(messages):
             later = up.union(*(names for _, names in messages[place + 1 :]))
             keep = tuple(sorted(c for c in set(axes) | set(names) if c >= _CLASS or c in later))

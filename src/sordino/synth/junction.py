@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Link", "Tree", "cells_of", "columns_of", "grow_clique", "junction_tree", "maximal_cliques"]
+__all__ = ["JunctionTree", "Link", "columns_of", "count_cells", "grow_clique", "junction_tree", "maximal_cliques"]
 
 Pair = tuple[int, int]
 
@@ -24,7 +24,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class JunctionTree:
     """Cliques of columns, in ascending order each, and the links in depth-first order from clique 0."""
 
     cliques: tuple[tuple[int, ...], ...]
@@ -50,7 +50,7 @@ def columns_of(mask: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def cells_of(mask: int, sizes: Sequence[int]) -> int:
+def count_cells(mask: int, sizes: Sequence[int]) -> int:
     """Return the number of cells of a table over a set of columns."""
     return math.prod(sizes[c] for c in columns_of(mask))
 
@@ -62,7 +62,7 @@ def maximal_cliques(neighbors: Sequence[int], sizes: Sequence[int], *, cap: floa
     """
     around = list(neighbors)
     left = (1 << len(around)) - 1
-    cost = [cells_of(n | 1 << i, sizes) for i, n in enumerate(around)]
+    cost = [count_cells(n | 1 << i, sizes) for i, n in enumerate(around)]
     found: list[int] = []
     total = 0
     while left:
@@ -78,7 +78,7 @@ def maximal_cliques(neighbors: Sequence[int], sizes: Sequence[int], *, cap: floa
             joined = (around[j] | around[i]) & ~(1 << j) & ~(1 << i)
             if joined != around[j]:
                 around[j] = joined
-                cost[j] = cells_of(joined | 1 << j, sizes)
+                cost[j] = count_cells(joined | 1 << j, sizes)
     return found
 
 
@@ -118,7 +118,7 @@ def grow_clique(
     return taken, cliques
 
 
-def junction_tree(cliques: Sequence[int]) -> Tree:
+def junction_tree(cliques: Sequence[int]) -> JunctionTree:
     """Return the tree of greatest separators over the maximal cliques of a triangulated graph (Prim).
 
     Cliques that share nothing are linked by an empty separator, so that there is one tree.
@@ -146,4 +146,4 @@ def junction_tree(cliques: Sequence[int]) -> Tree:
         if at in parents:
             links.append(Link(parents[at], at, columns_of(order[at] & order[parents[at]])))
         stack += sorted(children.get(at, ()), reverse=True)
-    return Tree(tuple(columns_of(c) for c in order), tuple(links))
+    return JunctionTree(tuple(columns_of(c) for c in order), tuple(links))

@@ -16,7 +16,7 @@ import numpy as np
 from sordino.estimates.noisy import Law
 from sordino.synth.projection import Floats
 
-__all__ = ["BRANCHES", "Layout", "best_layout", "combined", "layout_of", "range_variances"]
+__all__ = ["BRANCHES", "Layout", "best_layout", "combine_levels", "layout_of", "range_variances"]
 
 BRANCHES = (2, 4, 8, 16)
 _NEGLIGIBLE = 1e-14
@@ -68,7 +68,7 @@ def range_variances(layout: Layout, ranges: Sequence[tuple[int, int]], *, pure: 
     return found
 
 
-def combined(layout: Layout, levels: Sequence[Floats]) -> Floats:
+def combine_levels(layout: Layout, levels: Sequence[Floats]) -> Floats:
     """Return the best linear unbiased counts of single keys from the noisy counts of every level, equally noisy."""
     gathered = np.zeros(layout.size)
     for width, counts in zip(layout.widths, levels, strict=True):
@@ -112,9 +112,9 @@ def sum_quantile(law: Law, count: int, confidence: float) -> int:
     sides = -np.diff(tails)  # P(|X| = 0), P(|X| = 1), ...
     one = np.concatenate([sides[:0:-1] / 2.0, sides[:1], sides[1:] / 2.0])
     width = (len(one) - 1) * count + 1
-    summed = np.fft.irfft(np.fft.rfft(one, 2 * width) ** count, 2 * width)[:width]
+    sum_by_code = np.fft.irfft(np.fft.rfft(one, 2 * width) ** count, 2 * width)[:width]
     middle = width // 2
-    held = np.cumsum(np.concatenate([summed[middle : middle + 1], 2.0 * summed[middle + 1 :]]))
+    held = np.cumsum(np.concatenate([sum_by_code[middle : middle + 1], 2.0 * sum_by_code[middle + 1 :]]))
     return int(np.searchsorted(held, min(confidence + 1e-10, held[-1])))
 
 

@@ -13,7 +13,7 @@ from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.neighbors import Neighbors
 from sordino.queries.sensitivity_rules import count_sensitivity
 
-__all__ = ["LossShares", "purse"]
+__all__ = ["LossShares", "split_loss"]
 
 _FINE = 1 << 30  # parts that shares are told in
 
@@ -49,7 +49,7 @@ class LossShares:
         return float(self.move_l1) ** 2 * distances / (2.0 * paid)
 
 
-def purse(loss: Loss, neighbors: Neighbors) -> LossShares:
+def split_loss(loss: Loss, neighbors: Neighbors) -> LossShares:
     """Return how to spend a loss: pure losses as epsilon, (epsilon, delta) as the rho that implies it, rho as it is.
 
     Raises DeclarationError for a loss of nothing.

@@ -16,11 +16,11 @@ from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Connective, Node
 from sordino.synth.answers import Answered, Parts, answered
-from sordino.synth.calibrate import Beliefs
+from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.columns import steps_of, values_of
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.constraints import Constraint, apply_dependencies, met
-from sordino.synth.expression_eval import Cells, cells_of, names_in, truth_of
+from sordino.synth.constraints import Constraint, apply_dependencies, rows_allowed
+from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 from sordino.synth.inference import condition_on
 from sordino.synth.projection import Floats
 from sordino.synth.sampler import Codes, draw_codes, draw_within, spacings
@@ -52,7 +52,7 @@ class Model:
     @property
     def rows(self) -> int:
         """The estimated number of rows, which the fit paid for."""
-        return max(round(float(self.parts.beliefs.tables[0].sum())), 0)
+        return max(round(float(self.parts.field.tables[0].sum())), 0)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -143,10 +143,10 @@ class Model:
         if where is None and not self.constraints:
             return np.ones(rows, dtype=bool)
         cells = {
-            c.name: cells_of(c, k, self.parts.domain, steps=s)
+            c.name: column_cells(c, k, self.parts.domain, steps=s)
             for c, k, s in zip(self.parts.columns, keys, steps, strict=True)
         }
-        good = met(self.constraints, cells, rows)
+        good = rows_allowed(self.constraints, cells, rows)
         return good if where is None else good & _true(where, cells, rows)
 
     def _evidence(self, where: Node) -> tuple[dict[int, Floats], Node]:
@@ -160,9 +160,9 @@ class Model:
         for part in _chain(where):
             names = names_in(part)
             if len(names) == 1 and names[0] not in determined:
-                keyed = self.parts.columns[place[names[0]]]
-                cells = {keyed.name: cells_of(keyed, np.arange(keyed.size), self.parts.domain)}
-                share = np.broadcast_to(truth_of(part, cells)[0], (keyed.size,))
+                encoded = self.parts.columns[place[names[0]]]
+                cells = {encoded.name: column_cells(encoded, np.arange(encoded.size), self.parts.domain)}
+                share = np.broadcast_to(evaluate_condition(part, cells)[0], (encoded.size,))
                 at = place[names[0]]
                 found[at] = found[at] * share if at in found else np.array(share)
         return found, where
@@ -172,21 +172,21 @@ class Model:
         parts = self.parts
         sizes = [c.size for c in parts.codes]
         weights = [w * evidence[i] if i in evidence else w for i, w in enumerate(parts.within)]
-        beliefs = parts.beliefs
+        field = parts.field
         if evidence:
-            shares = {i: parts.codes[i].summed(weights[i]) for i in evidence}
-            beliefs = condition_on(beliefs, shares, sizes)
-            if float(beliefs.tables[0].sum()) <= 0:
+            shares = {i: parts.codes[i].sum_by_code(weights[i]) for i in evidence}
+            field = condition_on(field, shares, sizes)
+            if float(field.tables[0].sum()) <= 0:
                 raise QuestionRefused("the model has no rows that meet the condition")
         chunks = [min(_CHUNK, rows - start) for start in range(0, rows, _CHUNK)] or [0]
-        made = [self._chunk(beliefs, weights, n, rng) for n in chunks]
+        made = [self._chunk(field, weights, n, rng) for n in chunks]
         return made[0] if len(made) == 1 else [np.concatenate(several) for several in zip(*made, strict=True)]
 
-    def _chunk(self, beliefs: Beliefs, weights: Sequence[Floats], rows: int, rng: Rng) -> list[Codes]:
+    def _chunk(self, field: MarkovRandomField, weights: Sequence[Floats], rows: int, rng: Rng) -> list[Codes]:
         """Return the keys of some rows; many rows are drawn in chunks, whose sorts fit the cache."""
         parts, alphas = self.parts, spacings()
         sizes = [c.size for c in parts.codes]
-        codes = draw_codes(beliefs, sizes, rows=rows, alphas=alphas, rng=rng)
+        codes = draw_codes(field, sizes, rows=rows, alphas=alphas, rng=rng)
         keys: list[Codes] = []
         largest = sorted(range(len(sizes)), key=lambda c: -sizes[c])
         for i, (code, merged, inside) in enumerate(zip(codes, parts.codes, weights, strict=True)):
@@ -217,8 +217,8 @@ def _condition(where: object, domain: Domain, columns: Sequence[str]) -> Node:
     return where.node
 
 
-def _true(where: Node, cells: Mapping[str, Cells], rows: int) -> Any:
-    return np.broadcast_to(truth_of(where, cells)[0], (rows,)) >= 0.5
+def _true(where: Node, cells: Mapping[str, ColumnCells], rows: int) -> Any:
+    return np.broadcast_to(evaluate_condition(where, cells)[0], (rows,)) >= 0.5
 
 
 def _chain(node: Node) -> Sequence[Node]:

@@ -12,9 +12,9 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.loss import Number, PureDP, to_fraction
 from sordino.queries.queryable import Adaptive
-from sordino.synth.histogram import place_of, ranged
+from sordino.synth.histogram import histogram_bins, place_of
 from sordino.synth.levels import best_layout, layout_of, range_variances
-from sordino.synth.loss_shares import purse
+from sordino.synth.loss_shares import split_loss
 
 __all__ = ["RangePlan", "plan_ranges"]
 
@@ -59,11 +59,11 @@ def plan_ranges(
     """
     if not ranges:
         raise DeclarationError("plan_ranges takes one range or more, such as [(20, 30), (30, 65)]")
-    keyed = ranged(column, source, width)
-    money = purse(PureDP(to_fraction(epsilon, name="epsilon")), source.neighbors)
-    cell = money.variance(1.0, tables=1)
-    size = keyed.size - keyed.missing
-    places = [place_of(keyed, source, a, b) for a, b in ranges]
+    encoded = histogram_bins(column, source, width)
+    split = split_loss(PureDP(to_fraction(epsilon, name="epsilon")), source.neighbors)
+    cell = split.variance(1.0, tables=1)
+    size = encoded.size - encoded.missing
+    places = [place_of(encoded, source, a, b) for a, b in ranges]
     rises = np.zeros(size + 1)
     for low, high in places:
         if low < high:

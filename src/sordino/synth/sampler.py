@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sordino.noise.rng import Rng
-from sordino.synth.calibrate import Beliefs
+from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.projection import Floats
 
 __all__ = ["Codes", "draw_codes", "draw_within", "spacings"]
@@ -39,18 +39,20 @@ def spacings() -> Iterator[float]:
         candidate += 1
 
 
-def draw_codes(beliefs: Beliefs, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng) -> list[Codes]:
+def draw_codes(
+    field: MarkovRandomField, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng
+) -> list[Codes]:
     """Return the code of each of `rows` rows in each column, drawn from the tables of the tree."""
     columns: list[Codes | None] = [None] * len(sizes)
-    visits = [(0, ())] + [(link.child, link.separator) for link in beliefs.tree.links]
+    visits = [(0, ())] + [(link.child, link.separator) for link in field.tree.links]
     for clique, separator in visits:
-        held = beliefs.tree.cliques[clique]
+        held = field.tree.cliques[clique]
         fresh = tuple(c for c in held if columns[c] is None)
         if not fresh:
             continue
         known = tuple(c for c in held if columns[c] is not None)
         del separator  # by the running intersection it is `known`
-        table = beliefs.tables[clique].transpose([held.index(c) for c in (*known, *fresh)])
+        table = field.tables[clique].transpose([held.index(c) for c in (*known, *fresh)])
         weights = table.reshape(math.prod(sizes[c] for c in known), -1)
         group = np.zeros(rows, dtype=np.int64)
         for c in known:
@@ -69,7 +71,7 @@ def draw_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]
     A group whose weights are all zero is drawn from the sum over all groups.
     """
     rows, (groups, cells) = len(group), weights.shape
-    place = _ordered(group, groups, order, rng)
+    place = _sort_rows(group, groups, order, rng)
     rising = np.cumsum(weights, axis=1)
     empty = rising[:, -1] <= 0
     if empty.any():
@@ -79,7 +81,7 @@ def draw_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]
     rising[:, -1] = 1.0
     rising += np.arange(groups, dtype=np.float64)[:, None]
     start = float(rng.uniform_doubles(1)[0])
-    quantile = (_shuffled(rows, rng) * alpha + start) % 1.0
+    quantile = (_shuffle_blocks(rows, rng) * alpha + start) % 1.0
     sorted_group = group[place]
     found = np.searchsorted(rising.ravel(), sorted_group + quantile, side="right") - sorted_group * cells
     made = np.empty(rows, dtype=np.int64)
@@ -87,7 +89,7 @@ def draw_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]
     return made
 
 
-def _shuffled(rows: int, rng: Rng) -> Floats:
+def _shuffle_blocks(rows: int, rng: Rng) -> Floats:
     """Return 0, 1, ..., each sixteen of them in random order: a sort of random words whose last bits are the place."""
     blocks = -(-rows // _BLOCK)
     words = rng.words(blocks * _BLOCK, np.uint16).reshape(blocks, _BLOCK) & np.uint16(0xFFFF ^ (_BLOCK - 1))
@@ -98,7 +100,7 @@ def _shuffled(rows: int, rng: Rng) -> Floats:
     return made.ravel()[:rows]
 
 
-def _ordered(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rng: Rng) -> Codes:
+def _sort_rows(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rng: Rng) -> Codes:
     """Return the rows sorted by group, then by the other columns, then at random: one sort of 64-bit keys.
 
     The low bits of a key hold the row itself, so the keys are sorted in place of an argsort, which takes twice as long.

@@ -14,14 +14,14 @@ import numpy as np
 from sordino.synth.junction import Pair, grow_clique
 from sordino.synth.projection import Floats
 
-__all__ = ["allocation", "choose_pairs", "expected_distance", "gains", "shrink_scores"]
+__all__ = ["allocation", "choose_pairs", "gains", "mean_distance", "shrink_scores"]
 
 _MEAN = 0.8  # E|Z| of a standard normal, about sqrt(2 / pi)
 _THRESHOLDS = np.arange(0.5, 4.25, 0.25)
 _LOG_FACTORIALS = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, 1002.0)))])
 
 
-def expected_distance(model: Floats, margin_variance: Floats | float = 0.0) -> float:
+def mean_distance(model: Floats, margin_variance: Floats | float = 0.0) -> float:
     """Return the l1 distance to the model of a table whose cells are Poisson with the model's means.
 
     E|X - m| = 2 m^(k+1) e^-m / k! with k = floor(m) (Crow 1958); `margin_variance` is that of the model's cells, combined

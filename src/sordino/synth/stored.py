@@ -22,12 +22,12 @@ from sordino.domain import Boolean, Category, Column, Date, Domain, Integer, Rea
 from sordino.errors import DeclarationError, SourceError
 from sordino.loss import to_fraction
 from sordino.synth.answers import Parts
-from sordino.synth.calibrate import Beliefs
+from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.columns import model_column
-from sordino.synth.compress import Compressed
+from sordino.synth.compress import DomainCompression
 from sordino.synth.constraints import Constraint, Determines, Never
 from sordino.synth.errors import ColumnNoise, Errors
-from sordino.synth.junction import Link, Tree
+from sordino.synth.junction import JunctionTree, Link
 from sordino.synth.nodes import node_from, node_to
 
 __all__ = ["Stored", "read", "write"]
@@ -102,11 +102,11 @@ def _read(source: Path) -> Stored | str | None:
         return str(header["format"])[:40]
     domain = Domain({n: _column(d) for n, d in header["domain"]})
     columns = tuple(model_column(n, domain) for n in domain)
-    codes = tuple(Compressed(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
+    codes = tuple(DomainCompression(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
     cliques = tuple(tuple(c) for c in header["cliques"])
     links = tuple(Link(p, c, tuple(s)) for p, c, s in header["links"])
-    beliefs = Beliefs(
-        Tree(cliques, links),
+    field = MarkovRandomField(
+        JunctionTree(cliques, links),
         [raw[f"table{i}"].astype(np.float64) for i in range(len(cliques))],
         [raw[f"separator{i}"].astype(np.float64) for i in range(len(links))],
     )
@@ -115,7 +115,7 @@ def _read(source: Path) -> Stored | str | None:
         columns,
         codes,
         tuple(raw[f"within{i}"] for i in range(len(columns))),
-        beliefs,
+        field,
         frozenset(tuple(m) for m in header["measured"]),
         _errors(header["errors"], frozenset(tuple(m) for m in header["measured"]), raw),
     )
@@ -132,8 +132,8 @@ def _arrays(parts: Parts) -> dict[str, Any]:
     found: dict[str, Any] = {f"codes{i}": c.codes for i, c in enumerate(parts.codes)}
     found |= {f"within{i}": w for i, w in enumerate(parts.within)}
     found |= {f"noise{i}": np.stack([c.share, c.variance, c.lean, c.drift]) for i, c in enumerate(parts.errors.columns)}
-    found |= {f"table{i}": t for i, t in enumerate(parts.beliefs.tables)}
-    found |= {f"separator{i}": s for i, s in enumerate(parts.beliefs.separators)}
+    found |= {f"table{i}": t for i, t in enumerate(parts.field.tables)}
+    found |= {f"separator{i}": s for i, s in enumerate(parts.field.separators)}
     return found
 
 
@@ -141,8 +141,8 @@ def _header(parts: Parts, constraints: Sequence[Constraint], facts: Mapping[str,
     return {
         "format": _FORMAT,
         "domain": [[n, parts.domain[n].to_dict()] for n in parts.domain],
-        "cliques": [list(c) for c in parts.beliefs.tree.cliques],
-        "links": [[link.parent, link.child, list(link.separator)] for link in parts.beliefs.tree.links],
+        "cliques": [list(c) for c in parts.field.tree.cliques],
+        "links": [[link.parent, link.child, list(link.separator)] for link in parts.field.tree.links],
         "measured": sorted(list(m) for m in parts.measured),
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
         "constraints": [_plain(c) for c in constraints],

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.synth.columns import Keyed
-from sordino.synth.compress import Compressed, compress_domain, within
+from sordino.synth.columns import EncodedColumn
+from sordino.synth.compress import DomainCompression, compress_domain, within
 from sordino.synth.projection import Floats, project
 
 __all__ = ["OneWayMarginals", "combine_one_way", "exact_shares", "one_way_shares"]
@@ -22,7 +22,7 @@ _MEAN = 0.8  # E|Z| of a standard normal
 class OneWayMarginals:
     """The noisy one-way counts of all columns over their keys, with the variance of each column's cells."""
 
-    columns: tuple[Keyed, ...]
+    columns: tuple[EncodedColumn, ...]
     noisy: tuple[Floats, ...]
     variances: tuple[float, ...]
 
@@ -41,7 +41,7 @@ class OneWayMarginals:
         """The standard deviation of the estimated number of rows."""
         return 1.0 / math.sqrt(sum(1.0 / (v * len(c)) for c, v in zip(self.noisy, self.variances, strict=True)))
 
-    def projected(self) -> list[Floats]:
+    def project(self) -> list[Floats]:
         """Return the counts projected to the simplex of the estimated rows."""
         total = self.rows
         return [project(c, total) for c in self.noisy]
@@ -51,22 +51,22 @@ class OneWayMarginals:
         total = self.rows
         found = [
             float(np.minimum(_MEAN * math.sqrt(v), c).sum()) / (2.0 * total)
-            for c, v in zip(self.projected(), self.variances, strict=True)
+            for c, v in zip(self.project(), self.variances, strict=True)
         ]
         return np.array(found)
 
-    def compress_domain(self) -> list[Compressed]:
+    def compress_domain(self) -> list[DomainCompression]:
         """Return fewer codes for each column, as its noise allows."""
         return [
             compress_domain(p, math.sqrt(v), ordered=c.ordered, missing=c.missing, dropped=c.dropped)
-            for c, p, v in zip(self.columns, self.projected(), self.variances, strict=True)
+            for c, p, v in zip(self.columns, self.project(), self.variances, strict=True)
         ]
 
-    def within(self, codes: Sequence[Compressed]) -> list[Floats]:
+    def within(self, codes: Sequence[DomainCompression]) -> list[Floats]:
         """Return each key's share of its code's count."""
         return [
-            within(k.codes, n, v, k.summed(p), missing=c.missing)
-            for c, k, n, v, p in zip(self.columns, codes, self.noisy, self.variances, self.projected(), strict=True)
+            within(k.codes, n, v, k.sum_by_code(p), missing=c.missing)
+            for c, k, n, v, p in zip(self.columns, codes, self.noisy, self.variances, self.project(), strict=True)
         ]
 
 

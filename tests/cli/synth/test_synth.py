@@ -117,7 +117,7 @@ def test_a_budget_for_nothing_but_independence_says_so(run) -> None:
     done = run("synth", "fit", "--epsilon", "0.001", "--delta", "1e-9", "--columns", FEW, "-o", "m.model")
     assert done.code == 0, done.err
     assert "independent columns" in done.out
-    assert all(len(c) == 1 for c in load("m.model").parts.beliefs.tree.cliques)
+    assert all(len(c) == 1 for c in load("m.model").parts.field.tree.cliques)
 
 
 REFUSED = [

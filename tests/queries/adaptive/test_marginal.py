@@ -15,20 +15,20 @@ from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.adaptive.distance_to import PARTS, Distances
-from sordino.queries.adaptive.marginal import Axis, Marginals, Table, select_groupings
-from sordino.synth.columns import keyed_columns
-from sordino.synth.encoding import keys_of_table
+from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery, select_groupings
+from sordino.synth.columns import encode_columns
+from sordino.synth.encoding import encode_table
 
 DOMAIN = sd.Domain({"a": sd.Integer(0, 2), "b": sd.Category(["x", "y"], missing="keep"), "c": sd.Boolean()})
 TABLES = (
-    Table((Axis("a"), Axis("b"))),
-    Table((Axis("a", None, (0, 1, 1)),)),
-    Table((Axis("c"), Axis("b", None, (0, 1, 1)), Axis("a"))),
+    ContingencyTable((Axis("a"), Axis("b"))),
+    ContingencyTable((Axis("a", None, (0, 1, 1)),)),
+    ContingencyTable((Axis("c"), Axis("b", None, (0, 1, 1)), Axis("a"))),
 )
 NONE = Neighbors("add_remove", None)
 
 
-def counted(rows: list[tuple[int, ...]], table: Table) -> tuple[np.ndarray, np.ndarray]:
+def counted(rows: list[tuple[int, ...]], table: ContingencyTable) -> tuple[np.ndarray, np.ndarray]:
     place = {"a": 0, "b": 1, "c": 2}
     keys = np.array([[r[place[x.column]] for x in table.axes] for r in rows], dtype=np.int64).reshape(
         -1, len(table.axes)
@@ -44,7 +44,7 @@ def test_no_neighbor_moves_further_than_the_sensitivity(relation: str, rows: int
     models = tuple(rng.integers(0, 3 * PARTS, int(np.prod(t.shape(DOMAIN)))) for t in TABLES)
     possible = list(itertools.product((0, 1, 2), (0, 1, 2), (0, 1, -1)))  # -1: left out of what uses c
     most = {"marginals": (0.0, 0.0), "distances": (0.0, 0.0)}
-    for query, name in ((Marginals(TABLES), "marginals"), (Distances(TABLES, models), "distances")):
+    for query, name in ((MarginalQuery(TABLES), "marginals"), (Distances(TABLES, models), "distances")):
         bound = query.sensitivity(DOMAIN, neighbors)
         for _ in range(400):
             base = [possible[i] for i in rng.integers(0, len(possible), 4)]
@@ -58,22 +58,24 @@ def test_no_neighbor_moves_further_than_the_sensitivity(relation: str, rows: int
             assert l1 <= float(bound.l1)
             assert l2 <= float(bound.l2_squared)
             most[name] = max(most[name][0], l1), max(most[name][1], l2)
-        assert most["marginals"][0] >= float(Marginals(TABLES).sensitivity(DOMAIN, neighbors).l1)  # the bound is met
+        assert most["marginals"][0] >= float(
+            MarginalQuery(TABLES).sensitivity(DOMAIN, neighbors).l1
+        )  # the bound is met
 
 
 def test_shares_split_the_loss_and_sum_to_one() -> None:
-    parts = Marginals(TABLES, (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))).parts(DOMAIN, NONE)
+    parts = MarginalQuery(TABLES, (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))).parts(DOMAIN, NONE)
     assert [s for _, s in parts] == [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)]
     for wrong in ((Fraction(1, 2),), (Fraction(1), Fraction(1), Fraction(-1)), (Fraction(1, 2),) * 3):
         with pytest.raises(QuestionRefused, match="shares"):
-            Marginals(TABLES, wrong).parts(DOMAIN, NONE)
+            MarginalQuery(TABLES, wrong).parts(DOMAIN, NONE)
 
 
 def test_codes_models_and_tables_that_do_not_fit_are_refused() -> None:
     with pytest.raises(QuestionRefused, match="codes"):
         Axis("a", None, (0, 1)).size(DOMAIN)
     with pytest.raises(QuestionRefused, match="each once"):
-        Table((Axis("a"), Axis("a"))).shape(DOMAIN)
+        ContingencyTable((Axis("a"), Axis("a"))).shape(DOMAIN)
     with pytest.raises(QuestionRefused, match="one number a cell"):
         Distances(TABLES[:1], (np.zeros(3, dtype=np.int64),)).sensitivity(DOMAIN, NONE)
     with pytest.raises(QuestionRefused, match="too large"):
@@ -105,9 +107,9 @@ def test_duckdb_counts_what_numpy_counts_for_every_kind_of_column() -> None:
             "t": pa.array([[True, False, None][i] for i in rng.integers(0, 3, 200)]),
         }
     )  # fmt: skip
-    columns = keyed_columns(domain, None, NONE)
-    keys = dict(zip((c.name for c in columns), keys_of_table(table, tuple(columns), domain), strict=True))
-    tables = [Table((a.axis, b.axis)) for a, b in itertools.combinations(columns, 2)]
+    columns = encode_columns(domain, None, NONE)
+    keys = dict(zip((c.name for c in columns), encode_table(table, tuple(columns), domain), strict=True))
+    tables = [ContingencyTable((a.axis, b.axis)) for a, b in itertools.combinations(columns, 2)]
     engine = DuckDBEngine(table, domain=domain, unit=None)
     try:
         found = engine.run(select_groupings(tables, engine.primitives, domain))

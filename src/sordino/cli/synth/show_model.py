@@ -61,8 +61,8 @@ def _data(model: Model, confidence: float) -> dict[str, Any]:
             }
             for c, k in zip(parts.columns, parts.codes, strict=True)
         ],
-        "cliques": [[names[c] for c in clique] for clique in parts.beliefs.tree.cliques],
-        "cells": sum(t.size for t in parts.beliefs.tables),
+        "cliques": [[names[c] for c in clique] for clique in parts.field.tree.cliques],
+        "cells": sum(t.size for t in parts.field.tables),
         "measured": [[names[c] for c in m] for m in sorted(parts.measured)],
         "constraints": [c.describe() for c in model.constraints],
         "confidence": confidence,

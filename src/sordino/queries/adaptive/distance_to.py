@@ -15,7 +15,14 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.adaptive.marginal import Integers, SparseCounts, Table, VectorShare, join_words, select_groupings
+from sordino.queries.adaptive.marginal import (
+    ContingencyTable,
+    Integers,
+    SparseCounts,
+    VectorShare,
+    join_words,
+    select_groupings,
+)
 from sordino.queries.sensitivity_rules import stack
 
 if TYPE_CHECKING:
@@ -37,7 +44,7 @@ class Distances:
     its table (C under add_remove, 2C under replace), and k of them by sqrt(k) times that in l2.
     """
 
-    tables: tuple[Table, ...]
+    tables: tuple[ContingencyTable, ...]
     models: tuple[Integers, ...]
 
     @property

@@ -31,7 +31,7 @@ from sordino.queries.sensitivity_rules import count_sensitivity, stack
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Axis", "Integers", "Marginals", "SparseCounts", "Table", "VectorShare", "select_groupings"]
+__all__ = ["Axis", "ContingencyTable", "Integers", "MarginalQuery", "SparseCounts", "VectorShare", "select_groupings"]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 SparseCounts = tuple[
@@ -79,7 +79,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ContingencyTable:
     """A table of counts with one axis a column, in row-major order of its codes."""
 
     axes: tuple[Axis, ...]
@@ -126,14 +126,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Marginals:
+class MarginalQuery:
     """Ask for several tables of counts at once, one noisy vector each; `shares` splits the loss, None equally.
 
     Theorem: a unit of C rows moves each of k tables by at most C in l1 under add_remove (2C under replace), since a row
     is in one cell of a table; so all together by kC in l1 and, with noise of equal width, sqrt(k) C in l2.
     """
 
-    tables: tuple[Table, ...]
+    tables: tuple[ContingencyTable, ...]
     shares: tuple[Fraction, ...] | None = None
 
     @property
@@ -176,7 +176,7 @@ class Marginals:
         return json.dumps(data, separators=(",", ":"))
 
 
-def select_groupings(tables: Sequence[Table], on: Primitives, domain: Domain) -> exp.Select:
+def select_groupings(tables: Sequence[ContingencyTable], on: Primitives, domain: Domain) -> exp.Select:
     """Return one SQL tree of the exact counts of several tables: k0.. one a distinct axis, `left_out`, and t0.
 
     A grouping set for each distinct grouping of `tables`. `left_out` has bit n - 1 - i set where axis i of the n distinct

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.queries.adaptive.marginal import Table
+from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.errors import multiple
 from sordino.synth.evaluation.table_counts import Counter, count_model, one_way_counts
 from sordino.synth.projection import Floats
@@ -58,7 +58,10 @@ def compare_correlations(model: Model, cut: Sequence[BinnedColumn], counter: Cou
     """Return the rank correlations of columns that were cut into runs."""
     pairs = [(a, b) for a in range(len(cut)) for b in range(a + 1, len(cut))]
     columns = model.parts.columns
-    tables = [Table(tuple(columns[cut[side][0]].coded(cut[side][1].tolist()) for side in pair)) for pair in pairs]
+    tables = [
+        ContingencyTable(tuple(columns[cut[side][0]].with_codes(cut[side][1].tolist()) for side in pair))
+        for pair in pairs
+    ]
     asked = counter.counts(tables)
     made: Any = np.eye(len(cut))
     real: list[list[float | None]] = [[1.0 if i == j else None for j in range(len(cut))] for i in range(len(cut))]

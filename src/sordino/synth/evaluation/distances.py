@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.queries.adaptive.marginal import Table
+from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.access import Data, release_vectors
 from sordino.synth.model import Model
 from sordino.synth.sampler import Codes
-from sordino.synth.selection import expected_distance
+from sordino.synth.selection import mean_distance
 
 if TYPE_CHECKING:
     from sordino.loss import Loss
@@ -56,7 +56,7 @@ def release_distances(
     sizes = [c.size for c in model.parts.columns]
     count, rows = len(drawn[0]), max(model.rows, 1)
     models = [_counts(drawn, s, sizes) * (rows / count) for s in sets]
-    tables = [Table(tuple(model.parts.columns[c].axis for c in s)) for s in sets]
+    tables = [ContingencyTable(tuple(model.parts.columns[c].axis for c in s)) for s in sets]
     values, variance = release_vectors(data, tables, models, loss)
     return tuple(
         Distance(_names(model, s), float(v) / (2.0 * rows), math.sqrt(variance) / (2.0 * rows), _floor(m, count))
@@ -98,7 +98,7 @@ def _exact(
 def _floor(counts: Any, rows: int) -> float:
     """Return the distance that as many independent rows would show from the table with these counts."""
     total = max(float(counts.sum()), 1.0)
-    return expected_distance(counts * (rows / total)) / (2.0 * max(rows, 1))
+    return mean_distance(counts * (rows / total)) / (2.0 * max(rows, 1))
 
 
 def _counts(keys: Sequence[Codes], chosen: tuple[int, ...], sizes: Sequence[int]) -> Any:

@@ -23,7 +23,7 @@ from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Release
 from sordino.source import Csv
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.encoding import keys_of_table
+from sordino.synth.encoding import encode_table
 from sordino.synth.evaluation.correlations import BinnedColumn, Correlations, bin_columns, compare_correlations
 from sordino.synth.evaluation.distances import Distance, choose_sets, exact_distances, release_distances
 from sordino.synth.evaluation.figures import ColumnCounts, Evaluation, Prediction
@@ -37,7 +37,7 @@ from sordino.synth.evaluation.prediction import (
 )
 from sordino.synth.evaluation.table_counts import Counter, ExactCounter, PrivateCounter
 from sordino.synth.evaluation.workload import BoxQuery, Workload, evaluate_workload, random_box_queries
-from sordino.synth.loss_shares import purse
+from sordino.synth.loss_shares import split_loss
 from sordino.synth.model import Model
 from sordino.synth.sampler import Codes
 
@@ -156,7 +156,7 @@ def plan_evaluation(
 def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
     """Return the comparison with the rows of a table, NOT PRIVATE."""
     model, card = plan.model, plan.scorecard
-    real = keys_of_table(table, model.parts.columns, model.parts.domain)
+    real = encode_table(table, model.parts.columns, model.parts.domain)
     distances = exact_distances(model, plan.sets, plan.keys, real)
     found = _figures(plan, distances, dict.fromkeys(("correlations", "workload"), ExactCounter(model, real)))
     prediction = None
@@ -204,7 +204,7 @@ def release_figures(plan: EvaluationPlan, data: Queryable) -> _Figures:
 
     The shares sum to 1 exactly, so that by composition the whole costs what was charged; nothing else is asked.
     """
-    split = purse(data.loss, data.neighbors)
+    split = split_loss(data.loss, data.neighbors)
     losses = {name: split.loss(share) for name, share in plan.shares().items()}
     counters: dict[str, Counter] = {name: PrivateCounter(data, loss) for name, loss in losses.items()}
     distances = release_distances(plan.model, plan.sets, plan.keys, data, losses["distances"])

@@ -25,11 +25,11 @@ from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.expr import Expr, col, when
 from sordino.queries.expressions.nodes import Name
 from sordino.synth.columns import label_of
-from sordino.synth.expression_eval import cells_of, names_in, truth_of
+from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
 
 if TYPE_CHECKING:
     from sordino.release import Release
-    from sordino.synth.columns import Keyed
+    from sordino.synth.columns import EncodedColumn
     from sordino.synth.model import Model
     from sordino.synth.projection import Floats
     from sordino.synth.sampler import Codes
@@ -112,11 +112,11 @@ def train_scorecard(model: Model, condition: Expr, keys: Sequence[Codes]) -> Sco
 def satisfies(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
     """Return which rows, given by keys, meet a condition; one that a run meets in part counts where most of it does."""
     found = {
-        c.name: cells_of(c, np.maximum(k, 0), model.parts.domain)
+        c.name: column_cells(c, np.maximum(k, 0), model.parts.domain)
         for c, k in zip(model.parts.columns, keys, strict=True)
         if c.name in names_in(condition.node)
     }
-    return np.broadcast_to(truth_of(condition.node, found)[0], (len(keys[0]),)) >= 0.5
+    return np.broadcast_to(evaluate_condition(condition.node, found)[0], (len(keys[0]),)) >= 0.5
 
 
 def count_hits(card: Scorecard, model: Model, keys: Sequence[Codes]) -> ConfusionMatrix:
@@ -167,7 +167,7 @@ def _points(model: Model, column: int, groups: Codes, points: Sequence[int]) -> 
     return when(of.is_null(), missing).otherwise(made)
 
 
-def _value(model: Model, keyed: Keyed, key: int) -> Any:
+def _value(model: Model, keyed: EncodedColumn, key: int) -> Any:
     """Return the least value of an ordered key, exactly."""
     of = bind_number(Name(keyed.name), model.parts.domain)
     step = int(of.interval.lower or 0) + key if keyed.edges is None else keyed.edges[key]
@@ -185,7 +185,7 @@ def _sum(terms: Sequence[Any]) -> Any:
     return _sum(terms[:middle]) + _sum(terms[middle:])
 
 
-def _group_keys(keyed: Keyed, keys: Codes, truth: Any) -> Codes:
+def _group_keys(keyed: EncodedColumn, keys: Codes, truth: Any) -> Codes:
     """Return the group of each key: runs of about equal mass of an ordered column, else keys of like odds; missing last."""
     size = keyed.size - keyed.missing
     mass = np.bincount(keys, minlength=keyed.size)[:size] + 1e-9

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sordino.queries.adaptive.marginal import Table
-from sordino.synth.access import Counts, release_counts
+from sordino.queries.adaptive.marginal import ContingencyTable
+from sordino.synth.access import NoisyTable, release_counts
 from sordino.synth.inference import joint
 from sordino.synth.projection import Floats
 
@@ -25,7 +25,7 @@ __all__ = ["Counter", "ExactCounter", "PrivateCounter", "count_model", "one_way_
 class Counter(Protocol):
     """A table that can be counted, privately or openly."""
 
-    def counts(self, tables: Sequence[Table]) -> list[Counts]:
+    def counts(self, tables: Sequence[ContingencyTable]) -> list[NoisyTable]:
         """Return each table of counts, with the variance of its noise."""
 
 
@@ -36,7 +36,7 @@ class PrivateCounter:
     data: Any
     loss: Loss
 
-    def counts(self, tables: Sequence[Table]) -> list[Counts]:
+    def counts(self, tables: Sequence[ContingencyTable]) -> list[NoisyTable]:
         """Return noisy tables of counts."""
         return release_counts(self.data, tables, self.loss)
 
@@ -48,12 +48,12 @@ class ExactCounter:
     model: Model
     keys: Sequence[Codes]
 
-    def counts(self, tables: Sequence[Table]) -> list[Counts]:
+    def counts(self, tables: Sequence[ContingencyTable]) -> list[NoisyTable]:
         """Return exact tables of counts, rows with a cell that the declaration drops left out."""
         place = {n: i for i, n in enumerate(self.model.columns)}
-        return [Counts(self._count(table, [place[a.column] for a in table.axes]), 0.0) for table in tables]
+        return [NoisyTable(self._count(table, [place[a.column] for a in table.axes]), 0.0) for table in tables]
 
-    def _count(self, table: Table, columns: Sequence[int]) -> Floats:
+    def _count(self, table: ContingencyTable, columns: Sequence[int]) -> Floats:
         shape = table.shape(self.model.parts.domain)
         kept = np.all([self.keys[c] >= 0 for c in columns], axis=0)
         at = np.zeros(int(kept.sum()), dtype=np.int64)
@@ -78,4 +78,4 @@ def count_model(model: Model, chosen: Sequence[tuple[int, Codes]]) -> Floats:
         table = np.zeros((codes.size, int(np.max(member)) + 1))
         np.add.at(table, (codes.codes, np.asarray(member)), parts.within[column])
         classes.append(table)
-    return joint(parts.beliefs, [c for c, _ in chosen], [c.size for c in parts.codes], classes)
+    return joint(parts.field, [c for c, _ in chosen], [c.size for c in parts.codes], classes)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sordino.errors import QuestionRefused
-from sordino.queries.adaptive.marginal import Table
+from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.errors import multiple
 from sordino.synth.evaluation.table_counts import Counter, count_model
 from sordino.synth.projection import Floats
 
 if TYPE_CHECKING:
     from sordino.noise.rng import Rng
-    from sordino.synth.columns import Keyed
+    from sordino.synth.columns import EncodedColumn
     from sordino.synth.model import Model
     from sordino.synth.sampler import Codes
 
@@ -75,7 +75,7 @@ def evaluate_workload(
     """Return how far the model's counts lie from the table's, inside and outside the part of each column."""
     columns = model.parts.columns
     tables = [
-        Table(tuple(columns[c].coded(part.tolist()) for c, part in zip(chosen, parts, strict=True)))
+        ContingencyTable(tuple(columns[c].with_codes(part.tolist()) for c, part in zip(chosen, parts, strict=True)))
         for chosen, parts in questions
     ]
     found = counter.counts(tables)
@@ -97,7 +97,7 @@ def evaluate_workload(
     return Workload(tuple(sets), math.sqrt(noise))
 
 
-def _random_part(column: Keyed, rng: Rng) -> Codes:
+def _random_part(column: EncodedColumn, rng: Rng) -> Codes:
     """Return 1 for the keys in a random run of an ordered column, or in a random half of another; never all or none."""
     inside = np.zeros(column.size, dtype=np.int64)
     if column.size == 1:
