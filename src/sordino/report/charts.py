@@ -1,16 +1,16 @@
 """`plot`: the picture of a thing - a release, a table of sensitivities, the worlds of a small universe.
 
-It sees releases, curves and descriptions, and tells them by their shape; it may not know how they were computed.
+It knows which chart draws which type; not how a thing was computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.release import Release
-from sordino.report.neighbor_charts import Worlds
 from sordino.report.picture import Picture, need_plots
 
 if TYPE_CHECKING:
@@ -46,36 +46,48 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import (
-        bound_charts,
-        contribution_charts,
-        local,
-        neighbor_charts,
-        odds_icons,
-        profiles,
-        release_charts,
-        risks,
-        synth,
-    )
+    from sordino.report import bound_charts, contribution_charts, profiles, release_charts, synth
 
     if isinstance(thing, Release):
         if "max_rows" in dict(thing.chosen):
             return contribution_charts.draw
         return bound_charts.draw if thing.chosen else release_charts.draw
-    if isinstance(thing, Worlds):
-        return neighbor_charts.draw
-    if isinstance(thing, risks.Risks):
-        return risks.draw
-    if isinstance(thing, (list, tuple)) and thing and all(isinstance(t, risks.Risks) for t in thing):
-        return risks.draw_columns
-    if isinstance(thing, odds_icons.Tradeoff):
-        return odds_icons.draw
-    if (drawer := local.drawer_of(thing)) is not None:
-        return drawer
-    if (drawn := synth.drawer_of(thing)) is not None:
-        return drawn
+    of_one, of_several = _drawers()
+    several = isinstance(thing, (list, tuple))
+    kinds = {type(one) for one in thing} if several else {type(thing)}
+    known = (of_several if several else of_one).get(kinds.pop()) if len(kinds) == 1 else None
+    if known is not None:
+        return known
     if profiles.is_profile(thing):
         return profiles.draw
+    if synth.is_accuracy(thing):
+        return synth.draw_accuracy
     missing = profiles.missing_columns(thing)
     lack = f"; this table lacks the column {missing[0]!r}" if missing else f", not {type(thing).__name__}"
     raise DeclarationError(f"sd.plot draws a Release, a sensitivity profile or the worlds of a universe{lack}")
+
+
+@cache
+def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
+    """Return what draws a thing of each type, and what draws a list of them."""
+    from sordino.local import BloomEstimate, Choice, DistributionEstimate, Estimate
+    from sordino.report import local, neighbor_charts, odds_icons, risks, synth
+    from sordino.synth.histogram import Representation
+    from sordino.synth.model import Model
+
+    of_one: dict[type, Drawer] = {
+        neighbor_charts.Worlds: neighbor_charts.draw,
+        risks.Risks: risks.draw,
+        odds_icons.Tradeoff: odds_icons.draw,
+        local.Comparison: local.draw_comparison,
+        Choice: local.draw_weighed,
+        Estimate: local.draw,
+        BloomEstimate: local.draw,
+        DistributionEstimate: local.draw_spread,
+        synth.Histograms: synth.draw_histograms,
+        synth.Ways: synth.draw_ways,
+        synth.Matrices: synth.draw_matrices,
+        Representation: synth.draw_representation,
+        Model: synth.draw_model,
+    }
+    return of_one, {risks.Risks: risks.draw_columns, Representation: synth.draw_representations}

@@ -1,95 +1,28 @@
 """Pictures of the local model: estimated shares with their intervals, choices, distributions, a simulation beside truth.
 
-It tells things by their shape and sees released numbers and public parameters; a simulation's true values come with a
-mark. It may not know protocols.
+It sees released numbers and public parameters; a simulation's true values come with a mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.loss import round_up
 from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from sordino.local import BloomEstimate, Choice, DistributionEstimate, Estimate
     from sordino.report.titles import AnyChart
 
-__all__ = [
-    "Comparison",
-    "Shares",
-    "Spread",
-    "Weighed",
-    "draw",
-    "draw_comparison",
-    "draw_spread",
-    "draw_weighed",
-    "drawer_of",
-]
+__all__ = ["Comparison", "draw", "draw_comparison", "draw_spread", "draw_weighed"]
 
 MOST_LABELS = 200  # as many rows as a release shows
 _MALICIOUS = 0.01
 _PARTS = {"error": "the noise", "shift": "what the malicious clients weighed can add"}  # column: what the bar is due to
 _TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
-
-
-@runtime_checkable
-class Shares(Protocol):
-    """The shape of an estimate of shares of labels."""
-
-    @property
-    def labels(self) -> Sequence[Any]:
-        """The labels."""
-
-    @property
-    def frequencies(self) -> Any:
-        """The raw estimates, one a label."""
-
-    def interval(self, confidence: float) -> pa.Table:
-        """Return the columns lower, upper, adversarial_lower, adversarial_upper."""
-
-    def shift(self, malicious: float) -> tuple[float, float]:
-        """Return what a share of malicious clients can add and take."""
-
-
-@runtime_checkable
-class Spread(Protocol):
-    """The shape of an estimated distribution over bins."""
-
-    @property
-    def edges(self) -> Any:
-        """The edges of the bins."""
-
-    @property
-    def frequencies(self) -> Any:
-        """The share of each bin."""
-
-    def quantile(self, rank: float) -> float:
-        """Return the number below which a share lies."""
-
-    def quantile_interval(self, rank: float, confidence: float) -> tuple[float, float]:
-        """Return an interval for it."""
-
-
-@runtime_checkable
-class Weighed(Protocol):
-    """The shape of a choice between protocols."""
-
-    @property
-    def why(self) -> str:
-        """Why, in a sentence."""
-
-    @property
-    def candidates(self) -> Sequence[Any]:
-        """The candidates."""
-
-    @property
-    def table(self) -> pa.Table:
-        """The columns protocol, error, shift, bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +38,7 @@ class Comparison:
     remarks: Sequence[str] = ()
 
 
-def drawer_of(thing: Any) -> Callable[[Any, float, str | None], tuple[AnyChart, str]] | None:
-    """Return the function that draws a thing of the local model, or None for any other thing."""
-    if isinstance(thing, Comparison):
-        return draw_comparison
-    if isinstance(thing, Weighed):
-        return draw_weighed
-    if isinstance(thing, Shares):
-        return draw
-    return draw_spread if isinstance(thing, Spread) else None
-
-
-def draw(shares: Shares, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+def draw(shares: Estimate | BloomEstimate, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of estimated shares, and its title: intervals, and how far 1% of malicious clients could stretch them."""
     import altair as alt
 
@@ -155,7 +77,7 @@ def draw(shares: Shares, confidence: float, title: str | None) -> tuple[AnyChart
     return alt.layer(*layers).properties(width=360, height=alt.Step(20), title=heading), said
 
 
-def draw_spread(spread: Spread, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+def draw_spread(spread: DistributionEstimate, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of an estimated distribution, and its title."""
     import altair as alt
 
@@ -185,7 +107,7 @@ def draw_spread(spread: Spread, confidence: float, title: str | None) -> tuple[A
     return alt.layer(bars).properties(width=420, height=220, title=heading), said
 
 
-def draw_weighed(choice: Weighed, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+def draw_weighed(choice: Choice, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a choice: the error of each protocol, and what malicious clients add where they were weighed."""
     import altair as alt
 

@@ -1,7 +1,6 @@
 """Pictures of synthetic data: histograms beside each other, accuracy against epsilon, what a model holds.
 
-It tells things by their shape and sees released numbers; what is NOT PRIVATE comes with a mark. It may not know
-synthesizers.
+It sees released numbers; what is NOT PRIVATE comes with a mark. It may not know synthesizers.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from sordino.report.titles import COLORS, data_of, mark_title, title_of
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
 
-__all__ = ["ACCURACY_COLUMNS", "MISSING", "Histograms", "Matrices", "Ways", "bins_of", "drawer_of"]
+__all__ = ["ACCURACY_COLUMNS", "MISSING", "Histograms", "Matrices", "Ways", "bins_of", "is_accuracy"]
 
 ACCURACY_COLUMNS = ("method", "epsilon", "distance")
 _SEEDED = "its noise was seeded"
@@ -71,23 +70,6 @@ class Matrices:
     matrices: Sequence[tuple[str, Sequence[Sequence[float | None]]]]
     mark: str | None = None
     remarks: Sequence[str] = ()
-
-
-Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
-
-
-def drawer_of(thing: Any) -> Drawer | None:
-    """Return the function that draws a thing of synthetic data, or None for any other thing."""
-    known: dict[type, Drawer] = {Histograms: draw_histograms, Ways: draw_ways, Matrices: draw_matrices}
-    if type(thing) in known:
-        return known[type(thing)]
-    if _has(thing, "range", "counts", "layout", "levels", "column"):
-        return draw_representation
-    if _has(thing, "parts", "facts", "answer", "sample"):
-        return draw_model
-    if isinstance(thing, (list, tuple)) and thing and all(_has(t, "counts", "layout", "column") for t in thing):
-        return draw_representations
-    return draw_accuracy if is_accuracy(thing) else None
 
 
 def is_accuracy(thing: Any) -> bool:
@@ -234,10 +216,6 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
 
 
 # ---- inside
-
-
-def _has(thing: Any, *names: str) -> bool:
-    return not isinstance(thing, type) and all(hasattr(thing, n) for n in names)
 
 
 def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -> Any:
