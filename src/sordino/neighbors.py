@@ -76,13 +76,15 @@ class Neighbors:
         )
         return f"{unit}, {self.relation.replace('_', '/')}"
 
-    def describe_caps(self) -> str | None:
-        """Return which rows take no part in an answer, in words; None where every row does."""
+    def describe_caps(self, *, private_keys: bool = False) -> tuple[str, ...]:
+        """Return which rows of a unit take no part in an answer, in words; nothing where every row does."""
         if self.unit is None:
-            return None
-        most = self.unit.max_rows
-        rows = "row" if most == 1 else "rows"
-        return f"at most {most:,} {rows} of one {self.unit.column} count; rows beyond are not counted"
+            return ()
+        most, one = self.unit.max_rows, self.unit.column
+        rows = f"at most {most:,} {'row' if most == 1 else 'rows'} of one {one} count; rows beyond are not counted"
+        if not private_keys or self.groups >= self.contributions:
+            return (rows,)
+        return (rows, f"at most {self.groups:,} keys of one {one} count; its rows under other keys are not counted")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""

@@ -336,6 +336,5 @@ def _told(found: Bounds, name: str, neighbors: Neighbors) -> ReleaseContent:
     keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
     curve = Curve(tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations))
     chosen = (("lower", found.lower), ("upper", found.upper))
-    caps = neighbors.describe_caps()
-    notes = (found.how, found.beyond, *([] if caps is None else [caps]))
+    notes = (found.how, found.beyond, *neighbors.describe_caps())
     return ReleaseContent(keys, (Output(f"clipped_sum_{name}", curve, found.how),), notes, chosen)

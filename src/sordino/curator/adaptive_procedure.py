@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.notes import contribution_notes
 from sordino.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows, price
 from sordino.curator.table_context import TableContext
 from sordino.errors import QuestionRefused
@@ -79,5 +78,5 @@ def plan_adaptive(words: str, table: TableContext, *, asked: Loss) -> Plan:
     else:
         inner = ZCDP(asked.rho)
         event = GaussianEvent(asked.rho)
-    notes = contribution_notes(table.neighbors, private_keys=False)
-    return price(AdaptiveQuestion(words), table, asked=asked, procedure=AdaptiveProcedure(event, inner, notes=notes))
+    procedure = AdaptiveProcedure(event, inner, notes=table.neighbors.describe_caps())
+    return price(AdaptiveQuestion(words), table, asked=asked, procedure=procedure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +12,6 @@ from sordino.accounting.amplify import poisson_sampled
 from sordino.curator.allocation import Allocation, NoisyVector, Threshold, allocate
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import after_release, noisy_columns
-from sordino.curator.notes import contribution_notes, key_note, selection_note, units_to_show
 from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, cost_of, price
 from sordino.curator.quantile import PlannedQuantile
 from sordino.curator.table_context import TableContext
@@ -81,13 +81,13 @@ class AggregationProcedure:
 
     def build(self, primitives: Callable[[], Primitives]) -> Trees:
         """Build the tree of all sums and counts, None without any, and the first tree of each selection."""
-        joins = self.question.joins
+        joins, compiled, selections = self.question.joins, self.compiled, self.allocation.selections
 
         def words() -> Primitives:
-            return join_tables(primitives(), joins, self.domain)
+            return join_tables(primitives(), joins, self.domain) if joins else primitives()
 
-        table = self.compiled.select(words()) if self.compiled.terms else None
-        return table, tuple(s if s is None else s.select(words()) for s in self.allocation.selections)
+        table = compiled.select(words()) if compiled.terms else None
+        return table, tuple(None if s is None else s.select(words()) for s in selections)
 
     # ---- after the charge
 
@@ -100,7 +100,8 @@ class AggregationProcedure:
             return self._release(self.build(drawn.primitives), drawn, rng)
 
     def _release(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
-        rows = rows.join(self.question.joins, self.domain)
+        if self.question.joins:
+            rows = rows.join(self.question.joins, self.domain)
         table = None if trees[0] is None else rows.run(trees[0])
         keys, outputs = noisy_columns(self.question, self.allocation, self.domain, table=table, rng=rng)
         summed = iter(outputs)
@@ -175,8 +176,9 @@ def plan_aggregation(
         isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1
     ):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
-    domain = join_domain(table.domain, question.joins)
-    wider = join_neighbors(table.neighbors, question.joins)
+    domain, wider = table.domain, table.neighbors
+    if question.joins:
+        domain, wider = join_domain(domain, question.joins), join_neighbors(wider, question.joins)
     compiled = compile_query(question, domain)
     _check_groups(compiled, table, wider)
     allocation = allocate(question, compiled, domain, wider, asked)
@@ -244,10 +246,11 @@ def _say_notes(
 ) -> tuple[str, ...]:
     """Return what a release must say: which rows it is about, and how they were chosen."""
     threshold, compiled = allocation.threshold, allocation.resolved
-    notes = contribution_notes(neighbors, private_keys=threshold is not None)
-    notes += () if threshold is None else (key_note(threshold),)
-    notes += (selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
-    notes += never_equal(question, domain)
+    notes = neighbors.describe_caps(private_keys=threshold is not None)
+    notes += () if threshold is None else (_key_note(threshold),)
+    notes += (_selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
+    expressions = question.expressions()
+    notes += never_equal(expressions, domain) if expressions else ()
     return notes if sample is None else (*notes, sample)
 
 
@@ -264,11 +267,34 @@ def _selects(question: Aggregation, compiled: CompiledQuery) -> bool:
 
 
 def _say_private_keys(threshold: Threshold) -> str:
-    half, sure = units_to_show(threshold, 0.5), units_to_show(threshold, 0.95)
+    half, sure = _units_to_show(threshold, 0.5), _units_to_show(threshold, 0.95)
     alone = round_up(threshold.appears(1), digits=2)
     return (
         f"keys that {half} units or more have (shown at least half of the time; {sure} units: 95%; 1 unit: {alone}); "
         f"{threshold.describe()}"
+    )
+
+
+def _units_to_show(threshold: Threshold, chance: float) -> int:
+    """Return the least number of units with which a private key shows with this chance."""
+    return 1 + bisect_left(range(1, 2**62), chance, key=threshold.appears)  # it rises
+
+
+def _key_note(threshold: Threshold) -> str:
+    """Return below which size private keys stay hidden."""
+    half, sure = _units_to_show(threshold, 0.5), _units_to_show(threshold, 0.95)
+    return (
+        f"keys of fewer than about {half:,} units stay hidden: a key shows where its noisy count of units reaches "
+        f"{threshold.threshold:,} (half of the keys of {half:,} units do, 95% of those of {sure:,})"
+    )
+
+
+def _selection_note(groups: int | None) -> str:
+    """Return how rows that noisy values chose are to be read; `groups` is how many there were, None where private."""
+    together = "all groups" if groups is None else f"all {groups:,} groups"
+    return (
+        "HAVING or LIMIT chose these rows by noisy values, which lean towards being chosen; errors and intervals allow for "
+        f"it: they hold for {together} together, so they are wider than those of one group by itself"
     )
 
 

@@ -14,13 +14,10 @@ from typing import Any
 from sordino.curator.plan import Plan
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, format_number, loss_from, read_loss, to_fraction
-from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
-from sordino.queries.aggregation import Aggregation
-from sordino.queries.sql.parse import SqlText
 from sordino.release import loss_to_numbers, show_number, show_rows
 
-__all__ = ["Batch", "is_batch", "plan_batch"]
+__all__ = ["Batch", "plan_batch"]
 
 _DIGITS = 4  # significant ones of a loss that was searched
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
@@ -73,12 +70,6 @@ class Batch:
 
     def __str__(self) -> str:
         return self.describe()
-
-
-def is_batch(question: object) -> bool:
-    """Return whether this is a list of whole questions; a list of aggregates is one question."""
-    many = isinstance(question, (list, tuple))
-    return many and any(isinstance(q, (Aggregation, SqlText, MostCommon)) for q in question)  # type: ignore[attr-defined]
 
 
 def plan_batch(

@@ -41,14 +41,16 @@ class Charging:
             self.ledger.declare(self.name, self._declared)
             self._on_record = True
 
-    def charge(self, plan: Plan, *, request: str | None = None) -> Charge | StoredAnswer:
-        """Charge a plan durably; another process may have answered the same request in the meantime."""
-        self.declare()
-        return self.ledger.charge(plan.event, note=self._note(plan), question=plan.identity(), request=request)
+    def charge(self, plan: Plan, *, identity: str, request: str | None) -> Charge | StoredAnswer:
+        """Charge a plan of a declared table durably; another process may have answered the request in the meantime."""
+        note = f"{self.name}: {plan.words}"
+        note = note if len(note) <= 1000 else note[:997] + "..."
+        return self.ledger.charge(plan.event, note=note, question=identity, request=request)
 
     def charge_new(self, plan: Plan) -> Charge:
         """Charge a plan that has no request id."""
-        charged = self.charge(plan)
+        self.declare()
+        charged = self.charge(plan, identity=plan.identity(), request=None)
         assert isinstance(charged, Charge)  # without a request id a charge is always new
         return charged
 
@@ -69,7 +71,7 @@ class Charging:
     def make_release(self, plan: Plan, charge: Charge, answer: Answer) -> Release:
         """Return an answer as the release of its charge."""
         return Release(
-            question=plan.sentence(),
+            question=plan.words,
             keys=answer[0],
             outputs=answer[1],
             cost=plan.cost,
@@ -114,10 +116,6 @@ class Charging:
                 "the charge stands. See that the ledger's disk has room and can be written",
                 charge=charge.id,
             )
-
-    def _note(self, plan: Plan) -> str:
-        words = f"{self.name}: {plan.sentence()}"
-        return words if len(words) <= 1000 else words[:997] + "..."
 
 
 def _digest(name: str, declaration: dict[str, Any]) -> str:

@@ -15,13 +15,20 @@ from sordino.clipping.caps import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.above_threshold import PARTS, AboveThreshold
 from sordino.curator.adaptive_procedure import AdaptiveProcedure, plan_adaptive
-from sordino.curator.batch import Batch, is_batch, plan_batch
+from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.charging import Charging
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.explain import explain
 from sordino.curator.plan import Plan
-from sordino.curator.pricing import plan_question, refuse_altered
-from sordino.curator.questions import Question, Whole, bind_tables, read_question
+from sordino.curator.planning import (
+    Question,
+    Whole,
+    bind_tables,
+    is_batch,
+    plan_question,
+    read_question,
+    refuse_altered,
+)
 from sordino.curator.session import Session
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
@@ -236,7 +243,7 @@ class Curator:
             if stored is not None:
                 return self._charging.stored_release(stored, plan)
         trees = plan.procedure.build(lambda: self._engine.primitives)  # refuses what cannot be said, before the charge
-        charged = self._charging.charge(plan, request=request_id)
+        charged = self._charging.charge(plan, identity=identity, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
             return self._charging.stored_release(charged, plan)
         answer = self._answer(plan, trees, charged)

@@ -38,7 +38,7 @@ class DataAccess:
 
     def join(self, joins: Sequence[Join], domain: Domain) -> DataAccess:
         """Return the rows joined with public tables; `domain` declares the columns of both."""
-        return DataAccess(self._engine, joins=joins, domain=domain) if joins else self
+        return DataAccess(self._engine, joins=joins, domain=domain)
 
     @contextmanager
     def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:

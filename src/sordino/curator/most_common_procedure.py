@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
-from sordino.curator.notes import contribution_notes
 from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
 from sordino.curator.table_context import TableContext
 from sordino.estimates.selections import Choices
@@ -89,6 +88,5 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
         candidates=compiled.cells,
         monotone=table.neighbors.relation == "add_remove",
     )
-    notes = contribution_notes(table.neighbors, private_keys=False)
-    procedure = MostCommonProcedure(question, compiled, mechanism, notes=notes)
+    procedure = MostCommonProcedure(question, compiled, mechanism, notes=table.neighbors.describe_caps())
     return price(question, table, asked=asked, procedure=procedure)

@@ -22,15 +22,15 @@ __all__ = [
     "UNKNOWN_ROWS",
     "Plan",
     "PlannedColumn",
+    "PlannedQuestion",
     "PlannedRows",
     "Procedure",
-    "Question",
     "cost_of",
     "price",
 ]
 
 
-class Question(Protocol):
+class PlannedQuestion(Protocol):
     """A question as the curator plans it: it can be told apart from others and said in words."""
 
     def identity(self) -> str:
@@ -116,12 +116,13 @@ class Plan:
     Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before.
     """
 
-    question: Question
+    question: PlannedQuestion
     table: TableContext
     asked: Loss
     procedure: Procedure
     event: Event
     cost: Loss
+    words: str
     earlier: tuple[str, ...] = ()
 
     @property
@@ -182,7 +183,7 @@ class Plan:
 
     def sentence(self) -> str:
         """Return the question in words."""
-        return self.question.describe()
+        return self.words
 
     def identity(self) -> str:
         """Return canonical text of the table and the question, whatever the loss."""
@@ -264,6 +265,7 @@ def cost_of(event: Event, cap: Loss) -> Loss:
     return loss_from(charge_amounts(event, cap), delta=cap.delta if isinstance(cap, ZCDP) else None)
 
 
-def price(question: Question, table: TableContext, *, asked: Loss, procedure: Procedure) -> Plan:
+def price(question: PlannedQuestion, table: TableContext, *, asked: Loss, procedure: Procedure) -> Plan:
     """Return the plan of a question that is answered by a procedure, at its cost in the currency of the table's cap."""
-    return Plan(question, table, asked, procedure, procedure.event, cost_of(procedure.event, table.cap))
+    event = procedure.event
+    return Plan(question, table, asked, procedure, event, cost_of(event, table.cap), question.describe())

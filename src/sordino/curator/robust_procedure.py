@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.notes import contribution_notes
 from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
@@ -165,8 +164,7 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
             bound = math.ceil((question.proposal or Fraction(0)) / square * FINE) + 1  # + 1: rounding to parts
             mechanism = ProposeTestRelease(bound, asked.epsilon, delta)
         event = mechanism.event
-    notes = contribution_notes(neighbors, private_keys=False)
-    procedure = RobustProcedure(question, domain, neighbors, mechanism, event, notes=notes)
+    procedure = RobustProcedure(question, domain, neighbors, mechanism, event, notes=neighbors.describe_caps())
     return price(question, table, asked=asked, procedure=procedure)
 
 

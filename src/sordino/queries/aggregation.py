@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
@@ -93,6 +94,12 @@ class Aggregation:
         del cycle
         printer.text(f"<Question: {self.describe()}; table.plan(...) prices it, table.ask(...) answers it>")
 
+    def expressions(self) -> list[Node]:
+        """Return the expressions that it is made of: the condition, the keys, what is aggregated."""
+        found = [self.where, *(g.of for g in self.groups)]
+        found += [getattr(a, field, None) for a in self.aggregates for field in ("of", "other")]
+        return [node for node in found if node is not None]
+
     def describe(self) -> str:
         """Return the question as a sentence."""
         what = _join_words([a.describe() for a in self.aggregates])
@@ -119,7 +126,7 @@ class Aggregation:
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledQuery:
     """An aggregation with its meaning over a domain: declared keys, the condition, the parts of each aggregate."""
 
@@ -130,14 +137,12 @@ class CompiledQuery:
     unreadable_rows: bool
     most_groups: int | None = None  # groups of one unit that are kept, where they are capped
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """The number of groups: the product of the numbers of declared keys; with private keys, as many as may be."""
-        if self.private_keys:
-            return MOST_PRIVATE_KEYS
-        return math.prod(len(k.labels) for k in self.keys)
+        return MOST_PRIVATE_KEYS if self.private_keys else math.prod(len(k.labels) for k in self.keys)
 
-    @property
+    @cached_property
     def private_keys(self) -> bool:
         """Whether a group-by column has keys that are not public."""
         return any(k.private for k in self.keys)

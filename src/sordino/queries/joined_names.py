@@ -41,8 +41,6 @@ def bind_names(
     Raises UnknownName for a table that is not public or a name that is not there, QuestionRefused for keys that cannot
     be compared and names that could mean two columns.
     """
-    if not question.joins:
-        return question
     if len(question.joins) > _MOST_JOINS:
         raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(question.joins)}")
     made = tuple(_find_table(j, public, domain, table, private) for j in question.joins)

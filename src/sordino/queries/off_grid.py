@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.loss import format_number
-from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
 
 __all__ = ["never_equal"]
 
 
-def never_equal(question: Aggregation, domain: Domain) -> tuple[str, ...]:
+def never_equal(expressions: Sequence[Node], domain: Domain) -> tuple[str, ...]:
     """Return a sentence for each equality with a constant between two steps: `price = 9.995` in steps of 0.01.
 
     `domain` is the question's own, public tables joined. What is said follows from the question and the declaration.
     """
-    asked = [question.where, *(g.of for g in question.groups)]
-    asked += [getattr(a, field, None) for a in question.aggregates for field in ("of", "other")]
     found: dict[str, None] = {}
-    for at in itertools.chain.from_iterable(walk(node) for node in asked):
+    for at in itertools.chain.from_iterable(map(walk, expressions)):
         if isinstance(at, Compare) and at.op in ("=", "!=") and isinstance(at.right, Constant):
             found |= dict.fromkeys(_said(at.left, [at.right.value], domain))
         elif isinstance(at, IsIn):

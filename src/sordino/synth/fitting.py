@@ -236,7 +236,7 @@ class _Plan:
         parts, release = self.source.adapt(
             lambda data: _fit_parts(data, self.columns, domain, algorithm, source),
             describe=f"a synthetic table ({method}) of {names}",
-            tell=lambda found: ReleaseContent(notes=(found[1], *([] if caps is None else [caps]))),
+            tell=lambda found: ReleaseContent(notes=(found[1], *caps)),
             epsilon=self.epsilon,
             delta=None if pure else self.delta,
             rho=self.asked_rho,
@@ -265,9 +265,9 @@ def _fit_parts(
     return parts, fitted.tier
 
 
-def _facts(method: str, tier: str, release: Release, caps: str | None) -> dict[str, str]:
+def _facts(method: str, tier: str, release: Release, caps: Sequence[str]) -> dict[str, str]:
     return {
-        **({} if caps is None else {"caps": caps}),
+        **({"caps": "; ".join(caps)} if caps else {}),
         "method": method,
         "tier": tier,
         "loss": release.cost.describe(),

@@ -1,0 +1,92 @@
+"""Planning: from what a person asks, in Python or SQL, to its Plan; and whether a plan handed in is still that. Knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from sordino.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
+from sordino.curator.most_common_procedure import plan_most_common
+from sordino.curator.plan import Plan
+from sordino.curator.robust_procedure import plan_robust
+from sordino.curator.table_context import TableContext
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import Loss
+from sordino.queries.aggregates.most_common import MostCommon
+from sordino.queries.aggregates.robust import Robust
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.build import AggregateExpr, as_aggregation
+from sordino.queries.joined_names import bind_names
+from sordino.queries.own import refuse_foreign
+from sordino.queries.sql.parse import SqlText, parse_question
+
+__all__ = ["Question", "Whole", "bind_tables", "is_batch", "plan_question", "read_question", "refuse_altered"]
+
+Whole: TypeAlias = Aggregation | SqlText | MostCommon
+Question: TypeAlias = Aggregation | Robust | MostCommon | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
+
+
+def is_batch(question: object) -> bool:
+    """Return whether this is a list of whole questions; a list of aggregates is one question."""
+    return isinstance(question, (list, tuple)) and any(isinstance(q, Whole) for q in question)
+
+
+def read_question(question: Question, table: TableContext) -> Aggregation | Robust | MostCommon:
+    """Return the question that Python or SQL asks of a table, with its public tables found; SQL is parsed here, once.
+
+    Raises QuestionRefused for what is no question, UnknownName for names that are not declared.
+    """
+    if isinstance(question, (Robust, MostCommon)):
+        return question
+    if isinstance(question, str):
+        raise QuestionRefused('SQL is asked as sd.sql("SELECT ..."); text alone could mean a column')
+    if not isinstance(question, SqlText):
+        return bind_tables(as_aggregation(question), table, names="written")
+    public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
+    asked = parse_question(question.text, table=table.name, columns=tuple(table.domain), public=public)
+    return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
+
+
+def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
+    """Return the question with the public tables that it joins; `names` says whether its columns are resolved already."""
+    if not asked.joins:
+        return asked
+    return bind_names(
+        asked, public=table.public, table=table.name, domain=table.domain, names=names, private=table.private
+    )
+
+
+def plan_question(
+    question: Aggregation | Robust | MostCommon,
+    table: TableContext,
+    *,
+    asked: Loss,
+    assume_rows: int | None = None,
+    assume_mean: float | None = None,
+) -> Plan:
+    """Return the plan of a question that is understood, at the loss asked; raises QuestionRefused where it has none."""
+    refuse_foreign(question)
+    if isinstance(question, Robust):
+        return plan_robust(question, table, asked=asked)
+    if isinstance(question, MostCommon):
+        return plan_most_common(question, table, asked=asked)
+    return plan_aggregation(question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean)
+
+
+def refuse_altered(given: Plan, priced: Plan) -> None:
+    """Raise DeclarationError where a plan is not the one that its question and loss have now."""
+    if (given.event, given.cost, _noise(given)) != (priced.event, priced.cost, _noise(priced)):
+        raise DeclarationError(
+            "this plan is not what its question costs here: its mechanisms, event or cost were altered, or the budget counts "
+            "otherwise now; plan again"
+        )
+
+
+def _noise(plan: Plan) -> object:
+    """Return what a plan would draw."""
+    procedure = plan.procedure
+    if isinstance(procedure, AggregationProcedure):
+        allocation = procedure.allocation
+        vectors = [[(v.sensitivity, v.mechanism) for v in several] for several in allocation.vectors]
+        return vectors, allocation.threshold, [s and s.event for s in allocation.selections]
+    return getattr(procedure, "mechanism", None)
