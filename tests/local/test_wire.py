@@ -22,9 +22,9 @@ FULL = 2**32
 
 def test_randomized_response_by_words() -> None:
     protocol = GRR(["a", "b", "c", "d"], epsilon=1)
-    last = protocol.keep - 1
+    last = protocol.threshold - 1
     assert protocol.perturb_words(2, [last]) == b"\2"
-    assert [protocol.perturb_words(2, [protocol.keep, w])[0] for w in (0, 1, 2, 3)] == [0, 1, 3, 0]
+    assert [protocol.perturb_words(2, [protocol.threshold, w])[0] for w in (0, 1, 2, 3)] == [0, 1, 3, 0]
     assert protocol.perturb_words(0, [FULL - 1, 1]) == b"\2"
     assert protocol.perturb_words(3, [FULL - 1, FULL - 1, 4]) == b"\1"  # 2^32 mod 3 = 1: the last word is drawn again
     with pytest.raises(DeclarationError, match="words ended"):

@@ -19,6 +19,7 @@ __all__ = [
     "bit_sums",
     "bits_of",
     "bytes_for",
+    "keep_or_replace",
     "next_u32",
     "next_uniform_int",
     "pack_bernoulli",
@@ -57,6 +58,13 @@ def uniform_int(bound: int, count: int, rng: Rng) -> Words:
         again = again[found[again] > limit]
     drawn: Words = (found % kind(bound)).astype(np.uint32, copy=False)
     return drawn
+
+
+def keep_or_replace(numbers: Words, bound: int, threshold: int, rng: Rng) -> None:
+    """Keep each number in [0, bound) with probability threshold / 2^32; put any other one in its place otherwise."""
+    replaced = np.flatnonzero(~bernoulli(threshold, numbers.size, rng))
+    others = uniform_int(bound - 1, replaced.size, rng)
+    numbers[replaced] = others + (others >= numbers[replaced])
 
 
 def next_u32(words: Iterator[int]) -> int:

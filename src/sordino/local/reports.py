@@ -25,9 +25,13 @@ __all__ = [
     "Reports",
     "SupportCounts",
     "Wire",
+    "check_numbers",
+    "check_padding",
     "count_support",
+    "number_width",
     "numbers_of",
     "own",
+    "own_numbers",
     "parameters_hash",
     "rows_of",
 ]
@@ -99,13 +103,7 @@ class Reports:
         _, version, kind, width, task, count = _HEAD.unpack_from(data)
         if version != _VERSION:
             raise DeclarationError(f"these reports have format {version}; this program reads {_VERSION}")
-        parameters = wire.parameters()
-        name = str(parameters["kind"])
-        if kind != KINDS[name]:
-            other = next((n for n, i in KINDS.items() if i == kind), f"number {kind}")
-            raise DeclarationError(f"these are reports of the protocol {other}, not of {name}")
-        if task != parameters_hash(parameters):
-            raise DeclarationError("these reports belong to another task: its labels, thresholds or epsilon differ")
+        _check_task(next((n for n, i in KINDS.items() if i == kind), f"number {kind}"), task, wire)
         if width != wire.width or len(data) != HEADER_BYTES + width * count:
             raise DeclarationError(
                 f"a batch of {count} reports has {wire.width} bytes each; these bytes are cut or padded"
@@ -180,12 +178,31 @@ def count_support(reports: Reports, supports: Iterable[Any]) -> SupportCounts:
 
 def own(reports: Reports, wire: Wire) -> Rows:
     """Return the rows of a batch of this very protocol; raises DeclarationError for another's."""
-    parameters = wire.parameters()
-    if reports.kind != parameters["kind"]:
-        raise DeclarationError(f"these are reports of the protocol {reports.kind}, not of {parameters['kind']}")
-    if reports.task != parameters_hash(parameters):
-        raise DeclarationError("these reports belong to another task: its labels, thresholds or epsilon differ")
+    _check_task(reports.kind, reports.task, wire)
     return reports.rows
+
+
+def own_numbers(reports: Reports, wire: Wire) -> np.ndarray[Any, Any]:
+    """Return the rows of a batch of this very protocol as whole numbers; raises DeclarationError for another's."""
+    return numbers_of(own(reports, wire), wire.width)
+
+
+def check_numbers(rows: Rows, below: int, *, width: int, what: str) -> None:
+    """Raise DeclarationError where a row is a number from `below` on; `what` says what such a number names."""
+    if rows.size and int(numbers_of(rows, width).max()) >= below:
+        raise DeclarationError(f"a report names a {what} beyond the last, number {below - 1}")
+
+
+def check_padding(rows: Rows, bits: int) -> None:
+    """Raise DeclarationError where packed bits are set beyond the first `bits` of a row."""
+    spare = -bits % 8
+    if rows.size and spare and int(rows[:, -1].max()) >> (8 - spare):
+        raise DeclarationError("a report sets bits beyond the last")
+
+
+def number_width(count: int) -> int:
+    """Return the bytes of a row that holds a number below `count`: 1, 2 or 4."""
+    return 1 if count <= 1 << 8 else 2 if count <= 1 << 16 else 4
 
 
 def rows_of(numbers: np.ndarray[Any, Any], width: int) -> Rows:
@@ -196,3 +213,11 @@ def rows_of(numbers: np.ndarray[Any, Any], width: int) -> Rows:
 def numbers_of(rows: Rows, width: int) -> np.ndarray[Any, Any]:
     """Return the numbers that `rows_of` wrote."""
     return np.ascontiguousarray(rows).view(f"<u{width}").reshape(-1)
+
+
+def _check_task(kind: str, task: bytes, wire: Wire) -> None:
+    parameters = wire.parameters()
+    if kind != parameters["kind"]:
+        raise DeclarationError(f"these are reports of the protocol {kind}, not of {parameters['kind']}")
+    if task != parameters_hash(parameters):
+        raise DeclarationError("these reports belong to another task: its labels, thresholds or epsilon differ")

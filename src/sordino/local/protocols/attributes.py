@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, nearest
 from sordino.local.choice import best
 from sordino.local.draws import uniform_int
@@ -20,8 +19,9 @@ from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import Estimate, variance
 from sordino.local.labels import Answers, Labels, codes_of
 from sordino.local.protocols.catalog import Protocols
+from sordino.local.protocols.randomizer import ClaimedLoss
 from sordino.local.reports import Reports, SupportCounts
-from sordino.local.thresholds import check_epsilon, float_up
+from sordino.local.thresholds import check_epsilon
 from sordino.loss import Number
 from sordino.noise.rng import Rng
 
@@ -31,7 +31,7 @@ _WAYS = ("users", "budget")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Attributes:
+class Attributes(ClaimedLoss):
     """Collect several attributes from the same respondents under one epsilon, in the way with less variance.
 
     Theorem: "users": each respondent answers one attribute, drawn uniformly and independently of the answers, at
@@ -79,22 +79,9 @@ class Attributes:
         }
         totals = [sum(pair[i] for pair in spread.values()) for i in (0, 1)]
         way = split or _WAYS[totals[1] < totals[0]]
-        object.__setattr__(self, "protocols", by_users if way == "users" else by_budget)
-        object.__setattr__(self, "split", way)
-        object.__setattr__(self, "claim", claim)
-        object.__setattr__(self, "respondents", respondents)
         errors = {name: (z * math.sqrt(a), z * math.sqrt(b)) for name, (a, b) in spread.items()}
-        object.__setattr__(self, "errors", errors)
-
-    @property
-    def epsilon(self) -> float:
-        """What all reports of one respondent reveal together, at most."""
-        return float_up(self.claim)
-
-    @property
-    def event(self) -> LaplaceEvent:
-        """What all reports of one respondent cost together."""
-        return LaplaceEvent(self.claim)
+        protocols = by_users if way == "users" else by_budget
+        self._set(protocols=protocols, split=way, claim=claim, respondents=respondents, errors=errors)
 
     @property
     def why(self) -> str:

@@ -24,6 +24,8 @@ from sordino.local.reports import (
     Reports,
     Rows,
     SupportCounts,
+    check_numbers,
+    check_padding,
     count_support,
     numbers_of,
     own,
@@ -163,11 +165,8 @@ class Bloom(LocalProtocol):
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a row names a cohort that is none, or sets a padding bit."""
-        spare = -self.bits % 8
-        if rows.size and int(numbers_of(rows[:, :_HEAD], _HEAD).max()) >= self.cohorts:
-            raise DeclarationError(f"a report names a cohort beyond the last, number {self.cohorts - 1}")
-        if rows.size and spare and int(rows[:, -1].max()) >> (8 - spare):
-            raise DeclarationError("a report sets bits beyond the last")
+        check_numbers(rows[:, :_HEAD], self.cohorts, width=_HEAD, what="cohort")
+        check_padding(rows, self.bits)
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return, for each cohort, its reports and how many of them set each bit."""

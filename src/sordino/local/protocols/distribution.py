@@ -16,19 +16,18 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.cumulative import Cells
-from sordino.local.protocols.randomizer import LocalProtocol
-from sordino.local.ranges import check_range, scale
+from sordino.local.protocols.number import NumberProtocol, check_range, scale
 from sordino.local.reports import (
     Parameters,
     Reports,
     Rows,
     SupportCounts,
+    check_numbers,
     count_support,
-    numbers_of,
-    own,
+    own_numbers,
     rows_of,
 )
-from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, floor_share
+from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
@@ -130,7 +129,7 @@ class DistributionEstimate:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Distribution(LocalProtocol):
+class Distribution(NumberProtocol):
     """Randomise a number by the square wave: its own bin's neighborhood with probability P, else anywhere outside it.
 
     The range has d equal bins; a report is one of d + 2 B cells, uniform in the window i .. i + 2 B of bin i with
@@ -150,9 +149,6 @@ class Distribution(LocalProtocol):
     96
     """
 
-    lower: Fraction
-    upper: Fraction
-    claim: Fraction
     bins: int
     reach: int
     inside: int
@@ -175,23 +171,9 @@ class Distribution(LocalProtocol):
         """How many different reports there are."""
         return self.bins + 2 * self.reach
 
-    @property
-    def width(self) -> int:
-        """Bytes of one report: the number of its cell."""
-        return 2
-
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data."""
-        return {
-            "kind": self.kind,
-            "lower": format_number(self.lower),
-            "upper": format_number(self.upper),
-            "bins": self.bins,
-            "reach": self.reach,
-            "bits": BITS,
-            "p": self.inside,
-            "epsilon": format_number(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold of the window."""
+        return {"bins": self.bins, "reach": self.reach, "p": self.inside}
 
     def perturb(self, answers: Any, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer (numbers as a list, NumPy or Arrow array), clipped to the bounds.
@@ -209,12 +191,11 @@ class Distribution(LocalProtocol):
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a cell does not exist."""
-        if rows.size and int(numbers_of(rows, self.width).max()) >= self.cells:
-            raise DeclarationError(f"a report names a cell beyond the last, number {self.cells - 1}")
+        check_numbers(rows, self.cells, width=self.width, what="cell")
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports fell into each cell."""
-        return count_support(reports, np.bincount(numbers_of(own(reports, self), self.width), minlength=self.cells))
+        return count_support(reports, np.bincount(own_numbers(reports, self), minlength=self.cells))
 
     def estimate(self, counts: SupportCounts) -> DistributionEstimate:
         """Return the shares of the bins by expectation-maximisation with smoothing.
@@ -249,8 +230,7 @@ class Distribution(LocalProtocol):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of bin `value`: the probability of each cell."""
-        if value is None:
-            raise DeclarationError("a distribution has no report for a missing answer")
+        value = self._number(value)
         window = 2 * self.reach + 1
         inner = Fraction(self.inside, FULL * window)
         outer = Fraction(FULL - self.inside, FULL * (self.bins - 1))

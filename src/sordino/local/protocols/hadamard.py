@@ -12,20 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli
-from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
-from sordino.local.protocols.randomizer import FrequencyOracle
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, numbers_of, own, rows_of
-from sordino.local.thresholds import FULL, check_epsilon, check_threshold, floor_share, log_up
-from sordino.loss import Number, format_number, to_fraction
+from sordino.local.labels import Answers, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import ThresholdOracle
+from sordino.local.reports import (
+    Reports,
+    Rows,
+    SupportCounts,
+    check_numbers,
+    count_support,
+    number_width,
+    numbers_of,
+    own_numbers,
+    rows_of,
+)
+from sordino.local.thresholds import check_epsilon, floor_share
+from sordino.loss import Number
 from sordino.noise.rng import Rng
 
 __all__ = ["Hadamard", "walsh_hadamard"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Hadamard(FrequencyOracle):
+class Hadamard(ThresholdOracle):
     """Randomise by Hadamard response for high privacy: a row of the matrix, and its entry at the label with a noisy sign.
 
     With K the least power of two at or above k, a report is (j, b): j uniform in [0, K) and b the parity of j AND v,
@@ -45,41 +54,24 @@ class Hadamard(FrequencyOracle):
     Fraction(1, 2)
     """
 
-    labels: tuple[Label, ...]
-    truth: int
-    claim: Fraction
+    threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
         claim = check_epsilon(epsilon)
-        self._fill(check_labels(labels), floor_share(claim, 1), claim)
-
-    @classmethod
-    def from_parameters(cls, parameters: Parameters, labels: Labels) -> Hadamard:
-        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made = object.__new__(cls)
-        truth = check_threshold(parameters.get("p"), name="p")
-        made._fill(check_labels(labels), truth, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
-        return made
-
-    def _fill(self, labels: tuple[Label, ...], truth: int, claim: Fraction) -> None:
-        if 2 * truth <= FULL:
-            raise DeclarationError("p must be above 1/2: epsilon is too small for thresholds of 32 bits")
-        if log_up(Fraction(truth, FULL - truth), digits=40) > claim:
-            raise DeclarationError(f"p gives an epsilon above the stated {format_number(claim)}")
-        self._set(labels=labels, truth=truth, claim=claim)
+        self._fill(check_labels(labels), claim, threshold=floor_share(claim, 1))
 
     name = "Hadamard"
     kind = "hadamard"
 
     @property
-    def p(self) -> Fraction:
-        """The probability that a report supports the respondent's own label."""
-        return Fraction(self.truth, FULL)
-
-    @property
     def q(self) -> Fraction:
         """The probability that a report supports a label that is not the respondent's: 1/2."""
         return Fraction(1, 2)
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest factor between the probabilities of a report under two labels: p / (1 - p)."""
+        return self.p / (1 - self.p)
 
     @property
     def size(self) -> int:
@@ -89,18 +81,14 @@ class Hadamard(FrequencyOracle):
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return 1 if self.size <= 1 << 7 else 2 if self.size <= 1 << 15 else 4
-
-    def thresholds(self) -> Parameters:
-        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
-        return {"p": self.truth}
+        return number_width(2 * self.size)
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer; raises DeclarationError where an answer is none of the labels."""
         codes = codes_of(answers, self.labels, missing=True)
         row = rng.words(codes.size, np.uint32) & np.uint32(self.size - 1)
         bit = np.bitwise_count(row & codes.view(np.uint32)) & np.uint8(1)
-        bit ^= ~bernoulli(self.truth, codes.size, rng)
+        bit ^= ~bernoulli(self.threshold, codes.size, rng)
         absent = np.flatnonzero(codes < 0)
         if absent.size:
             bit[absent] = rng.words(absent.size, np.uint8) & np.uint8(1)
@@ -117,13 +105,11 @@ class Hadamard(FrequencyOracle):
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a row of the matrix does not exist."""
-        if rows.size and int(numbers_of(rows, self.width).max()) >= 2 * self.size:
-            raise DeclarationError(f"a report names a row beyond the matrix of order {self.size}")
+        check_numbers(rows, 2 * self.size, width=self.width, what="row and bit of the matrix")
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label, by one Walsh-Hadamard transform."""
-        numbers = numbers_of(own(reports, self), self.width)
-        pairs = np.bincount(numbers, minlength=2 * self.size).reshape(-1, 2)
+        pairs = np.bincount(own_numbers(reports, self), minlength=2 * self.size).reshape(-1, 2)
         signed = walsh_hadamard(pairs[:, 0] - pairs[:, 1])
         return count_support(reports, (len(reports) + signed[: len(self.labels)]) // 2)
 
@@ -138,9 +124,6 @@ class Hadamard(FrequencyOracle):
             true = Fraction(1, 2) if value is None else 1 - self.p if (j & value).bit_count() % 2 else self.p
             law += [true / self.size, (1 - true) / self.size]
         return [tuple(law)]
-
-    def __repr__(self) -> str:
-        return f"<Hadamard of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"
 
 
 def walsh_hadamard(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -13,20 +13,13 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import bernoulli, uniform_int
+from sordino.local.draws import keep_or_replace, uniform_int
 from sordino.local.estimates.frequency import variance
-from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
-from sordino.local.protocols.randomizer import FrequencyOracle
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
-from sordino.local.thresholds import (
-    FULL,
-    check_epsilon,
-    check_threshold,
-    exp_over,
-    floor_share,
-    log_up,
-)
-from sordino.loss import Number, format_number, to_fraction
+from sordino.local.labels import Answers, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import ThresholdOracle
+from sordino.local.reports import Reports, Rows, SupportCounts, count_support, own
+from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
+from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
 __all__ = ["OLH"]
@@ -41,7 +34,7 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class OLH(FrequencyOracle):
+class OLH(ThresholdOracle):
     """Randomise by optimised local hashing: a random hash function onto g values, and its value at the label, randomised.
 
     The functions are linear: label number v is written in m digits v_i of base f, the least prime factor of g, and
@@ -68,45 +61,33 @@ class OLH(FrequencyOracle):
     4
     """
 
-    labels: tuple[Label, ...]
     g: int
-    truth: int
-    claim: Fraction
+    threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
         kept, claim = check_labels(labels), check_epsilon(epsilon)
         g = _best_size(exp_over(min(claim, Fraction(20))), len(kept))
-        self._fill(kept, g, floor_share(claim, g - 1), claim)
-
-    @classmethod
-    def from_parameters(cls, parameters: Parameters, labels: Labels) -> OLH:
-        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made, g, kept = object.__new__(cls), parameters.get("g"), check_labels(labels)
-        if not isinstance(g, int) or not 2 <= g <= _LARGEST or g ** (_digits(len(kept), g) + 1) > _ROOM:
-            raise DeclarationError("g must be a whole number from 2 on, so small that 63 bits hold a report")
-        truth = check_threshold(parameters.get("p"), name="p")
-        made._fill(kept, g, truth, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
-        return made
-
-    def _fill(self, labels: tuple[Label, ...], g: int, truth: int, claim: Fraction) -> None:
-        if truth * g <= FULL:
-            raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
-        if log_up(Fraction(truth * (g - 1), FULL - truth), digits=40) > claim:
-            raise DeclarationError(f"p and g give an epsilon above the stated {format_number(claim)}")
-        self._set(labels=labels, g=g, truth=truth, claim=claim)
+        self._fill(kept, claim, g=g, threshold=floor_share(claim, g - 1))
 
     name = "OLH"
     kind = "olh"
+    size_field = "g"
 
-    @property
-    def p(self) -> Fraction:
-        """The probability that a report supports the respondent's own label."""
-        return Fraction(self.truth, FULL)
+    @classmethod
+    def _check_size(cls, value: object, k: int) -> int:
+        if not isinstance(value, int) or not 2 <= value <= _LARGEST or value ** (_digits(k, value) + 1) > _ROOM:
+            raise DeclarationError("g must be a whole number from 2 on, so small that 63 bits hold a report")
+        return value
 
     @property
     def q(self) -> Fraction:
         """The probability that a report supports a label that is not the respondent's: 1 / g."""
         return Fraction(1, self.g)
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest factor between the probabilities of a report under two labels: p (g - 1) / (1 - p)."""
+        return self.p * (self.g - 1) / (1 - self.p)
 
     @property
     def digits(self) -> int:
@@ -118,10 +99,6 @@ class OLH(FrequencyOracle):
         """Bytes of one report."""
         largest: int = self.g ** (self.digits + 1) - 1
         return -(-largest.bit_length() // 8)
-
-    def thresholds(self) -> Parameters:
-        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
-        return {"g": self.g, "p": self.truth}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer; raises DeclarationError where an answer is none of the labels."""
@@ -151,9 +128,7 @@ class OLH(FrequencyOracle):
                 rest //= np.uint32(base)
             hashed += factor
         hashed = hashed & np.uint32(g - 1) if g & (g - 1) == 0 else hashed % np.uint32(g)
-        lies = np.flatnonzero(~bernoulli(self.truth, codes.size, rng))
-        others = uniform_int(g - 1, lies.size, rng)
-        hashed[lies] = others + (others >= hashed[lies])
+        keep_or_replace(hashed, g, self.threshold, rng)
         absent = np.flatnonzero(codes < 0)
         hashed[absent] = uniform_int(g, absent.size, rng)
         reports: Codes = (number + hashed.astype(narrow) * narrow(g**self.digits)).astype(np.uint64)

@@ -18,7 +18,7 @@ from sordino.local.labels import Answers, Label
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, own
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, numbers_of, own
 from sordino.local.thresholds import BITS, FULL, check_epsilon, log_up
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
@@ -113,8 +113,7 @@ class Memoized(FrequencyOracle):
     def reports(self, permanent: Rows, rng: Rng) -> Rows:
         """Return one report of each permanent answer, a row each."""
         if isinstance(self.instant, GRR):
-            numbers = np.ascontiguousarray(permanent).view(f"<u{self.width}").reshape(-1)
-            return _of_numbers(self.instant, numbers, rng)
+            return self.instant.perturb_numbers(numbers_of(permanent, self.width), rng)
         k = len(self.labels)
         bits = np.unpackbits(permanent, axis=1, bitorder="little")[:, :k].astype(np.bool_)
         words = rng.words(bits.shape, np.uint32)
@@ -127,12 +126,10 @@ class Memoized(FrequencyOracle):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of one report of label number `value`, summed over the permanent answers in between."""
-        if isinstance(self.instant, GRR):
-            if value is None:
-                raise DeclarationError("GRR has no report for a missing answer but that of a label of its own")
-            return [tuple(self.p if v == value else self.q for v in range(len(self.labels)))]
-        ones = [self.p if j == value else self.q for j in range(len(self.labels))]
-        return [(1 - one, one) for one in ones]
+        grr = isinstance(self.instant, GRR)
+        own = self._number(value) if grr else value
+        ones = [self.p if j == own else self.q for j in range(len(self.labels))]
+        return [tuple(ones)] if grr else [(1 - one, one) for one in ones]
 
     def __repr__(self) -> str:
         both = f"epsilon {self.epsilon:g} a report, {format_number(self.permanent.claim)} for ever"
@@ -183,14 +180,7 @@ def _ratio(first: GRR | Unary, second: GRR | Unary) -> Fraction:
 
 def _second(permanent: GRR | Unary, threshold: int) -> GRR | Unary:
     """Return a second round of this threshold, which claims its own epsilon."""
-    plain: Parameters = {"p": threshold, "q": FULL - threshold}
+    odds = Fraction(threshold, FULL - threshold)
     if isinstance(permanent, GRR):
-        odds = Fraction(threshold * (len(permanent.labels) - 1), FULL - threshold)
-        return GRR.from_parameters(plain | {"epsilon": format_number(log_up(odds))}, permanent.labels)
-    both = Fraction(threshold, FULL - threshold) ** 2
-    return Unary.from_parameters(plain | {"epsilon": format_number(log_up(both))}, permanent.labels)
-
-
-def _of_numbers(instant: GRR, numbers: np.ndarray[tuple[int], np.dtype[np.unsignedinteger]], rng: Rng) -> Rows:
-    relabelled = GRR.from_parameters(instant.parameters(), range(len(instant.labels)))
-    return relabelled.perturb(numbers, rng).rows
+        return GRR._make(permanent.labels, log_up(odds * (len(permanent.labels) - 1)), threshold=threshold)
+    return Unary._make(permanent.labels, log_up(odds**2), threshold_p=threshold, threshold_q=FULL - threshold)

@@ -16,8 +16,7 @@ import numpy as np
 from sordino.errors import DeclarationError, nearest
 from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.mean import MeanEstimate, Moments
-from sordino.local.protocols.randomizer import LocalProtocol
-from sordino.local.ranges import check_range, scale
+from sordino.local.protocols.number import NumberProtocol, check_range, scale
 from sordino.local.reports import (
     Parameters,
     Reports,
@@ -25,7 +24,7 @@ from sordino.local.reports import (
     SupportCounts,
     count_support,
     numbers_of,
-    own,
+    own_numbers,
     rows_of,
 )
 from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, floor_share
@@ -41,7 +40,7 @@ _HYBRID_FROM = Fraction(61, 100)  # the epsilon from which the hybrid uses the p
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Mean(LocalProtocol):
+class Mean(NumberProtocol):
     """Randomise a number between two bounds, so that the mean of the reports is unbiased for the mean of the answers.
 
     With t in [-1, 1] the answer on the scale of the bounds (answers outside are clipped to them):
@@ -64,9 +63,6 @@ class Mean(LocalProtocol):
     'hybrid'
     """
 
-    lower: Fraction
-    upper: Fraction
-    claim: Fraction
     method: str
     top: int
     window: int
@@ -89,31 +85,16 @@ class Mean(LocalProtocol):
 
     kind = "mean"
 
-    @property
-    def width(self) -> int:
-        """Bytes of one report: the number 0 or 1 of Duchi's bit, or 2 + cell."""
-        return 2
-
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data."""
-        return {
-            "kind": self.kind,
-            "method": self.method,
-            "lower": format_number(self.lower),
-            "upper": format_number(self.upper),
-            "bits": BITS,
-            "steps": STEPS,
-            "p": self.top,
-            "window": self.window,
-            "inside": self.inside,
-            "piecewise": self.piecewise,
-            "epsilon": format_number(self.claim),
-        }
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are this protocol's own: sizes, and the thresholds of its three coins."""
+        sizes: Parameters = {"method": self.method, "steps": STEPS, "window": self.window}
+        return sizes | {"p": self.top, "inside": self.inside, "piecewise": self.piecewise}
 
     def perturb(self, answers: Any, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer (numbers as a list, NumPy or Arrow array), clipped to the bounds.
 
-        Raises DeclarationError where an answer is missing or no number.
+        A report is the number 0 or 1 of Duchi's bit, or 2 + cell. Raises DeclarationError where an answer is missing or no
+        number.
         """
         share = scale(answers, self.lower, self.upper)
         n = share.size
@@ -153,7 +134,7 @@ class Mean(LocalProtocol):
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return what adds up: bits of 0, bits of 1, cells, and the sums of twice the cells' distance and its square."""
-        numbers = numbers_of(own(reports, self), self.width).astype(np.int64)
+        numbers = own_numbers(reports, self).astype(np.int64)
         zeros, ones = int((numbers == 0).sum()), int((numbers == 1).sum())
         off = 2 * (numbers[numbers >= 2] - 2) - (STEPS + self.window - 1)  # twice the distance from the middle
         return count_support(reports, (zeros, ones, off.size, off.sum(), np.square(off).sum()))
@@ -197,8 +178,7 @@ class Mean(LocalProtocol):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of grid position `value`: Duchi's 0 and 1, then every cell."""
-        if value is None:
-            raise DeclarationError("a mean has no report for a missing answer")
+        value = self._number(value)
         grid, ones = Fraction(self.piecewise, FULL), FULL - self.top + Fraction(value * (2 * self.top - FULL), STEPS)
         bit = (1 - grid) * ones / FULL
         inner = grid * Fraction(self.inside, FULL * self.window)

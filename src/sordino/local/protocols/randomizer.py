@@ -6,20 +6,24 @@ It may not know any protocol.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.estimates.frequency import Estimate, Supports, estimate_frequencies
-from sordino.local.labels import Answers, Label, labels_hash
+from sordino.local.labels import Answers, Label, Labels, check_labels, labels_hash
 from sordino.local.reports import Parameters, Reports, SupportCounts, parameters_hash
-from sordino.local.thresholds import BITS, float_up
-from sordino.loss import Event, format_number
+from sordino.local.thresholds import BITS, FULL, check_threshold, float_up, log_up
+from sordino.loss import Event, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["Channel", "FrequencyOracle", "LocalProtocol", "Randomizer"]
+__all__ = ["Channel", "ClaimedLoss", "FrequencyOracle", "LocalProtocol", "Randomizer", "ThresholdOracle"]
+
+_TOO_NEAR = "epsilon is too small, or p and q too near, for thresholds of 32 bits"
 
 
 @runtime_checkable
@@ -77,30 +81,38 @@ class Channel(Protocol):
         """Return the law of a report of this input: independent parts, the probabilities of the outputs of each."""
 
 
-class LocalProtocol(ABC):
-    """What every protocol has alike, of labels or of numbers: its claim, its event, and counts that are its own.
-
-    A protocol is a frozen record of public parameters and the epsilon that it claims.
-    """
+class ClaimedLoss:
+    """A frozen record that claims an epsilon: what a respondent's report, or all reports together, reveal at most."""
 
     __slots__ = ()
 
-    kind: ClassVar[str]
     claim: Fraction
-
-    @abstractmethod
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data."""
 
     @property
     def epsilon(self) -> float:
-        """What one report reveals at most."""
+        """What a respondent reveals at most."""
         return float_up(self.claim)
 
     @property
     def event(self) -> LaplaceEvent:
-        """What one report costs its respondent."""
+        """What it costs the respondent."""
         return LaplaceEvent(self.claim)
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+
+class LocalProtocol(ClaimedLoss, ABC):
+    """What every protocol has alike, of labels or of numbers: its claim, its event, and counts that are its own."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data."""
 
     def _check_counts(self, counts: SupportCounts, *, differ: str) -> None:
         """Raise DeclarationError for another task's counts, or for none; `differ` names what distinguishes tasks."""
@@ -108,10 +120,6 @@ class LocalProtocol(ABC):
             raise DeclarationError(f"these counts belong to another task: its {differ} differ")
         if counts.n == 0:
             raise DeclarationError("there are no reports yet: an estimate needs one or more")
-
-    def _set(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
 
 
 class FrequencyOracle(LocalProtocol):
@@ -126,6 +134,11 @@ class FrequencyOracle(LocalProtocol):
     @abstractmethod
     def labels(self) -> tuple[Label, ...]:
         """The labels."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The protocol's name."""
 
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are the protocol's own."""
@@ -145,3 +158,74 @@ class FrequencyOracle(LocalProtocol):
     def estimate(self, counts: SupportCounts) -> Estimate:
         """Return the unbiased estimate of each label's share, with its intervals."""
         return estimate_frequencies(cast(Supports, self), counts)
+
+    def _number(self, value: int | None) -> int:
+        """Return the number of a label; raises DeclarationError for a missing answer."""
+        if value is None:
+            raise DeclarationError(f"{self.name} has no report for a missing answer but that of a label of its own")
+        return value
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ThresholdOracle(FrequencyOracle):
+    """A protocol that is a record of labels, whole thresholds of 32 bits and sizes, checked whoever states them.
+
+    A subclass adds the fields of its thresholds, which `stated` lists by their names in `parameters` (by default one
+    threshold T with p = T / 2^32), and of a size, if it has one. No record is made that reveals more than its claim.
+    """
+
+    stated: ClassVar[Mapping[str, str]] = MappingProxyType({"p": "threshold"})
+    size_field: ClassVar[str | None] = None
+
+    labels: tuple[Label, ...]
+    claim: Fraction
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, labels: Labels) -> Self:
+        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
+        kept = check_labels(labels)
+        fields = {field: check_threshold(parameters.get(name), name=name) for name, field in cls.stated.items()}
+        if cls.size_field is not None:
+            fields[cls.size_field] = cls._check_size(parameters.get(cls.size_field), len(kept))
+        return cls._make(kept, to_fraction(str(parameters.get("epsilon")), name="epsilon"), **fields)
+
+    @classmethod
+    def _check_size(cls, value: object, k: int) -> int:
+        """Return the size of a subset or hash that was read from outside, for k labels."""
+        raise DeclarationError(f"the protocol {cls.kind} has no size: not {value!r} for {k} labels")
+
+    @classmethod
+    def _make(cls, labels: tuple[Label, ...], claim: Fraction, **fields: int) -> Self:
+        made = object.__new__(cls)
+        made._fill(labels, claim, **fields)
+        return made
+
+    def _fill(self, labels: tuple[Label, ...], claim: Fraction, **fields: int) -> None:
+        self._set(labels=labels, claim=claim, **fields)
+        if self.p <= self.q:
+            raise DeclarationError(f"p must be above q: {_TOO_NEAR}")
+        if log_up(self.ratio, digits=40) > claim:
+            raise DeclarationError(f"p and q give an epsilon above the stated {format_number(claim)}")
+
+    @property
+    @abstractmethod
+    def ratio(self) -> Fraction:
+        """The largest factor between the probabilities of a report under two labels."""
+
+    @property
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+        return Fraction(getattr(self, self.stated["p"]), FULL)
+
+    @property
+    @abstractmethod
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's."""
+
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are the protocol's own: "p" and "q" are thresholds."""
+        sizes = {} if self.size_field is None else {self.size_field: getattr(self, self.size_field)}
+        return sizes | {name: getattr(self, field) for name, field in self.stated.items()}
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"

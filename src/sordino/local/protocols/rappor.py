@@ -14,7 +14,7 @@ from sordino.local.draws import bit_sums, bytes_for, pack_bernoulli
 from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.unary import Unary
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, check_padding, count_support, own
 from sordino.local.thresholds import FULL, ceiling_of, check_threshold, floor_of, log_up
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
@@ -125,7 +125,7 @@ class Rappor(FrequencyOracle):
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a padding bit is set: every other row can be a report."""
-        self.permanent.check(rows)
+        check_padding(rows, len(self.labels))
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports set each label's bit."""

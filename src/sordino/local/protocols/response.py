@@ -8,29 +8,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import bernoulli, next_u32, next_uniform_int, uniform_int
-from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
-from sordino.local.protocols.randomizer import FrequencyOracle
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, numbers_of, own, rows_of
-from sordino.local.thresholds import (
-    FULL,
-    check_epsilon,
-    check_threshold,
-    floor_share,
-    log_up,
+from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int
+from sordino.local.labels import Answers, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import ThresholdOracle
+from sordino.local.reports import (
+    Reports,
+    Rows,
+    SupportCounts,
+    check_numbers,
+    count_support,
+    number_width,
+    own_numbers,
+    rows_of,
 )
-from sordino.loss import Number, format_number, to_fraction
+from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
+from sordino.loss import Number
 from sordino.noise.rng import Rng
 
 __all__ = ["GRR", "fair_coins"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class GRR(FrequencyOracle):
+class GRR(ThresholdOracle):
     """Randomise by generalised randomized response: keep the label with probability p, else any other one alike.
 
     Theorem: with T = floor(2^32 E / (E + k - 1)), E = exp(epsilon), p = T / 2^32 and q = (1 - p) / (k - 1), a report's
@@ -53,62 +57,42 @@ class GRR(FrequencyOracle):
     (True, 1.0)
     """
 
-    labels: tuple[Label, ...]
-    keep: int
-    claim: Fraction
+    threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
         kept, claim = check_labels(labels), check_epsilon(epsilon)
-        self._fill(kept, floor_share(claim, len(kept) - 1), claim)
-
-    @classmethod
-    def from_parameters(cls, parameters: Parameters, labels: Labels) -> GRR:
-        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made = object.__new__(cls)
-        keep = check_threshold(parameters.get("p"), name="p")
-        made._fill(check_labels(labels), keep, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
-        return made
-
-    def _fill(self, labels: tuple[Label, ...], keep: int, claim: Fraction) -> None:
-        if keep * (len(labels) - 1) <= FULL - keep:
-            raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
-        if log_up(Fraction(keep * (len(labels) - 1), FULL - keep), digits=40) > claim:
-            raise DeclarationError(f"p and q give an epsilon above the stated {format_number(claim)}")
-        self._set(labels=labels, keep=keep, claim=claim)
+        self._fill(kept, claim, threshold=floor_share(claim, len(kept) - 1))
 
     name = "GRR"
     kind = "grr"
 
     @property
-    def p(self) -> Fraction:
-        """The probability that a report supports the respondent's own label."""
-        return Fraction(self.keep, FULL)
-
-    @property
     def q(self) -> Fraction:
         """The probability that a report supports a label that is not the respondent's."""
-        return Fraction(FULL - self.keep, FULL * (len(self.labels) - 1))
+        return (1 - self.p) / (len(self.labels) - 1)
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest factor between the probabilities of a report under two labels: p / q."""
+        return self.p / self.q
 
     @property
     def width(self) -> int:
         """Bytes of one report."""
-        return 1 if len(self.labels) <= 1 << 8 else 2 if len(self.labels) <= 1 << 16 else 4
-
-    def thresholds(self) -> Parameters:
-        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
-        return {"p": self.keep}
+        return number_width(len(self.labels))
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer.
 
         Raises DeclarationError where an answer is none of the labels, or missing without a label for it.
         """
-        codes = codes_of(answers, self.labels, missing=False)
-        found = codes.astype(np.uint32)
-        lies = np.flatnonzero(~bernoulli(self.keep, codes.size, rng))
-        others = uniform_int(len(self.labels) - 1, lies.size, rng)
-        found[lies] = others + (others >= found[lies])
-        return Reports.of(self, rows_of(found, self.width))
+        return Reports.of(self, self.perturb_numbers(codes_of(answers, self.labels, missing=False), rng))
+
+    def perturb_numbers(self, numbers: np.ndarray[Any, Any], rng: Rng) -> Rows:
+        """Return a report for each number of a label, a row each."""
+        found = numbers.astype(np.uint32)
+        keep_or_replace(found, len(self.labels), self.threshold, rng)
+        return rows_of(found, self.width)
 
     def perturb_words(self, value: int, words: Iterable[int]) -> bytes:
         """Return the report of label number `value` made from 32-bit words, by the rule above: for test vectors.
@@ -119,20 +103,18 @@ class GRR(FrequencyOracle):
         if not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}")
         drawn = iter(words)
-        if next_u32(drawn) >= self.keep:
+        if next_u32(drawn) >= self.threshold:
             other = next_uniform_int(len(self.labels) - 1, drawn)
             value = other if other < value else other + 1
         return value.to_bytes(self.width, "little")
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a row names no label."""
-        if rows.size and int(numbers_of(rows, self.width).max()) >= len(self.labels):
-            raise DeclarationError(f"a report names a label above the last, number {len(self.labels) - 1}")
+        check_numbers(rows, len(self.labels), width=self.width, what="label")
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label."""
-        numbers = numbers_of(own(reports, self), self.width)
-        return count_support(reports, np.bincount(numbers, minlength=len(self.labels)))
+        return count_support(reports, np.bincount(own_numbers(reports, self), minlength=len(self.labels)))
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: labels are alike under every permutation."""
@@ -140,12 +122,8 @@ class GRR(FrequencyOracle):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of label number `value`: one part, the probability of each label."""
-        if value is None:
-            raise DeclarationError("GRR has no report for a missing answer but that of a label of its own")
-        return [tuple(self.p if v == value else self.q for v in range(len(self.labels)))]
-
-    def __repr__(self) -> str:
-        return f"<GRR of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"
+        own = self._number(value)
+        return [tuple(self.p if v == own else self.q for v in range(len(self.labels)))]
 
 
 def fair_coins(labels: Labels = (False, True)) -> GRR:
@@ -161,6 +139,4 @@ def fair_coins(labels: Labels = (False, True)) -> GRR:
     kept = check_labels(labels)
     if len(kept) != 2:
         raise DeclarationError(f"fair coins answer one of 2 labels, not {len(kept)}; GRR takes more")
-    made = object.__new__(GRR)
-    made._fill(kept, 3 * FULL // 4, log_up(Fraction(3)))
-    return made
+    return GRR._make(kept, log_up(Fraction(3)), threshold=3 * FULL // 4)

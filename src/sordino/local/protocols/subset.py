@@ -16,18 +16,11 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli, bit_sums, bytes_for, uniform_int
 from sordino.local.estimates.frequency import variance
-from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
-from sordino.local.protocols.randomizer import FrequencyOracle
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
-from sordino.local.thresholds import (
-    FULL,
-    check_epsilon,
-    check_threshold,
-    exp_over,
-    floor_share,
-    log_up,
-)
-from sordino.loss import Number, format_number, to_fraction
+from sordino.local.labels import Answers, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import ThresholdOracle
+from sordino.local.reports import Reports, Rows, SupportCounts, check_padding, count_support, own
+from sordino.local.thresholds import check_epsilon, exp_over, floor_share
+from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
 __all__ = ["SubsetSelection", "subset_size"]
@@ -46,7 +39,7 @@ def subset_size(k: int, epsilon: Fraction) -> int:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SubsetSelection(FrequencyOracle):
+class SubsetSelection(ThresholdOracle):
     """Randomise by subset selection: a uniform set of w labels that holds the true one with probability p.
 
     Theorem: with p = T / 2^32, T = floor(2^32 w E / (w E + k - w)), each of the C(k-1, w-1) sets with the label has
@@ -64,40 +57,23 @@ class SubsetSelection(FrequencyOracle):
     4
     """
 
-    labels: tuple[Label, ...]
     w: int
-    inside: int
-    claim: Fraction
+    threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
         kept, claim = check_labels(labels), check_epsilon(epsilon)
         w = subset_size(len(kept), claim)
-        self._fill(kept, w, floor_share(claim, Fraction(len(kept) - w, w)), claim)
-
-    @classmethod
-    def from_parameters(cls, parameters: Parameters, labels: Labels) -> SubsetSelection:
-        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made, w, kept = object.__new__(cls), parameters.get("w"), check_labels(labels)
-        if not isinstance(w, int) or not 1 <= w < len(kept):
-            raise DeclarationError("w must be a whole number from 1 to k - 1: the size of a report's set")
-        inside = check_threshold(parameters.get("p"), name="p")
-        made._fill(kept, w, inside, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
-        return made
-
-    def _fill(self, labels: tuple[Label, ...], w: int, inside: int, claim: Fraction) -> None:
-        if inside * len(labels) <= FULL * w:
-            raise DeclarationError("p must be above q: epsilon is too small for thresholds of 32 bits")
-        if log_up(Fraction(inside * (len(labels) - w), (FULL - inside) * w), digits=40) > claim:
-            raise DeclarationError(f"p and w give an epsilon above the stated {format_number(claim)}")
-        self._set(labels=labels, w=w, inside=inside, claim=claim)
+        self._fill(kept, claim, w=w, threshold=floor_share(claim, Fraction(len(kept) - w, w)))
 
     name = "subset selection"
     kind = "subset"
+    size_field = "w"
 
-    @property
-    def p(self) -> Fraction:
-        """The probability that a report supports the respondent's own label."""
-        return Fraction(self.inside, FULL)
+    @classmethod
+    def _check_size(cls, value: object, k: int) -> int:
+        if not isinstance(value, int) or not 1 <= value < k:
+            raise DeclarationError("w must be a whole number from 1 to k - 1: the size of a report's set")
+        return value
 
     @property
     def q(self) -> Fraction:
@@ -105,13 +81,14 @@ class SubsetSelection(FrequencyOracle):
         return (self.p * (self.w - 1) + (1 - self.p) * self.w) / (len(self.labels) - 1)
 
     @property
+    def ratio(self) -> Fraction:
+        """The largest factor between the probabilities of a report under two labels: p (k - w) / ((1 - p) w)."""
+        return self.p * (len(self.labels) - self.w) / ((1 - self.p) * self.w)
+
+    @property
     def width(self) -> int:
         """Bytes of one report."""
         return bytes_for(len(self.labels))
-
-    def thresholds(self) -> Parameters:
-        """Return the fields of `parameters` that are this protocol's own: "p" is the threshold T."""
-        return {"w": self.w, "p": self.inside}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer.
@@ -135,7 +112,7 @@ class SubsetSelection(FrequencyOracle):
         """
         rows, k = np.arange(codes.size), len(self.labels)
         members = np.zeros((codes.size, k), dtype=np.bool_)
-        own_in = bernoulli(self.inside, codes.size, rng)
+        own_in = bernoulli(self.threshold, codes.size, rng)
         members[rows, codes] = own_in
         for j in range(k - 1 - self.w, k - 1):
             who = np.flatnonzero(~own_in) if j == k - 1 - self.w else rows
@@ -148,9 +125,7 @@ class SubsetSelection(FrequencyOracle):
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a set is not of size w, or holds a label beyond the last."""
-        spare = -len(self.labels) % 8
-        if rows.size and spare and int(rows[:, -1].max()) >> (8 - spare):
-            raise DeclarationError("a report holds labels beyond the last")
+        check_padding(rows, len(self.labels))
         if rows.size and (np.bitwise_count(rows).sum(axis=1, dtype=np.int64) != self.w).any():
             raise DeclarationError(f"a report does not hold {self.w} labels, as every report of this protocol does")
 
@@ -169,11 +144,9 @@ class SubsetSelection(FrequencyOracle):
         Labels beyond the two that are compared are alike under every permutation, so a set's probability depends on
         these four cases only. Label 1 stands for any `value` other than 0.
         """
-        if value is None:
-            raise DeclarationError("subset selection has no report for a missing answer but that of a label of its own")
         k, w = len(self.labels), self.w
         held, lost = self.p / comb(k - 1, w - 1), (1 - self.p) / comb(k - 1, w)
-        own_only, other_only = (held, lost) if value == 0 else (lost, held)
+        own_only, other_only = (held, lost) if self._number(value) == 0 else (lost, held)
         return [(held, own_only, other_only, lost)]
 
     def __repr__(self) -> str:

@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli, bit_sums, bytes_for, next_u32, pack_bernoulli
-from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
-from sordino.local.protocols.randomizer import FrequencyOracle
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
-from sordino.local.thresholds import (
-    FULL,
-    ceiling_of,
-    check_epsilon,
-    check_threshold,
-    floor_of,
-    floor_share,
-    log_up,
-)
+from sordino.local.labels import Answers, Labels, check_labels, codes_of
+from sordino.local.protocols.randomizer import ThresholdOracle
+from sordino.local.reports import Reports, Rows, SupportCounts, check_padding, count_support, own
+from sordino.local.thresholds import FULL, ceiling_of, check_epsilon, floor_of, floor_share, log_up
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
@@ -32,7 +25,7 @@ __all__ = ["OUE", "SUE", "Unary"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Unary(FrequencyOracle):
+class Unary(ThresholdOracle):
     """Randomise by unary encoding: bit j says 1 with probability p if j is the label, else with probability q.
 
     Theorem: with p = T_p / 2^32 > q = T_q / 2^32, two labels differ in two bits, so a report's probability differs by a
@@ -52,10 +45,8 @@ class Unary(FrequencyOracle):
     2.1972245773362196
     """
 
-    labels: tuple[Label, ...]
     threshold_p: int
     threshold_q: int
-    claim: Fraction
 
     def __init__(self, labels: Labels, *, p: Number, q: Number) -> None:
         kept, high, low = check_labels(labels), to_fraction(p, name="p"), to_fraction(q, name="q")
@@ -66,25 +57,12 @@ class Unary(FrequencyOracle):
             way = "equal ones reveal nothing" if high == low else "swap them"
             raise DeclarationError(f"p must be above q, not {format_number(high)} and {format_number(low)}: {way}")
         top, bottom = max(1, floor_of(high)), min(FULL - 1, ceiling_of(low))
-        self._fill(kept, top, bottom, log_up(_ratio(top, bottom)) if top > bottom else Fraction(0))
-
-    @classmethod
-    def from_parameters(cls, parameters: Parameters, labels: Labels) -> Unary:
-        """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        top = check_threshold(parameters.get("p"), name="p")
-        bottom = check_threshold(parameters.get("q"), name="q")
-        return _make(check_labels(labels), top, bottom, to_fraction(str(parameters.get("epsilon")), name="epsilon"))
-
-    def _fill(self, labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> None:
         if top <= bottom:
-            raise DeclarationError(
-                "p must be above q: epsilon is too small, or p and q too near, for thresholds of 32 bits"
-            )
-        if log_up(_ratio(top, bottom), digits=40) > claim:
-            raise DeclarationError(f"p and q give an epsilon above the stated {format_number(claim)}")
-        self._set(labels=labels, threshold_p=top, threshold_q=bottom, claim=claim)
+            raise DeclarationError("p must be above q: they are too near each other for thresholds of 32 bits")
+        self._fill(kept, log_up(_ratio(top, bottom)), threshold_p=top, threshold_q=bottom)
 
     kind = "unary"
+    stated = MappingProxyType({"p": "threshold_p", "q": "threshold_q"})
 
     @property
     def name(self) -> str:
@@ -94,23 +72,19 @@ class Unary(FrequencyOracle):
         return "OUE" if 2 * self.threshold_p == FULL else "unary"
 
     @property
-    def p(self) -> Fraction:
-        """The probability that a report supports the respondent's own label."""
-        return Fraction(self.threshold_p, FULL)
-
-    @property
     def q(self) -> Fraction:
         """The probability that a report supports a label that is not the respondent's."""
         return Fraction(self.threshold_q, FULL)
 
     @property
+    def ratio(self) -> Fraction:
+        """The largest factor between the probabilities of a report under two labels: p (1 - q) / ((1 - p) q)."""
+        return _ratio(self.threshold_p, self.threshold_q)
+
+    @property
     def width(self) -> int:
         """Bytes of one report."""
         return bytes_for(len(self.labels))
-
-    def thresholds(self) -> Parameters:
-        """Return the fields of `parameters` that are this protocol's own: "p" and "q" are thresholds."""
-        return {"p": self.threshold_p, "q": self.threshold_q}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer; a missing answer sends coins of q alone.
@@ -145,9 +119,7 @@ class Unary(FrequencyOracle):
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a padding bit is set: every other row can be a report."""
-        spare = -len(self.labels) % 8
-        if rows.size and spare and int(rows[:, -1].max()) >> (8 - spare):
-            raise DeclarationError("a report sets bits beyond the last label")
+        check_padding(rows, len(self.labels))
 
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports set each label's bit."""
@@ -162,9 +134,6 @@ class Unary(FrequencyOracle):
         one, other = (1 - self.p, self.p), (1 - self.q, self.q)
         return [one if j == value else other for j in range(len(self.labels))]
 
-    def __repr__(self) -> str:
-        return f"<{self.name} of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"
-
 
 def SUE(labels: Labels, *, epsilon: Number) -> Unary:
     """Return symmetric unary encoding: p = e^(epsilon/2) / (e^(epsilon/2) + 1), q = 1 - p (one-time basic RAPPOR).
@@ -176,7 +145,7 @@ def SUE(labels: Labels, *, epsilon: Number) -> Unary:
     """
     kept, claim = check_labels(labels), check_epsilon(epsilon)
     top = floor_share(claim / 2, 1)
-    return _make(kept, top, FULL - top, claim)
+    return Unary._make(kept, claim, threshold_p=top, threshold_q=FULL - top)
 
 
 def OUE(labels: Labels, *, epsilon: Number) -> Unary:
@@ -188,13 +157,7 @@ def OUE(labels: Labels, *, epsilon: Number) -> Unary:
     Fraction(1, 2)
     """
     kept, claim = check_labels(labels), check_epsilon(epsilon)
-    return _make(kept, FULL // 2, FULL - floor_share(claim, 1), claim)
-
-
-def _make(labels: tuple[Label, ...], top: int, bottom: int, claim: Fraction) -> Unary:
-    made = object.__new__(Unary)
-    made._fill(labels, top, bottom, claim)
-    return made
+    return Unary._make(kept, claim, threshold_p=FULL // 2, threshold_q=FULL - floor_share(claim, 1))
 
 
 def _ratio(top: int, bottom: int) -> Fraction:

@@ -1,16 +1,55 @@
-"""Ranges of numbers: two public bounds, and answers put on the scale between them. An error never shows an answer."""
+"""What the protocols for one number a respondent have alike: two public bounds, and answers on the scale between them.
+
+An error never shows an answer.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sordino.errors import DeclarationError
+from sordino.local.protocols.randomizer import LocalProtocol
+from sordino.local.reports import Parameters
+from sordino.local.thresholds import BITS
 from sordino.loss import Number, format_number, to_fraction
 
-__all__ = ["check_range", "scale"]
+__all__ = ["NumberProtocol", "check_range", "scale"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class NumberProtocol(LocalProtocol):
+    """A protocol for a number between two bounds, whose reports are numbers of 2 bytes."""
+
+    lower: Fraction
+    upper: Fraction
+    claim: Fraction
+
+    width: ClassVar[int] = 2
+
+    def parameters(self) -> Parameters:
+        """Return the public parameters, as canonical JSON data."""
+        return {
+            "kind": self.kind,
+            "lower": format_number(self.lower),
+            "upper": format_number(self.upper),
+            "bits": BITS,
+            **self.thresholds(),
+            "epsilon": format_number(self.claim),
+        }
+
+    @abstractmethod
+    def thresholds(self) -> Parameters:
+        """Return the fields of `parameters` that are the protocol's own."""
+
+    def _number(self, value: int | None) -> int:
+        if value is None:
+            raise DeclarationError(f"a {self.kind} has no report for a missing answer")
+        return value
 
 
 def check_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
