@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def cell(kind: str, on: Primitives) -> exp.Expression:
     if kind == "integer":
         return on.integer("x", -(10**15), 10**15)
     if kind == "real":
-        return on.lattice("x", sd.domain.Fraction(1, 4), -4000, 4000)
+        return on.lattice("x", Fraction(1, 4), -4000, 4000)
     if kind == "date":
         return on.days("x", datetime.date.min, datetime.date.max)
     if kind == "boolean":

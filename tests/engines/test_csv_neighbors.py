@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ DOMAIN = sd.Domain(
     },
     unreadable_rows=True,
 )
-QUESTIONS = [
+QUESTIONS: list[Any] = [
     sd.count(),
     sd.sum("age"),
     sd.sum("gain"),
@@ -66,10 +68,10 @@ def write(path: Path, lines: list[bytes], end: bytes = b"\n") -> Path:
     return path
 
 
-def answers(path: Path, rules: Csv) -> list[list[list[object]]]:
+def answers(path: Path, rules: Csv) -> list[list[list[Fraction]]]:
     engine = engine_of(path, DOMAIN, csv=rules)
     try:
-        return [ask(engine, DOMAIN, q) for q in QUESTIONS]  # type: ignore[misc]
+        return [ask(engine, DOMAIN, q) for q in QUESTIONS]
     finally:
         engine.close()
 
@@ -81,7 +83,7 @@ def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     for place in (0, 250, 500) if len(line) < 2_000_000 else (250,):
         after = answers(write(tmp_path / "e.csv", [*BASE[:place], line, *BASE[place:]]), rules)
         for asked, was, now in zip(QUESTIONS, before, after, strict=True):
-            assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))  # type: ignore[arg-type]
+            assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))
     assert before[0] == [[500]]
 
 
@@ -98,7 +100,7 @@ def test_with_other_line_ends_and_headers(tmp_path: Path, end: bytes, header: bo
             for place in (0,) if header else (20,):
                 after = answers(write(tmp_path / "e.csv", head + base[:place] + [line] + base[place:], end), rules)
                 for asked, was, now in zip(QUESTIONS[:3], before, after, strict=False):
-                    assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))  # type: ignore[arg-type]
+                    assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))
         assert name
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
-from engines.support import assert_within_sensitivity, engine_of, exact
-from engines.test_csv_neighbors import BASE, DOMAIN, LINES, NAMES, QUESTIONS, ask, write
+from engines.support import ask, assert_within_sensitivity, engine_of, exact
+from engines.test_csv_neighbors import BASE, DOMAIN, LINES, NAMES, QUESTIONS, write
 from sordino.errors import DeclarationError, SourceError
 from sordino.neighbors import Neighbors
 from sordino.queries.build import Selection
@@ -51,7 +54,7 @@ def rows(path: Path, rules: Csv, domain: sd.Domain) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "0", "§"])
-def test_cells_come_back_as_they_were_written(tmp_path: Path, quoting: int, delimiter: str) -> None:
+def test_cells_come_back_as_they_were_written(tmp_path: Path, quoting: Literal[0, 1, 2], delimiter: str) -> None:
     place = tmp_path / "d.csv"
     with place.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, quoting=quoting, delimiter=delimiter)
@@ -104,10 +107,10 @@ def test_the_grammar_reads_what_the_standard_writer_writes(cells: list[str]) -> 
 
 @pytest.mark.parametrize("line", [*QUOTED.values(), *list(LINES.values())[::2]], ids=[*QUOTED, *list(LINES)[::2]])
 def test_one_added_line_moves_no_other_under_quoting(tmp_path: Path, line: bytes) -> None:
-    def answers(lines: list[bytes]) -> list[list[list[object]]]:
+    def answers(lines: list[bytes]) -> list[list[list[Fraction]]]:
         engine = engine_of(write(tmp_path / "d.csv", lines), DOMAIN, csv=RULES)
         try:
-            return [ask(engine, DOMAIN, q) for q in QUESTIONS]  # type: ignore[misc]
+            return [ask(engine, DOMAIN, q) for q in QUESTIONS]
         finally:
             engine.close()
 
@@ -116,7 +119,7 @@ def test_one_added_line_moves_no_other_under_quoting(tmp_path: Path, line: bytes
     for place in (0, 100, 200) if len(line) < 90_000 else (100,):
         after = answers([*BASE[:place], line, *BASE[place:200]])
         for asked, was, now in zip(QUESTIONS, before, after, strict=True):
-            assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))  # type: ignore[arg-type]
+            assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))
 
 
 def test_a_line_of_another_length_is_no_row_under_quoting(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_no_error_names_what_a_first_line_holds(tmp_path: Path, first: bytes) ->
     from sordino.datasets.raw import load_rows
 
     place = write(tmp_path / "d.csv", [first, b"1,2,3"])
-    tries = [
+    tries: list[Callable[[], object]] = [
         lambda: engine_of(place, DOMAIN, csv=Csv(header=True)),
         lambda: load_rows(place, DOMAIN),
         lambda: load_column("age", place),

@@ -63,7 +63,9 @@ def test_conditions_and_cases_say_what_plain_sql_says(resolution: str, kind: str
     engine = engine_of(sources(cells, tmp_path)[kind], domain, csv=csv)
     x = col("x")
     for _ in range(4):
-        at, to = sorted([rng.choice(cells), rng.choice(cells) + rng.choice([0, Decimal("0.0004"), Decimal("1e-9")])])
+        at, to = sorted(
+            [rng.choice(cells), rng.choice(cells) + rng.choice([Decimal(0), Decimal("0.0004"), Decimal("1e-9")])]
+        )
         conditions = [
             (x == at, OPS["="]), (x != at, OPS["!="]), (x < at, OPS["<"]),
             (x <= at, OPS["<="]), (x > at, OPS[">"]), (x >= at, OPS[">="]),

@@ -119,7 +119,7 @@ def sources(folder: Path) -> dict[str, Any]:
         "pandas objects": (pandas.astype(object), {}),
         "pandas nullable": (TABLE.to_pandas(types_mapper=pd.ArrowDtype), {}),
         "polars": (pl.from_arrow(TABLE), {}),
-        "polars lazy": (pl.from_arrow(TABLE).lazy(), {}),
+        "polars lazy": (pl.DataFrame(pl.from_arrow(TABLE)).lazy(), {}),
         "duckdb relation": (duckdb.from_arrow(TABLE), {}),
     }
 

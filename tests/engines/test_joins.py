@@ -267,7 +267,7 @@ def test_csv_public_tables_are_trimmed_and_their_null_words_match_nothing(tmp_pa
 
 
 def test_a_category_key_is_compared_as_its_value() -> None:
-    columns = {"state": sd.Category(["TX", "NY"], other="??"), "size": sd.Integer(0, 8)}
+    columns: dict[str, sd.domain.Column] = {"state": sd.Category(["TX", "NY"], other="??"), "size": sd.Integer(0, 8)}
     table = public(pa.table({"state": ["NY", "TX", "zz"], "size": [1, 2, 4]}), key="state", columns=sd.Domain(columns))
     rows = [{"id": str(i), **r} for i, r in enumerate(ODD)]
     asked = [J.agg(sd.count(), sd.sum("size"))]

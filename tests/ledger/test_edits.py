@@ -15,7 +15,7 @@ import pytest
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
 from sordino.ledger.ledger import Ledger
-from sordino.loss import ApproxDP, Loss, PureDP
+from sordino.loss import ApproxDP, Loss, Number, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}
 TABLES = ("entries", "state", "budget", "charges", "declarations")
@@ -23,7 +23,7 @@ CAP = PureDP(7)
 SPENT = 6  # of it, so that one more charge fits
 
 
-def ask(ledger: Ledger, epsilon: object = 1) -> None:
+def ask(ledger: Ledger, epsilon: Number = 1) -> None:
     ledger.commit(ledger.charge(LaplaceEvent(epsilon), note="a question", question="q"), "1")
 
 

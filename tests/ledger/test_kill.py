@@ -57,8 +57,8 @@ def _crash(project: Path, kills: int) -> None:
     for request, answer in seen.items():
         assert charges[request].state == "committed"
         assert json.loads(ledger.answer(charges[request].id))["rows"] == answer["rows"]
-    for request, charge in charges.items():  # asked again: the stored answer, or in doubt; never a second charge
-        again = _ask(project, str(request))
+    for asked, charge in charges.items():  # asked again: the stored answer, or in doubt; never a second charge
+        again = _ask(project, str(asked))
         out = again.communicate()[0]
         if charge.state == "committed":
             assert json.loads(out)["charge"] == charge.id

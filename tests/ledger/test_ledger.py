@@ -2,11 +2,13 @@
 
 import hashlib
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from mistyping import mistype
 from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
 from sordino.errors import (
     BudgetExhausted,
@@ -19,7 +21,7 @@ from sordino.errors import (
     UnknownName,
 )
 from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
+from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}
 
@@ -29,17 +31,12 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
     return Ledger.open(tmp_path / "a.ledger" if request.param == "disk" else None, cap=PureDP(1))
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "people.ledger"
-
-
-def ask(ledger: Ledger, epsilon: object, question: str = "q") -> Charge:
+def ask(ledger: Ledger, epsilon: Number, question: str = "q") -> Charge:
     return ledger.charge(LaplaceEvent(epsilon), note="a question", question=question)
 
 
 @pytest.mark.parametrize(("each", "times"), [(0.1, 10), (0.01, 100), ("1/3", 3), ("1/7", 7)])
-def test_budget_of_one_is_filled_exactly(ledger: Ledger, each: object, times: int) -> None:
+def test_budget_of_one_is_filled_exactly(ledger: Ledger, each: Number, times: int) -> None:
     for _ in range(times):
         ask(ledger, each)
     assert ledger.spent() == PureDP(1)
@@ -113,7 +110,8 @@ def test_answer_is_stored_and_found_again(ledger: Ledger) -> None:
     assert [c.id for c in ledger.earlier("count")] == ["c-0001"]
     assert ledger.earlier("other") == []
     assert ledger.charges()[0].loss == PureDP(0.1)
-    for again in (lambda: ledger.commit(charge, "1"), lambda: ledger.fail(charge, "late")):
+    agains: list[Callable[[], object]] = [lambda: ledger.commit(charge, "1"), lambda: ledger.fail(charge, "late")]
+    for again in agains:
         with pytest.raises(LedgerError, match="committed already"):
             again()
     for unknown in ("c-0002", "c-", "0001", "c-²"):
@@ -250,10 +248,10 @@ def test_existing_needs_a_ledger(path: Path) -> None:
         lambda ledger, _: ledger.charge(LaplaceEvent(0.1), note="", question="q", request=""),
         lambda ledger, charge: ledger.commit(charge, "no json"),
         lambda ledger, charge: ledger.fail(charge, ""),
-        lambda *_: Ledger.open(None, cap=1.0),
+        lambda *_: Ledger.open(None, cap=mistype(1.0)),
     ],
 )
-def test_what_is_not_an_entry_is_refused(ledger: Ledger, call: object) -> None:
+def test_what_is_not_an_entry_is_refused(ledger: Ledger, call: Callable[[Ledger, Charge], object]) -> None:
     charge = ask(ledger, 0.1)
     with pytest.raises(DeclarationError):
         call(ledger, charge)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,12 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
 from sordino.ledger.ledger import Charge, Ledger
 from sordino.ledger.records import canonical, entry_hash
-from sordino.loss import ZCDP, PureDP
+from sordino.loss import ZCDP, Number, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "people.ledger"
-
-
-def ask(ledger: Ledger, epsilon: object) -> Charge:
+def ask(ledger: Ledger, epsilon: Number) -> Charge:
     return ledger.charge(LaplaceEvent(epsilon), note="a question", question="q")
 
 
@@ -210,7 +206,11 @@ def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
     filled(path)
     first = Ledger.existing(path).id
     path.unlink()
-    for attempt in (lambda: Ledger.open(path, cap=PureDP(100)), lambda: Ledger.existing_or_none(path)):
+    attempts: list[Callable[[], object]] = [
+        lambda: Ledger.open(path, cap=PureDP(100)),
+        lambda: Ledger.existing_or_none(path),
+    ]
+    for attempt in attempts:
         with pytest.raises(LedgerError, match=r"12 entries, epsilon 5 spent.*ledger new --reason"):
             attempt()
     assert not path.exists()

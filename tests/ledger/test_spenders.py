@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,13 @@ from places import ROOT
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, InDoubt, LedgerError
 from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
-from sordino.loss import PureDP
+from sordino.loss import Number, PureDP
 
 FORK = multiprocessing.get_context("fork")
 SOURCE = str(ROOT / "src")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "people.ledger"
-
-
-def spend(ledger: Ledger, epsilon: object) -> int:
+def spend(ledger: Ledger, epsilon: Number) -> int:
     """Charge until refused; return how often it was granted."""
     granted = 0
     while True:
@@ -68,7 +64,7 @@ def test_8_processes_never_overspend(path: Path) -> None:
     assert ledger.verify().spent == PureDP("0.994")
 
 
-def _requester(ledger: Ledger, start: "multiprocessing.Barrier", results: "multiprocessing.SimpleQueue[str]") -> None:
+def _requester(ledger: Ledger, start: Barrier, results: "multiprocessing.SimpleQueue[str]") -> None:
     start.wait()
     try:
         charge = ledger.charge(LaplaceEvent(0.1), note="", question="q", request="r-1")

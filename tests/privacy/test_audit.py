@@ -18,14 +18,14 @@ import sordino as sd
 from battery import audited_epsilon
 from privacy.units import S
 from protecting import protect
-from sordino.clipping.search import _algorithm, search_number
+from sordino.clipping.search import _algorithm
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.quantile import _ExactCounts
 from sordino.curator.session import Session
 from sordino.loss import PureDP
 from sordino.noise.rng import Rng
-from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount
+from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, search_number
 
 ALARM = 1e-6
 RUNS = [500, pytest.param(20_000, marks=pytest.mark.deep)]
@@ -123,7 +123,9 @@ class Quick(Session):
 
 
 def ran(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
-    rng, scanned, found = Rng.seeded(seed), {}, []
+    rng = Rng.seeded(seed)
+    scanned: dict[Any, Any] = {}
+    found = []
     for _ in range(runs):
         session = Quick(
             rows=DataAccess(one._engine),

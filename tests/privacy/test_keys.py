@@ -135,7 +135,7 @@ def test_no_rows_come_back_whole_in_every_shape(rows: Any) -> None:
 @pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-40"])
 @pytest.mark.parametrize("keys", [1, 2, 7, 1000])
 def test_the_keys_that_one_unit_alone_has_show_with_chance_delta_at_most(keys: int, delta: str, epsilon: str) -> None:
-    made = [
+    made: list[LaplaceThreshold | GaussianThreshold] = [
         LaplaceThreshold(keys, Fraction(epsilon), Fraction(delta)),
         GaussianThreshold(keys, Fraction(epsilon) / 4, Fraction(delta)),
         gaussian_threshold_for_pair(keys=keys, epsilon=Fraction(epsilon), delta=Fraction(delta)),

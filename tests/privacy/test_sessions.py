@@ -10,7 +10,7 @@ import pickle
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ def test_a_session_cannot_be_copied_pickled_or_used_after_its_run_by_any_call() 
     held = curator(budget=PureDP(10))
     held.adapt(keep, describe="keep", epsilon=5)
     q = kept[0]
-    attempts = [
+    attempts: list[Callable[[], object]] = [
         lambda: q.release(COUNT, PureDP(1)),
         lambda: q.release(MarginalQuery((OCC,)), PureDP(1)),
         lambda: q.release(OFFSETS, PureDP(1)),
@@ -195,7 +195,7 @@ class Crooked:
 @pytest.mark.parametrize("shares", [(Fraction(3, 2), Fraction(-1, 2)), (Fraction(-1),), (Fraction(0),)], ids=str)
 def test_shares_that_are_not_shares_win_nothing_back(shares: Any, loss: Any) -> None:
     """Either the question is refused, or it is counted for what its noise really costs: what is left never grows."""
-    words = {"rho": 3} if isinstance(loss, ZCDP) else {"epsilon": 3}
+    words: dict[str, Any] = {"rho": 3} if isinstance(loss, ZCDP) else {"epsilon": 3}
 
     def win(q: Any) -> None:
         before = dict(q._spent)

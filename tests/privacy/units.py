@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +123,13 @@ _ONE = ContingencyTable((Axis("t", codes=(0, 0)),))
 _ALONE = ContingencyTable((Axis("k"),))
 _MODELS = (np.arange(24, dtype=np.int64) * 700 - 3000, np.full(6, 1500, np.int64), np.array([2048], np.int64))
 _LADDER = MagnitudeHistogram(col("free").node, powers_of_two(), offsets=False)
+_TAILS: list[tuple[int, Literal["few", "many", "near"], bool]] = [
+    (63, "few", True),
+    (64, "many", False),
+    (66, "near", False),
+    (1, "near", True),
+    (0, "few", False),
+]
 VECTORS: dict[str, Any] = {
     "marginals": MarginalQuery((_DAYS, _CODED, _ONE, _ALONE)),
     "distances": Distances((_DAYS, _CODED, _ONE), _MODELS),
@@ -132,16 +139,7 @@ VECTORS: dict[str, Any] = {
     "units": Contributions(None),
     "units by key": Contributions(col("c").node),
     "units by open key": Contributions(col("town").node),
-    **{
-        f"beyond {e} {s} {b}": TailCount(_LADDER, e, 2, s, below=b, handicap=1)  # type: ignore[arg-type]
-        for e, s, b in [
-            (63, "few", True),
-            (64, "many", False),
-            (66, "near", False),
-            (1, "near", True),
-            (0, "few", False),
-        ]
-    },
+    **{f"beyond {e} {s} {b}": TailCount(_LADDER, e, 2, s, below=b, handicap=1) for e, s, b in _TAILS},
 }
 
 

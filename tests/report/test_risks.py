@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,14 @@ DENSITIES = Densities(
 )
 
 
-def risks(**more) -> Risks:
-    figures = {"subject": "the mean", "curve": CURVE, "requirement": 1 / 3, "exact": 0.43, "bound": 0.38}
+def risks(**more: Any) -> Risks:
+    figures: dict[str, Any] = {
+        "subject": "the mean",
+        "curve": CURVE,
+        "requirement": 1 / 3,
+        "exact": 0.43,
+        "bound": 0.38,
+    }
     return Risks(**{**figures, **more})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +56,7 @@ def table() -> sd.Curator:
     )
 
 
-def values(spec: object) -> list[dict]:
+def values(spec: object) -> list[dict[str, Any]]:
     """Return all rows of data in a specification."""
     if isinstance(spec, dict):
         own = spec["values"] if isinstance(spec.get("values"), list) else []
@@ -63,7 +64,7 @@ def values(spec: object) -> list[dict]:
     return [v for one in spec for v in values(one)] if isinstance(spec, list) else []
 
 
-def drawn(thing: object, **words: object) -> tuple[dict, str]:
+def drawn(thing: Any, **words: Any) -> tuple[dict[str, Any], str]:
     picture = sd.plot(thing, **words)
     return picture.spec(), picture.title
 

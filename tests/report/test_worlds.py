@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ CELLS = [
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 @pytest.mark.parametrize("query", ["median", "mean", "var", "sum", "quantile:0.75"])
-def test_worlds_agree_with_sensitivities(query: str, cell: dict[str, object]) -> None:
+def test_worlds_agree_with_sensitivities(query: str, cell: dict[str, Any]) -> None:
     how = {"within": None, "exactly": None, "direction": None} | cell
     moves = moves_from(**how, size=3, universe_size=len(UNIVERSE))
     statistic = statistic_from(query, ddof=0)

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -272,7 +273,7 @@ def test_inverses_come_from_the_feasible_side(epsilon: float, p: float) -> None:
     d = 1e-3 if p < 0.9 else 0.0
     inverse_holds(lambda e: power_bound(e, level=p, delta=d), lambda m: epsilon_for_power(m, level=p, delta=d), epsilon)
     for q in (0.2, 1):
-        forward = lambda e, q=q: relative_bound(e, prior=q, participation=p)  # noqa: E731
+        forward = partial(relative_bound, prior=q, participation=p)
         limit = forward(epsilon)
         if limit > 1:
             found = epsilon_for_relative(limit, prior=q, participation=p)
@@ -284,11 +285,7 @@ def test_inverses_come_from_the_feasible_side(epsilon: float, p: float) -> None:
 def test_inverses_without_a_prior(epsilon: float) -> None:
     inverse_holds(lambda e: largest_gain(e)[0], epsilon_for_gain, epsilon)
     for d in (0.0, 1e-3):
-        inverse_holds(
-            lambda e, d=d: advantage_bound(e, delta=d),  # type: ignore[misc]
-            lambda m, d=d: epsilon_for_advantage(m, delta=d),  # type: ignore[misc]
-            epsilon,
-        )
+        inverse_holds(partial(advantage_bound, delta=d), partial(epsilon_for_advantage, delta=d), epsilon)
     inverse_holds(
         lambda e: identification_bound(e, candidates=50),
         lambda m: epsilon_for_identification(m, candidates=50),

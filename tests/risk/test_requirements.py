@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mistyping import mistype
 from sordino.accounting.zcdp import rho_for
-from sordino.curator.aggregation_procedure import plan_aggregation
+from sordino.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.curator.plan import Plan
 from sordino.curator.table_context import TableContext
 from sordino.domain import Boolean, Domain, Integer, Real
@@ -21,6 +22,7 @@ from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.mechanisms.gaussian import gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace
 from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 from sordino.queries.build import Selection, as_aggregation, count, histogram, mean
 from sordino.queries.build import sum as total
@@ -364,7 +366,7 @@ def test_accuracy_is_kept_by_the_mechanism_itself() -> None:
     assert np.mean(np.abs(off) <= 0.5) == pytest.approx(0.95, abs=few + 2e-3)  # first order in counts / rows
 
 
-def both(**one: Mapping[str, Any]) -> list[Requirement]:
+def both(**one: Any) -> list[Requirement]:
     return [asked(count(), error=50), asked(count(), error=50, **one)]
 
 
@@ -372,7 +374,7 @@ def both(**one: Mapping[str, Any]) -> list[Requirement]:
     ("call", "says"),
     [
         (lambda: choose_epsilon(requirements=[]), "requirements must be a list"),
-        (lambda: choose_epsilon(requirements=[0.5]), "requirements must be a list"),  # type: ignore[list-item]
+        (lambda: choose_epsilon(requirements=[mistype(0.5)]), "requirements must be a list"),
         (lambda: asked(n=None), "give n, a public guess"),
         (lambda: asked(n=0), "n must be a whole number, 1 or more"),
         (lambda: asked(error=0), "error must be above 0"),
@@ -391,11 +393,11 @@ def both(**one: Mapping[str, Any]) -> list[Requirement]:
             lambda: choose_epsilon(requirements=both(privacy_unit=PrivacyUnit("age", max_rows=2))),
             "one neighbor relation",
         ),
-        (lambda: risk.disclosure(worlds=3, risk=0.5), "worlds must be a risk.Worlds"),  # type: ignore[arg-type]
+        (lambda: risk.disclosure(worlds=mistype(3), risk=0.5), "worlds must be a risk.Worlds"),
         (lambda: risk.disclosure(worlds=Answering(None), risk=0.5), "must return an epsilon"),
         (lambda: risk.disclosure(worlds=Answering(1.0), risk=1.5), "risk must lie in"),
         (lambda: risk.posterior(prior=0.5, most=0.4), "anything above 0.5"),
-        (lambda: risk.posterior(prior=0.5, most=0.6, neighbors="both"), "neighbors must be"),  # type: ignore[arg-type]
+        (lambda: risk.posterior(prior=0.5, most=0.6, neighbors=mistype("both")), "neighbors must be"),
         (lambda: risk.economic(people=5, budget=1, cost=1, error=0.1), "stated together"),
         (lambda: risk.identifiability(risk=0.1, candidates=8), "anything above 0.125"),
     ],
@@ -427,7 +429,10 @@ def test_how_the_docs_read_an_epsilon_of_worlds_into_a_curators(column: str) -> 
             assume_rows=size,
             assume_mean=None,
         )
-        law = plan.procedure.allocation.vectors[0][0].mechanism.law  # the sum; the count is the same in every world
+        procedure = plan.procedure
+        assert isinstance(procedure, AggregationProcedure)
+        law = procedure.allocation.vectors[0][0].mechanism.law  # the sum; the count is the same in every world
+        assert isinstance(law, DiscreteLaplace)
         exact = [sum(table) for table in worlds.worlds]
         outputs = range(-60, 90)
         weights = np.array([[math.exp(-abs(x - f) / float(law.scale)) for f in exact] for x in outputs])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mistyping import mistype
 from sordino import risk, sensitivity
 from sordino.errors import DeclarationError
 from sordino.mechanisms.laplace import Laplace
@@ -216,7 +218,7 @@ def timed(w: Worlds, risk: float) -> tuple[float, float, float]:
 
 
 def universe_of(count: int, top: int) -> list[int]:
-    return np.random.default_rng(11).integers(0, top, count).tolist()
+    return [int(x) for x in np.random.default_rng(11).integers(0, top, count)]
 
 
 SCALES = {
@@ -323,10 +325,10 @@ def test_rationals_and_decimals_are_exact() -> None:
     assert tenths.worlds[0] == (0.1, 0.2)
 
 
-BAD = {
+BAD: dict[str, tuple[Callable[[Worlds], object], str]] = {
     "risk of 0": (lambda w: w.epsilon_for(risk=0), "risk .*above 0.*0.01"),
     "risk of 1": (lambda w: w.epsilon_for(risk=1), "risk .*below 1.*0.99"),
-    "risk that is text": (lambda w: w.epsilon_bound_for(risk="1/3"), "risk must be a number"),
+    "risk that is text": (lambda w: w.epsilon_bound_for(risk=mistype("1/3")), "risk must be a number"),
     "risk of nan": (lambda w: w.epsilon_bound_for(risk=math.nan), "risk must be a finite"),
     "epsilon of 0": (lambda w: w.risk(epsilon=0), "epsilon must be above 0"),
     "epsilon below 0": (lambda w: w.risk_bound(epsilon=-1), "epsilon must be above 0"),
@@ -336,18 +338,18 @@ BAD = {
     "no runs": (lambda w: w.simulate(epsilon=1, runs=0, rng=Rng.seeded(1)), "runs must be a whole number from 1"),
     "size of 0": (lambda _: Worlds([1, 2], size=0, query="sum"), "size must be from 1 to 2"),
     "size of 3": (lambda _: Worlds([1, 2], size=3, query="sum"), "size must be from 1 to 2"),
-    "a half size": (lambda _: Worlds([1, 2], size=1.5, query="sum"), "size must be a whole number"),
+    "a half size": (lambda _: Worlds([1, 2], size=mistype(1.5), query="sum"), "size must be a whole number"),
     "nan": (lambda _: Worlds([1, math.nan], size=1, query="sum"), "universe must hold only finite"),
     "infinity": (lambda _: Worlds([1, math.inf], size=1, query="sum"), "universe must hold only finite"),
     "a decimal nan": (lambda _: Worlds([1, Decimal("nan")], size=1, query="sum"), "universe must hold only finite"),
     "text": (lambda _: Worlds("12", size=1, query="sum"), "universe must be a sequence of numbers"),
-    "no universe": (lambda _: Worlds(5, size=1, query="sum"), "universe must be a sequence of numbers"),  # type: ignore
+    "no universe": (lambda _: Worlds(mistype(5), size=1, query="sum"), "universe must be a sequence of numbers"),
     "nobody": (lambda _: Worlds([], size=1, query="sum"), "universe must hold at least one"),
     "a query": (lambda _: Worlds([1, 2], size=1, query="meen"), "did you mean 'mean'"),
     "prior sum": (lambda _: Worlds([1, 2], size=1, query="sum", prior=[0.5, 0.6]), "prior must sum to 1.*1.1"),
     "prior length": (lambda _: Worlds([1, 2], size=1, query="sum", prior=[1.0]), "prior must hold 2"),
     "prior sign": (lambda _: Worlds([1, 2], size=1, query="sum", prior=[1.5, -0.5]), "prior must hold prob"),
-    "prior of text": (lambda _: Worlds([1, 2], size=1, query="sum", prior=["a", "b"]), "prior must be a seq"),  # type: ignore
+    "prior of text": (lambda _: Worlds([1, 2], size=1, query="sum", prior=mistype(["a", "b"])), "prior must be a seq"),
     "prior of many": (lambda _: Worlds(range(60), size=30, query="sum", prior=[1.0]), "1.18e17 worlds .*too many"),
 }
 
