@@ -13,9 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from timing import compare, fetch
 
 ROWS = 10_000_000
 SQL = "SELECT occupation, COUNT(*) AS n, AVG(age) AS age FROM people WHERE education_num > 10 GROUP BY occupation"
@@ -59,9 +61,9 @@ def run(rows: int = ROWS, repeats: int = 9) -> dict[str, Any]:
             ("count", SQL_COUNT),
         ):
             same = text.replace("FROM people", f"FROM read_parquet('{path}')")
-            ours, theirs = _pairs(
-                lambda text=text: people.ask(sd.sql(text), epsilon=0.001),  # type: ignore[misc]
-                lambda same=same: plain.execute(same).fetchall(),  # type: ignore[misc]
+            ours, theirs = compare(
+                partial(_ask, people, text),
+                partial(fetch, plain, same),
                 repeats,
             )
             found[name] = {
@@ -72,8 +74,8 @@ def run(rows: int = ROWS, repeats: int = 9) -> dict[str, Any]:
             }
         for name, ledger in (("memory_ledger", None), ("durable_ledger", Path(directory) / "small.ledger")):
             few = _protected(small, ledger=ledger)
-            ours, theirs = _pairs(
-                lambda few=few: few.ask(sd.count(), epsilon=0.001),  # type: ignore[misc]
+            ours, theirs = compare(
+                partial(few.ask, sd.count(), epsilon=0.001),
                 lambda: plain.execute(f"SELECT COUNT(*) FROM read_parquet('{small}')").fetchall(),
                 50,
             )
@@ -85,6 +87,12 @@ def run(rows: int = ROWS, repeats: int = 9) -> dict[str, Any]:
         assert census_domain() is not None
     found["import_s"] = _import_seconds()
     return found
+
+
+def _ask(people: Any, text: str) -> object:
+    import sordino as sd
+
+    return people.ask(sd.sql(text), epsilon=0.001)
 
 
 def _protected(path: Path, *, ledger: Path | None) -> Any:
@@ -100,22 +108,6 @@ def _protected(path: Path, *, ledger: Path | None) -> Any:
         ledger=ledger,
         name="people",
     )
-
-
-def _pairs(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """Return the median milliseconds of both, run in turn so that the machine's mood falls on both."""
-    a, b = [], []
-    ours(), theirs()
-    for _ in range(repeats):
-        a.append(_milliseconds(ours))
-        b.append(_milliseconds(theirs))
-    return round(statistics.median(a), 2), round(statistics.median(b), 2)
-
-
-def _milliseconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return 1000 * (time.perf_counter() - start)
 
 
 def _import_seconds(repeats: int = 7) -> dict[str, float]:

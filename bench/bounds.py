@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from sordino.clipping.search import Method
+
 ROWS = 50_000
 SEEDS = 25
 EPSILONS = (("0.1", "0.1"), ("0.1", "1"), ("1", "1"))  # of the search, and of the mean that comes after
 LADDER = tuple(2**i for i in range(20))  # the textbook's own: an upper bound must be guessed to be among them
 SHAPES = ("normal", "lognormal", "mixture")
-METHODS = ("histogram", "sparse_vector", "quantile", "ladder")
+METHODS: tuple[Method, ...] = ("histogram", "sparse_vector", "quantile", "ladder")
 
 
 def run(rows: int = ROWS, seeds: int = SEEDS) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def run(rows: int = ROWS, seeds: int = SEEDS) -> dict[str, Any]:
     return found
 
 
-def _searched(values: Any, method: str, epsilon: str, seeds: int) -> list[tuple[float, float]]:
+def _searched(values: Any, method: Method, epsilon: str, seeds: int) -> list[tuple[float, float]]:
     import sordino as sd
 
     return [_found(values, method, epsilon, sd.Rng.seeded(1000 + seed)) for seed in range(seeds)]
@@ -88,7 +90,7 @@ def best_fixed(values: Any, epsilon: float) -> tuple[float, float, float]:
     return math.sqrt(square), low, high
 
 
-def _found(values: Any, method: str, epsilon: str, rng: Any) -> tuple[float, float]:
+def _found(values: Any, method: Method, epsilon: str, rng: Any) -> tuple[float, float]:
     """Return the bounds that a method finds in a column with none declared."""
     import pyarrow as pa
 
@@ -104,7 +106,7 @@ def _found(values: Any, method: str, epsilon: str, rng: Any) -> tuple[float, flo
         rng=rng,
     )
     ladder = LADDER if method == "ladder" else None
-    release = held.find_bounds("x", method=method, ladder=ladder, epsilon=epsilon)  # type: ignore[arg-type]
+    release = held.find_bounds("x", method=method, ladder=ladder, epsilon=epsilon)
     held.close()
     return float(release.lower), float(release.upper)
 

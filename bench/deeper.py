@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import compare, fetch
 
 ROWS = 10_000_000
 PEOPLE = 1_000_000
@@ -65,7 +65,7 @@ def _times(path: Path, repeats: int) -> dict[str, Any]:
     for name, ours, theirs in asked:
         text = theirs if theirs.startswith("SELECT") else f"SELECT {theirs} FROM people"
         text += " GROUP BY 1" if theirs.endswith(", count(*)") else ""
-        a, b = _pairs(ours, lambda text=text: plain.execute(text).fetchall(), repeats)  # type: ignore[misc]
+        a, b = compare(ours, partial(fetch, plain, text), repeats)
         told[name] = {"sordino_ms": a, "duckdb_ms": b, "ratio": round(a / b, 2)}
     plain.close()
     people.close()
@@ -112,19 +112,6 @@ def _write(path: Path, rows: int) -> None:
         ),
     }
     pq.write_table(pa.table(columns), path)
-
-
-def _pairs(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """Return the median milliseconds of both, run in turn so that the machine's mood falls on both."""
-    a: list[float] = []
-    b: list[float] = []
-    ours(), theirs()
-    for _ in range(repeats):
-        for call, kept in ((ours, a), (theirs, b)):
-            start = time.perf_counter()
-            call()
-            kept.append(1000 * (time.perf_counter() - start))
-    return round(statistics.median(a), 2), round(statistics.median(b), 2)
 
 
 def main() -> None:

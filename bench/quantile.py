@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import compare, fetch
 
 ROWS = 10_000_000
 PEOPLE = 1_000_000
@@ -75,7 +75,7 @@ def _times(rows: int, repeats: int) -> dict[str, Any]:
             ("median_by_job", median("income"), ("job",), "job, quantile_cont(income, 0.5)"),
         ):
             query = f"SELECT {text} FROM {source}" + (" GROUP BY job" if by else "")
-            ours, theirs = _pairs(_asker(path, asked, by), lambda q=query: plain.execute(q).fetchall(), repeats)  # type: ignore[misc]
+            ours, theirs = compare(_asker(path, asked, by), partial(fetch, plain, query), repeats)
             told[name] = {"sordino_ms": ours, "duckdb_ms": theirs, "ratio": round(ours / theirs, 2)}
     return told
 
@@ -149,18 +149,6 @@ def _pydp(values: Any) -> Callable[[float], float]:
 
 def _incomes(count: int) -> Any:
     return np.random.default_rng(1).lognormal(10, 1, count)
-
-
-def _pairs(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    a: list[float] = []
-    b: list[float] = []
-    ours(), theirs()
-    for _ in range(repeats):
-        for call, kept in ((ours, a), (theirs, b)):
-            start = time.perf_counter()
-            call()
-            kept.append(1000 * (time.perf_counter() - start))
-    return round(statistics.median(a), 2), round(statistics.median(b), 2)
 
 
 def main() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import sordino as sd
+from sordino.loss import Loss
+from sordino.source import PublicTable
 
 __all__ = ["protect"]
 
@@ -14,14 +18,18 @@ def protect(
     domain: sd.Domain,
     *,
     neighbors: str = "add_remove",
-    unit: Any = "row",
-    budget: Any = None,
-    ledger: Any = None,
+    unit: str | sd.PrivacyUnit = "row",
+    budget: Loss | None = None,
+    ledger: Path | str | None = None,
     seed: int = 0,
-    **how: Any,
-) -> Any:
+    rng: sd.Rng | None = None,
+    public: Mapping[str, PublicTable] | None = None,
+    name: str | None = None,
+    csv: sd.Csv | None = None,
+) -> sd.Curator:
     """Return a curator; a durable ledger has secure noise."""
-    rng = how.pop("rng", sd.Rng.seeded(seed) if ledger is None else None)
+    if rng is None and ledger is None:
+        rng = sd.Rng.seeded(seed)
     return sd.protect(
         source,
         domain=domain,
@@ -30,5 +38,7 @@ def protect(
         budget=budget or sd.PureDP(10**6),
         ledger=ledger,
         rng=rng,
-        **how,
+        public=public,
+        name=name,
+        csv=csv,
     )

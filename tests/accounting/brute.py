@@ -14,7 +14,11 @@ def laplace(epsilon: float, steps: int, *, shift: int | None = None) -> Pair:
     c, moved = epsilon / steps, steps if shift is None else shift
     reach = math.ceil(60 / c) + steps
     top = math.tanh(c / 2)
-    return tuple({x: top * math.exp(-abs(x - at) * c) for x in range(-reach, reach + steps + 1)} for at in (0, moved))  # type: ignore[return-value]
+
+    def law(at: int) -> Law:
+        return {x: top * math.exp(-abs(x - at) * c) for x in range(-reach, reach + steps + 1)}
+
+    return law(0), law(moved)
 
 
 def gaussian(sigma_squared: float, shift: int) -> Pair:
@@ -22,7 +26,7 @@ def gaussian(sigma_squared: float, shift: int) -> Pair:
     reach = math.ceil(14 * math.sqrt(sigma_squared)) + shift
     weights = {x: math.exp(-x * x / (2 * sigma_squared)) for x in range(-reach - shift, reach + 2 * shift + 1)}
     total = math.fsum(math.exp(-x * x / (2 * sigma_squared)) for x in range(-2 * reach, 2 * reach + 1))
-    near = {x: w / total for x, w in weights.items()}
+    near: Law = {x: w / total for x, w in weights.items()}
     return near, {x: math.exp(-((x - shift) ** 2) / (2 * sigma_squared)) / total for x in weights}
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mistyping import mistype
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.events import ApproxEvent, GaussianEvent, LaplaceEvent, event_from_dict, event_to_dict
 from sordino.accounting.threshold_event import ThresholdEvent
@@ -103,7 +104,7 @@ def test_bounded_range_is_a_fourth_of_pure() -> None:
     """Cesar & Rogers 2021: rho = epsilon^2 / 8."""
     event = BoundedRangeEvent("1/3")
     assert event.pure() == Fraction(1, 3)
-    assert event.approx() == (Fraction(1, 3), 0)
+    assert event.approx() == (Fraction(1, 3), Fraction(0))
     assert event.rho() == Fraction(1, 72)
     assert LaplaceEvent("1/3").rho() == 4 * event.rho()
     with pytest.raises(DeclarationError, match="epsilon"):
@@ -112,17 +113,17 @@ def test_bounded_range_is_a_fourth_of_pure() -> None:
 
 def test_threshold_event_adds_its_delta_and_claims_no_more() -> None:
     event = ThresholdEvent(ApproxEvent(1, "1e-6"), "1e-6")
-    assert event.approx() == (1, Fraction(2, 10**6))
+    assert event.approx() == (Fraction(1), Fraction(2, 10**6))
     assert (event.pure(), event.rho(), event.renyi(3.0)) == (None, None, None)
     free = ThresholdEvent(LaplaceEvent(1), 0)
-    assert (free.pure(), free.rho()) == (1, Fraction(1, 2))
+    assert (free.pure(), free.rho()) == (Fraction(1), Fraction(1, 2))
     assert ThresholdEvent(GaussianEvent("1/2"), "1e-6").approx() is None
     assert ThresholdEvent(ApproxEvent(1, "0.6"), "0.6").approx() is None
     for bad in (1, -1, 2):
         with pytest.raises(DeclarationError, match="delta"):
             ThresholdEvent(LaplaceEvent(1), bad)
     with pytest.raises(DeclarationError, match="inner"):
-        ThresholdEvent("laplace", 0)  # type: ignore[arg-type]
+        ThresholdEvent(mistype("laplace"), 0)
 
 
 def test_threshold_profile_is_delta_above_the_inner_one() -> None:

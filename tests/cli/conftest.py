@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a state directory apart, a generated project, and a way to run commands."""
+"""Fixtures of the command line: a generated project, and ways to run commands."""
 
 from __future__ import annotations
 
@@ -6,29 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from cli.support import Ran, Run
 from sordino.cli.main import main
 from sordino.datasets import write_census_project
 from sordino.noise.rng import Rng
 
 ROWS = 2_000
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
 
 
 @pytest.fixture(autouse=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cli.support import Run
 from places import ADULT, needs_adult
 from sordino.datasets import adult_domain
 from sordino.domain import Category
 
 
 def declared() -> str:
-    def column(words) -> str:
+    def column(words: Any) -> str:
         if isinstance(words, Category):
             return f'{{type = "category", values = {json.dumps(list(words.values))}, missing = "keep"}}'
         return f'{{type = "integer", lower = {words.lower}, upper = {words.upper}}}'
@@ -39,7 +41,7 @@ null_values = ["?"]
 
 
 @needs_adult
-def test_the_main_job(tmp_path, monkeypatch, run, spawn) -> None:
+def test_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, spawn: Run) -> None:
     monkeypatch.chdir(tmp_path)
     Path("sordino.toml").write_text(declared())
     assert run("check").code == 0
@@ -57,7 +59,7 @@ def test_the_main_job(tmp_path, monkeypatch, run, spawn) -> None:
 
 
 @needs_adult
-def test_a_project_file_shows_nothing_of_the_data(tmp_path, monkeypatch, run) -> None:
+def test_a_project_file_shows_nothing_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("init", str(ADULT), "--no-header", "--columns", "15").code == 0
     text = Path("sordino.toml").read_text()

@@ -6,10 +6,12 @@ import os
 import pty
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import sordino
+from cli.support import Run
 from sordino.cli.shared.terminal import columns_of, plain
 
 PANELS = {
@@ -20,7 +22,7 @@ PANELS = {
 }
 
 
-def test_help_groups_every_command(run) -> None:
+def test_help_groups_every_command(run: Run) -> None:
     done = run("--help")
     assert done.code == 0
     places = [done.out.index(f"─ {panel} ─") for panel in PANELS]
@@ -38,7 +40,7 @@ def test_help_groups_every_command(run) -> None:
     assert "4 budget" in " ".join(done.out.split())
 
 
-def test_version_usage_and_completion(run, spawn) -> None:
+def test_version_usage_and_completion(run: Run, spawn: Run) -> None:
     assert run("--version").out == f"sordino {sordino.__version__}\n"
     assert run().code == 2
     assert "Usage" in run().out
@@ -50,7 +52,7 @@ def test_version_usage_and_completion(run, spawn) -> None:
     assert said.split() == ["ledger"]
 
 
-def test_help_is_quick(spawn) -> None:
+def test_help_is_quick(spawn: Run) -> None:
     best = 9.0
     for _ in range(3):
         start = time.perf_counter()
@@ -60,7 +62,7 @@ def test_help_is_quick(spawn) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_an_unforeseen_error_tells_nothing(run, monkeypatch) -> None:
+def test_an_unforeseen_error_tells_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("row 17 holds 42")
 
@@ -75,7 +77,7 @@ def test_an_unforeseen_error_tells_nothing(run, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_an_interrupt(run, monkeypatch) -> None:
+def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -117,7 +119,7 @@ def test_names_cannot_command_a_terminal() -> None:
     assert columns_of(["k"], [["x\ny"], ["日本"]], right=[False]) == ["k", "x y", "日本"]
 
 
-def test_demo(run, tmp_path, monkeypatch) -> None:
+def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = run("demo", "--rows", "2000")
     assert done.code == 0, done.err

@@ -11,6 +11,7 @@ import duckdb
 
 import sordino as sd
 from sordino import col
+from sordino.loss import Number
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import Expr, when
 
@@ -40,7 +41,7 @@ NUMBERS: list[Any] = [0, 1, -1, 2, 77, 2**31, 2**53 + 1, 10**18, 2**61, 2**62, 2
 NUMBERS += [10**19, 10**30, 10**36, 10**37 - 2, 10**37 - 1, 10**37, 10**37 + 1, 10**38, 2**127, 10**60, 10**300]
 NUMBERS += [Fraction(1, 3), Fraction("1e-37"), Fraction("1e-60"), Fraction(10**37, 3), 5e-324, 1.7e308, 0.1, 2.0**-30]
 NUMBERS += [-n for n in NUMBERS]
-STEPS = [1, "0.1", "0.5", "1e-6", "1e-15", 2, 10**9, Fraction(1, 10**150)]
+STEPS: list[Any] = [1, "0.1", "0.5", "1e-6", "1e-15", 2, 10**9, Fraction(1, 10**150)]
 
 
 def declare(rng: random.Random) -> Any:
@@ -53,10 +54,10 @@ def declare(rng: random.Random) -> Any:
     if kind == 1:
         return sd.Integer(missing=sd.Fill(-(2**62)) if missing == "fill" else missing)
     if kind == 2:
-        fill = sd.Fill(rng.choice([0, 10**30, Fraction(-1, 3)]))
+        fill = sd.Fill(rng.choice([Fraction(0), Fraction(10**30), Fraction(-1, 3)]))
         return sd.Real(resolution=rng.choice(STEPS), missing=fill if missing == "fill" else missing)
     if kind == 3:
-        return sd.Real(-5, 100, resolution=rng.choice([1, "0.1", "1e-9", 7]), missing="keep")
+        return sd.Real(-5, 100, resolution=rng.choice(["1", "0.1", "1e-9", "7"]), missing="keep")
     if kind == 4:
         values: Any = rng.choice([["a", "m", "", "it's"], [0, 77, -(2**62)], ["77", "a\x01", "😀", "\\"]])
         other = rng.choice([None, values[0]])
@@ -125,11 +126,11 @@ class Questions:
         if what == 0:
             return x.clip(*self.bounds())
         if what == 1:
-            return x + rng.choice([self.constant(), self.number(depth - 1)])
+            return x + self.either(self.constant(), self.number(depth - 1))
         if what == 2:
-            return x - rng.choice([self.constant(), self.number(depth - 1)])
+            return x - self.either(self.constant(), self.number(depth - 1))
         if what == 3:
-            return x * rng.choice([self.constant(), self.number(0), 0])
+            return x * self.either(self.constant(), self.number(0), 0)
         if what == 4:
             return abs(x)
         if what == 5:
@@ -137,6 +138,9 @@ class Questions:
         if what == 6:
             return when(self.condition(0), rng.choice([1, self.constant()])).otherwise(0)
         return x.clip(-1, 100) * x.clip(0, 3)
+
+    def either(self, *operands: Expr | Number) -> Expr | Number:
+        return self.rng.choice(operands)
 
     def condition(self, depth: int) -> Expr:
         """Return a random condition."""
@@ -146,14 +150,25 @@ class Questions:
             return rng.choice([one & other, one | other, ~one])
         x, y = self.number(rng.randrange(2)), self.number(rng.randrange(3))
         n = self.constant()
-        kinds = [x > y, x <= n, x == n, x != n, n > x, x.is_in([n, 1, 77]), x.is_between(*sorted([n, 1], key=Fraction))]
+        kinds: list[Expr] = [
+            x > y,
+            x <= n,
+            x == n,
+            x != n,
+            n > x,
+            x.is_in([n, 1, 77]),
+            x.is_between(*sorted([n, 1], key=Fraction)),
+        ]
         kinds += [x.is_null(), x * rng.choice(NUMBERS) < y, col("id") == rng.choice([t for t in TEXTS if t])]
         for name in self.by_kind.get(sd.Category, []):
-            values: Any = self.domain[name].values  # type: ignore[union-attr]  # of this kind
+            column = self.domain[name]
+            assert isinstance(column, sd.Category)
+            values = column.values
             kinds += [col(name) == values[0], col(name).is_null()]
         for name in self.dates:
             kinds += [col(name) > "2000-01-31", col(name).year() != n]
-        return rng.choice([*kinds, *(col(b) for b in self.by_kind.get(sd.Boolean, []))])
+        kinds += [col(b) for b in self.by_kind.get(sd.Boolean, [])]
+        return rng.choice(kinds)
 
     def key(self) -> Expr:
         """Return something to group by."""

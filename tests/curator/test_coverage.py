@@ -18,6 +18,7 @@ import sordino as sd
 from curator.support import curator
 from sordino import col
 from sordino.curator.data_access import DataAccess
+from sordino.domain import Column
 
 ROWS = 40  # of each group, all alike
 X = [(7 * i) % 41 for i in range(ROWS)]
@@ -29,7 +30,12 @@ LOSSES = [{"epsilon": 2}, {"rho": "0.5"}]
 def people(groups: int, loss: dict[str, Any], *, neighbors: str = "add_remove", rows: int = ROWS, seed: int = 3) -> Any:
     keys = [g for g in range(groups) for _ in range(rows)]
     table = {"k": keys, "name": [f"n{k:05d}" for k in keys], "x": X[:rows] * groups, "y": Y[:rows] * groups}
-    columns = {"k": sd.Integer(0, groups - 1), "name": sd.Identifier(), "x": sd.Integer(0, 40), "y": sd.Integer(0, 40)}
+    columns: dict[str, Column] = {
+        "k": sd.Integer(0, groups - 1),
+        "name": sd.Identifier(),
+        "x": sd.Integer(0, 40),
+        "y": sd.Integer(0, 40),
+    }
     budget: Any = sd.ZCDP(10**6) if "rho" in loss else sd.ApproxDP(10**6, "0.99")
     return curator(budget=budget, neighbors=neighbors, source=pa.table(table), domain=sd.Domain(columns), seed=seed)
 
@@ -76,8 +82,8 @@ def test_private_keys(groups: int) -> None:
     release = table.ask(table.group_by("name").agg(*asked), epsilon=1.5, delta="0.000001")
     shown = len(release.rows)
     assert 0.2 * groups < shown < groups  # the threshold decides, so those that show are selected
-    for place, truth in enumerate((ROWS, sum(X), np.mean(X))):
-        assert hits(release, place, float(truth)).mean() >= 0.95 - allowed(shown)
+    for place, truth in enumerate((ROWS, sum(X), float(np.mean(X)))):
+        assert hits(release, place, truth).mean() >= 0.95 - allowed(shown)
 
 
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])

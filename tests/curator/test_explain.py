@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 import sordino as sd
 
 
-def _told(budget: object, **loss: object) -> str:
+def _explain(budget: sd.PureDP | sd.ZCDP, **loss: Any) -> str:
     people = sd.protect(
         pa.table({"age": [1, 2]}),
         domain=sd.Domain({"age": sd.Integer(0, 3)}),
         neighbors="add_remove",
         privacy_unit="row",
-        budget=budget,  # type: ignore[arg-type]
+        budget=budget,
         ledger=None,
     )
-    people.ask(sd.count(), **loss)  # type: ignore[arg-type]
+    people.ask(sd.count(), **loss)
     return people.explain("c-0001")
 
 
 def test_posterior_and_power_of_the_reference() -> None:
     """Reference epsilon.md, section 2: epsilon 1 from even odds .7311, power at 5% .13591409; rounded up, as bounds are."""
-    told = _told(sd.PureDP(2), epsilon=1)
-    assert "at most 73.11% sure" in told
-    assert "detects it more than 13.6% of the time" in told
-    assert "2.719 times as likely" in told
+    words = _explain(sd.PureDP(2), epsilon=1)
+    assert "at most 73.11% sure" in words
+    assert "detects it more than 13.6% of the time" in words
+    assert "2.719 times as likely" in words
 
 
 def test_a_probability_of_passing_it_is_said() -> None:
-    told = _told(sd.ZCDP(1, 1e-6), rho=0.1)
-    assert "each bound is passed with probability at most 1e-6" in told
-    assert "apart from a probability of 1e-6" in told
+    words = _explain(sd.ZCDP(1, 1e-6), rho=0.1)
+    assert "each bound is passed with probability at most 1e-6" in words
+    assert "apart from a probability of 1e-6" in words

@@ -221,7 +221,7 @@ def test_python_names_that_mean_two_columns_or_none_are_refused() -> None:
 )
 def test_bad_declarations_of_public_tables_are_refused(how: dict[str, Any], message: str) -> None:
     with pytest.raises(DeclarationError, match=message):
-        public(REGIONS, **({"key": "state", "columns": COLUMNS} | how))
+        public(REGIONS, **{"key": "state", "columns": COLUMNS, **how})
 
 
 def test_a_public_table_that_multiplies_rows_without_saying_so_is_refused_at_the_door() -> None:

@@ -12,12 +12,12 @@ import sordino as sd
 from sordino.errors import ChargedError, DeclarationError, QuestionRefused
 
 
-def _people(table: object, domain: sd.Domain, unit: object = "row") -> sd.Curator:
+def _people(table: object, domain: sd.Domain, unit: str | sd.PrivacyUnit = "row") -> sd.Curator:
     return sd.protect(
         table,
         domain=domain,
         neighbors="add_remove",
-        privacy_unit=unit,  # type: ignore[arg-type]
+        privacy_unit=unit,
         budget=sd.PureDP(10),
         ledger=None,
         rng=sd.Rng.seeded(1),

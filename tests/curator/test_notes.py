@@ -28,9 +28,14 @@ def people(unit: Any = "row", *, seed: int = 7, rows: int = 600) -> Any:
             "x": [i % 9 for i in range(rows)],
         }
     )
-    columns = {"id": sd.Identifier(), "occ": sd.Category(["Sales", "Tech"]), "town": sd.Identifier()}
-    columns["x"] = sd.Integer(0, 9)
-    domain = sd.Domain(columns)
+    domain = sd.Domain(
+        {
+            "id": sd.Identifier(),
+            "occ": sd.Category(["Sales", "Tech"]),
+            "town": sd.Identifier(),
+            "x": sd.Integer(0, 9),
+        }
+    )
     return curator(source=table, domain=domain, unit=unit, budget=sd.ApproxDP(1000, "0.1"), seed=seed)
 
 

@@ -25,7 +25,7 @@ from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, Loss, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.rng import Rng
-from sordino.queries.aggregates.quantile import iqr, median, quantile, quantiles
+from sordino.queries.aggregates.quantile import Quantile, iqr, median, quantile, quantiles
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, count
 from sordino.queries.expressions.expr import Expr
@@ -124,8 +124,10 @@ def test_a_million_values_are_never_fetched() -> None:
     for asked in (median("x"), quantiles("x", [0.1, 0.5, 0.9]), iqr("x")):
         scans.fetched.clear()
         found = _found(_planned(asked, domain), scans)
-        levels = asked.made.levels
-        if not asked.made.spread:
+        made = asked.made
+        assert isinstance(made, Quantile)
+        levels = made.levels
+        if not made.spread:
             ranks = [np.mean(values <= f[0]) for f in found]
             assert all(abs(r - float(q)) < 0.002 for r, q in zip(ranks, levels, strict=True))
         assert len(scans.fetched) <= 4

@@ -11,8 +11,10 @@ import pytest
 import sordino as sd
 from curator.support import curator
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import Number
 
 BUDGET = sd.ApproxDP(10**9, "0.999")
+EPSILONS: list[Number] = ["1e-12", "0.01", 1, 50, 10**6]
 LEVELS = ["0", "1", "0.5", "0.25", "0.123456789", "1e-9", "0.999999999"]
 
 
@@ -44,7 +46,7 @@ def test_whatever_robust_question_is_planned_is_answered(seed: int) -> None:
         delta = draw.choice([None, "1e-400", "1e-9", "0.5", "0.72"])
         if method == "test" and delta is None:
             delta = "1e-6"
-        epsilon = draw.choice(["1e-12", "0.01", 1, 50, 10**6])
+        epsilon = draw.choice(EPSILONS)
         try:
             plan = held.plan(_question(method, statistic, bound), epsilon=epsilon, delta=delta)
         except (QuestionRefused, DeclarationError):

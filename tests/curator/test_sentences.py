@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from planning import allocation_of
 from sordino import local
 from sordino.noise.laws import DiscreteLaplace
 
@@ -37,6 +38,13 @@ def people(budget: sd.PureDP | sd.ZCDP | sd.ApproxDP, *, seed: int = 1, relation
 
 def number(text: str) -> float:
     return float(text.replace(",", ""))
+
+
+def find(pattern: str, text: str) -> tuple[str, ...]:
+    """Return the groups of a pattern that `text` must hold."""
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return found.groups()
 
 
 def rank_error(value: float, level: float) -> float:
@@ -77,7 +85,7 @@ def test_the_error_that_a_plan_prints_holds(
 def test_the_error_of_a_count_is_the_least_that_is_true() -> None:
     for epsilon in ("0.05", "0.3", "1", "2.5"):
         words = people(sd.PureDP(9)).plan(sd.count(), epsilon=epsilon).describe()
-        stated = int(number(re.search(r"\+-([\d,]+) at 95%", words)[1]))  # type: ignore[index]
+        stated = int(number(*find(r"\+-([\d,]+) at 95%", words)))
         law = DiscreteLaplace(1 / Fraction(epsilon))
         assert law.tail(stated) <= 0.05 < law.tail(stated - 1)
 
@@ -87,12 +95,15 @@ def test_the_words_about_private_keys_are_those_of_the_threshold() -> None:
         people(sd.ApproxDP(1, 0)).group_by("town").agg(sd.count()), epsilon=1, delta=1e-6
     )
     words = plan.rows.words
+    assert words is not None
     found = re.search(
         r"keys that (\d+) units or more .* half of the time; (\d+) units: 95%; 1 unit: ([\d.e-]+)\)", words
     )
     assert found, words
     half, sure, alone = int(found[1]), int(found[2]), Fraction(found[3])
-    shown = plan.procedure.allocation.threshold.appears
+    threshold = allocation_of(plan).threshold
+    assert threshold is not None
+    shown = threshold.appears
     assert shown(half - 1) < 0.5 <= shown(half)
     assert shown(sure - 1) < 0.95 <= shown(sure)
     assert shown(1) <= alone <= shown(1) * 1.1
@@ -105,7 +116,7 @@ def test_what_a_survey_is_planned_to_reach(size: int, epsilon: str) -> None:
     """'within 1.1 points at 95%': the support of a label nobody has is binomial; its two tails are summed exactly enough."""
     n = 20_000
     choice = local.best(range(size), epsilon=epsilon, respondents=n)
-    stated = float(re.search(r"is within ([\d.]+) points at 95%", choice.why)[1]) / 100  # type: ignore[index]
+    stated = number(*find(r"is within ([\d.]+) points at 95%", choice.why)) / 100
     assert stated >= choice.error
     assert stated <= choice.error * 1.12
     p, q = float(choice.p), float(choice.q)
@@ -133,8 +144,8 @@ def test_what_a_survey_prints_is_never_below_what_it_knows() -> None:
     for size, n in ((2, 400), (5, 1_000), (9, 30_000), (14, 7_000)):
         protocol = local.best(range(size), epsilon=1, respondents=n)
         found = protocol.estimate(protocol.count(protocol.perturb([i % size for i in range(n)], rng)))
-        widest, added = re.search(r"within ([\d.]+) points at 95%.* can add ([\d.]+)>", repr(found)).groups()  # type: ignore[union-attr]
+        widest, added = find(r"within ([\d.]+) points at 95%.* can add ([\d.]+)>", repr(found))
         for stated, known in ((widest, float(found.errors(0.95).max())), (added, found.shift(0.01)[0])):
             assert 100 * known <= float(stated) <= 112 * known
         mixed = local.shuffled(1, 10_000 + n, "1e-6")
-        assert mixed.epsilon <= float(re.search(r"epsilon ([\d.]+) at", repr(mixed))[1]) <= mixed.epsilon * 1.001  # type: ignore[index]
+        assert mixed.epsilon <= number(*find(r"epsilon ([\d.]+) at", repr(mixed))) <= mixed.epsilon * 1.001

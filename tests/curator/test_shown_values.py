@@ -12,6 +12,7 @@ import sordino as sd
 from curator.support import S, curator
 from sordino import col
 from sordino.cli.ask.render_release import table_lines
+from sordino.domain import Column
 from sordino.release import Release, show_number
 
 SCALES = ["1", "0.001", "1e-12", "250000"]
@@ -34,8 +35,8 @@ WITHOUT = {"median": "rows from the exact one", "iqr": "rows from the exact one"
 def people(scale: str, *, rows: int, seed: int) -> Any:
     step = float(scale)
     held = pa.table({"k": [i % 30 for i in range(rows)], "x": [step * (i % 9) for i in range(rows)]})
-    columns = {"k": sd.Integer(0, 29), "x": sd.Real(0, 9 * step, resolution=scale)}
-    columns["y"] = columns["x"]
+    real = sd.Real(0, 9 * step, resolution=scale)
+    columns: dict[str, Column] = {"k": sd.Integer(0, 29), "x": real, "y": real}
     return curator(source=held.append_column("y", held["x"]), domain=sd.Domain(columns), seed=seed)
 
 

@@ -18,10 +18,12 @@ import pytest
 
 import sordino as sd
 from curator.support import S, curator
+from planning import allocation_of
 from sordino import col
 from sordino.curator.plan import Plan
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.ratio import ratio_margin
+from sordino.queries.aggregation import Aggregation
 
 DEEP = pytest.param(20_000, marks=pytest.mark.deep)
 LOSSES: list[dict[str, Any]] = [{"epsilon": 0.5}, {"rho": 0.05}]
@@ -40,10 +42,12 @@ def people(neighbors: str, loss: dict[str, Any], rows: int = 10) -> Any:
 def drawn(plan: Plan, place: int, exact: Sequence[int], runs: int, rng: sd.Rng) -> Any:
     """Return the estimate of one aggregate with one exact value a part, drawn `runs` times: a run a row."""
     noisy = []
-    for part, value in zip(plan.procedure.allocation.vectors[place], exact, strict=True):
+    for part, value in zip(allocation_of(plan).vectors[place], exact, strict=True):
         noise = part.mechanism.law.sample(rng, size=runs)
         noisy.append(Noisy(tuple(int(value) + int(z) for z in noise), part.part.unit, part.mechanism.law))
-    return plan.question.aggregates[place].estimate(plan.domain, noisy)
+    question = plan.question
+    assert isinstance(question, Aggregation)
+    return question.aggregates[place].estimate(plan.domain, noisy)
 
 
 def allowed(runs: int) -> float:
@@ -150,10 +154,10 @@ def test_outputs_of_neighbors_are_multiples_of_one_public_grid(base: int, loss: 
         question = [sd.sum(col("x").clip(0, 2**52 + 1)), sd.count().alias("n")]
         seen.append(set())
         for _ in range(25):
-            steps = table.ask(question, **loss).outputs[0].estimate.steps
+            estimate = table.ask(question, **loss).outputs[0].estimate
+            assert isinstance(estimate, Noisy)
+            steps = list(estimate.steps)
             assert all(isinstance(s, int) for s in steps)
             seen[-1] |= {s * unit % unit for s in steps}
     assert seen == [{0}, {0}]
-    assert (
-        people("add_remove", LOSSES[0]).plan(sd.sum("age"), epsilon=1).procedure.allocation.vectors[0][0].part.unit == 1
-    )
+    assert allocation_of(people("add_remove", LOSSES[0]).plan(sd.sum("age"), epsilon=1)).vectors[0][0].part.unit == 1

@@ -162,7 +162,7 @@ def test_sessions_and_searches_answer_too(seed: int, tmp_path: Path) -> None:
         for _ in range(40):
             try:
                 asked = S.where(made.condition(1)).agg(rng.choice([sd.count(), sd.sum(made.number(2))]))
-                session.above(asked, threshold=rng.choice([0, 10**60, Fraction(1, 3)]))
+                session.above(asked, threshold=rng.choice([Fraction(0), Fraction(10**60), Fraction(1, 3)]))
                 answered += 1
             except QuestionRefused:
                 assert session.open

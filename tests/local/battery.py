@@ -59,7 +59,7 @@ def squared_errors(protocol: Any, *, k: int, n: int, runs: int, seed: int) -> np
     found = np.empty((runs, k))
     for run in range(runs):
         found[run] = protocol.estimate(protocol.count(protocol.perturb(truth, rng))).frequencies
-    return np.square(found - shares) / formula
+    return np.asarray(np.square(found - shares) / formula)
 
 
 def false_alarm(ratios: np.ndarray[Any, Any], *, within: float) -> float:

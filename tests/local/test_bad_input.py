@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ MADE = pytest.mark.parametrize("made", [GRR, SUE, OUE, OLH, Hadamard, SubsetSele
 
 @MADE
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), True, "much", None, 101, 1e-12])
-def test_epsilon(made, epsilon) -> None:
+def test_epsilon(made: Any, epsilon: Any) -> None:
     with pytest.raises(DeclarationError, match="epsilon"):
         made(["a", "b", "c"], epsilon=epsilon)
 
@@ -52,13 +53,13 @@ def test_epsilon(made, epsilon) -> None:
         (3, "list"),
     ],
 )
-def test_labels(made, labels, rule) -> None:
+def test_labels(made: Any, labels: Any, rule: str) -> None:
     with pytest.raises(DeclarationError, match=rule):
         made(labels, epsilon=1)
 
 
 @MADE
-def test_answers_outside_the_labels(made) -> None:
+def test_answers_outside_the_labels(made: Any) -> None:
     protocol = made(["red", "green"], epsilon=1)
     for answers in (
         ["green", "ultraviolet"],
@@ -82,7 +83,7 @@ def test_answers_outside_the_labels(made) -> None:
 @pytest.mark.parametrize(
     ("p", "q"), [(0.25, 0.75), (0.5, 0.5), (1, 0.5), (0.5, 0), (1.5, 0.1), ("x", 0.1), (0.5, 0.5 - 1e-12)]
 )
-def test_unary_probabilities(p, q) -> None:
+def test_unary_probabilities(p: Any, q: Any) -> None:
     with pytest.raises(DeclarationError):
         Unary(["a", "b"], p=p, q=q)
 
@@ -90,7 +91,7 @@ def test_unary_probabilities(p, q) -> None:
 @pytest.mark.parametrize(
     ("f", "p", "q"), [(0, 0.25, 0.75), (1, 0.25, 0.75), (0.5, 0.75, 0.25), (0.5, 0.5, 0.5), (0.5, -1, 2)]
 )
-def test_rappor_probabilities(f, p, q) -> None:
+def test_rappor_probabilities(f: float, p: float, q: float) -> None:
     with pytest.raises(DeclarationError):
         Rappor(["a", "b"], f=f, p=p, q=q)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,7 +189,7 @@ def test_norm_sub_is_the_nearest_point_of_the_simplex() -> None:
 
 
 def test_attributes_split_by_variance() -> None:
-    labels = {"sex": ["f", "m"], "age": list(range(10)), "town": list("abcd")}
+    labels: dict[str, list[str | int | bool | None]] = {"sex": ["f", "m"], "age": list(range(10)), "town": list("abcd")}
     chosen = Attributes(labels, epsilon=1, respondents=30_000)
     assert chosen.split == "users"
     assert "points at 95%" in chosen.why
@@ -216,7 +217,7 @@ def test_attributes_split_by_variance() -> None:
 
 
 @pytest.mark.parametrize("made", [OUE, OLH, Hadamard])
-def test_shape_tests_pass_honest_reports_and_find_crude_lies(made) -> None:
+def test_shape_tests_pass_honest_reports_and_find_crude_lies(made: Any) -> None:
     """20 honest batches: none below 1e-7 (false alarm 6e-6); one in fifty reports of the same crude kind is found."""
     protocol, n = made(range(128), epsilon=1), 5000
     answers = np.arange(n, dtype=np.int32) % 7

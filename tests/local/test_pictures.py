@@ -14,7 +14,7 @@ from sordino.report.charts import plot
 from sordino.report.local import Comparison, draw_comparison
 
 
-def spec_of(thing, title=None) -> str:
+def spec_of(thing: object, title: str | None = None) -> str:
     picture = plot(thing, title=title)
     assert picture._repr_mimebundle_()["image/svg+xml"].startswith("<svg")
     return json.dumps(picture.spec())

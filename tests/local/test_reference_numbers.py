@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from places import ADULT, needs_adult
 from sordino.datasets import load_adult
 from sordino.datasets.adult import adult_domain
+from sordino.domain import Category
 from sordino.local import (
     GRR,
     OLH,
@@ -30,6 +32,7 @@ from sordino.local import (
 )
 from sordino.local.choice import candidates
 from sordino.local.estimates.frequency import variance
+from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import parameters_hash
 from sordino.noise.rng import Rng
 
@@ -38,14 +41,14 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 SIZES = (2, 3, 14, 128, 1024)
 
 
-def one_report(protocol: object) -> float:
+def one_report(protocol: Randomizer) -> float:
     """Return n Var at share 0."""
     return variance(protocol.p, protocol.q, share=0.0, n=1)
 
 
 def test_dwork_roth_fair_coins_are_ln_3() -> None:
     assert fair_coins().epsilon == 1.0986122886681098 == exact_epsilon(fair_coins())
-    assert (fair_coins().p, fair_coins().q) == (0.75, 0.25)
+    assert [fair_coins().p, fair_coins().q] == [0.75, 0.25]
     assert one_report(fair_coins()) == 0.75
 
 
@@ -200,11 +203,13 @@ def test_adult_salespeople_by_two_coins() -> None:
 def test_adult_fourteen_occupations_by_unary() -> None:
     """14 bins, deviation 156.271 in each; 1,843 missing answers are sent with no bit set. 5 deviations in 14 bins."""
     occupation = load_adult(ADULT)["occupation"].combine_chunks()
-    labels = adult_domain()["occupation"].values
+    column = adult_domain()["occupation"]
+    assert isinstance(column, Category)
+    labels = column.values
     assert (len(labels), occupation.null_count) == (14, 1843)
     protocol = Unary(labels, p=0.75, q=0.25)
     estimate = protocol.estimate(protocol.count(protocol.perturb(occupation, Rng.seeded(10))))
-    truth = {v: sum(o == v for o in occupation.to_pylist()) for v in labels}
+    truth: dict[Any, int] = {v: sum(o == v for o in occupation.to_pylist()) for v in labels}
     for label, count in zip(estimate.labels, estimate.counts, strict=True):
         assert abs(count - truth[label]) < 5 * 156.271
     errors = estimate.errors(0.95) * N / 1.959964

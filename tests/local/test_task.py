@@ -60,7 +60,7 @@ def test_permanent_answers_come_back_with_both_epsilons() -> None:
     task = read_task(made(rounds, lifetime_epsilon=None).envelope, key=KEY.public)
     assert task.permanent
     assert task.protocol == rounds
-    assert (task.manifest.epsilon, task.manifest.lifetime_epsilon) == (1, 2)
+    assert [task.manifest.epsilon, task.manifest.lifetime_epsilon] == [1, 2]
 
 
 def test_other_protocols_can_be_asked_for_afresh() -> None:

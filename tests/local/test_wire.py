@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_unary_by_words() -> None:
 
 
 @pytest.mark.parametrize("made", [GRR, SUE, OUE])
-def test_words_and_batches_have_one_law(made) -> None:
+def test_words_and_batches_have_one_law(made: Any) -> None:
     """50,000 single reports from words against 50,000 of a batch: no report's count off by 5 deviations (false alarm 1e-5)."""
     protocol, n = made(["a", "b", "c"], epsilon=1), 50_000
     rng = Rng.seeded(31)
@@ -191,8 +192,8 @@ def test_hashes_are_of_canonical_json() -> None:
 
 def test_parameters_that_do_not_fit_are_refused() -> None:
     labels = ["a", "b", "c"]
-    good = OUE(labels, epsilon=1).parameters()
-    for change in (
+    good: dict[str, Any] = OUE(labels, epsilon=1).parameters()
+    changes: list[dict[str, Any]] = [
         {"q": good["q"] - 1000},  # more than epsilon 1
         {"epsilon": "0.5"},
         {"epsilon": 1},
@@ -207,7 +208,8 @@ def test_parameters_that_do_not_fit_are_refused() -> None:
         {"q": True},
         {"p": "1"},
         {"more": 1},
-    ):
+    ]
+    for change in changes:
         with pytest.raises(DeclarationError):
             from_parameters(good | change, labels)
     with pytest.raises(DeclarationError):

@@ -84,7 +84,7 @@ def test_event_is_sane(case: MechanismCase) -> None:
     assert rho > 0
     if pure is not None:
         assert rho <= pure**2 / 2
-        assert event.approx() == (pure, 0)
+        assert event.approx() == (pure, Fraction(0))
     orders = [1.5, 2, 4, 16, 64]
     renyi = [event.renyi(order) for order in orders]
     assert all(r is not None and r >= 0 for r in renyi)

@@ -58,7 +58,7 @@ def _distance(known: Partition, problem: Problem, value: int, place: int, parts:
             ends = [below * problem.parts, above * problem.parts]
             if problem.splits:
                 ends = [ends[0] + (ends[1] - ends[0]) // parts * place] * 2
-            return max(0, ends[0] - problem.target, problem.target - ends[1])
+            return max(0, int(ends[0] - problem.target), int(problem.target - ends[1]))
     rank = sum(int(r) for f, r in zip(known.first, np.diff(known.below), strict=True) if f < value) * problem.parts
     return abs(rank - problem.target)
 

@@ -20,13 +20,14 @@ from sordino.estimates.ranks import Ranks
 from sordino.mechanisms import partition, quantile
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile import QuantileSelection, halving_stages
-from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.noise.rng import Rng
 
 F = Fraction
 ALARM = 1e-6
-ROW = {r: Neighbors(r, None) for r in ("add_remove", "replace")}  # type: ignore[arg-type]
-PAIR = {r: Neighbors(r, PrivacyUnit("id", max_rows=2)) for r in ("add_remove", "replace")}  # type: ignore[arg-type]
+RELATIONS: tuple[Relation, ...] = ("add_remove", "replace")
+ROW = {r: Neighbors(r, None) for r in RELATIONS}
+PAIR = {r: Neighbors(r, PrivacyUnit("id", max_rows=2)) for r in RELATIONS}
 LEVELS = [F(0), F(1, 4), F(1, 2), F(2, 3), F(1)]
 HALF, THREE = (F(1, 2),), (F(1, 4), F(1, 2), F(3, 4))
 
@@ -69,7 +70,7 @@ def _tested(counts: dict[Any, int], expected: dict[Any, float]) -> None:
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("level", LEVELS, ids=str)
 def test_the_score_moves_by_no_more_than_the_theorem(
-    relation: str, unit: dict[str, Neighbors], level: Fraction
+    relation: Relation, unit: dict[str, Neighbors], level: Fraction
 ) -> None:
     """On every table of up to 4 rows over 4 values: empty, constant, ties, two values; and the bound is reached."""
     made = unit[relation]
@@ -91,7 +92,7 @@ def test_the_score_moves_by_no_more_than_the_theorem(
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("level", LEVELS, ids=str)
 def test_the_loss_of_one_quantile_on_all_small_neighbors(
-    relation: str, unit: dict[str, Neighbors], level: Fraction
+    relation: Relation, unit: dict[str, Neighbors], level: Fraction
 ) -> None:
     neighbors, epsilon = unit[relation], F(3, 2)
     rate = QuantileSelection((level,), epsilon, neighbors, groups=1).rate(0)
@@ -103,7 +104,7 @@ def test_the_loss_of_one_quantile_on_all_small_neighbors(
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("level", [F(1, 2), F(2, 3), F(1)], ids=str)
-def test_the_loss_over_groups(relation: str, level: Fraction) -> None:
+def test_the_loss_over_groups(relation: Relation, level: Fraction) -> None:
     """A unit of two rows over two groups: rows are (group, value); the answers are independent."""
     neighbors, epsilon = PAIR[relation], F(1)
     rate = QuantileSelection((level,), epsilon, neighbors, groups=2).rate(0)
@@ -121,7 +122,7 @@ def test_the_loss_over_groups(relation: str, level: Fraction) -> None:
 @pytest.mark.parametrize("unit", [ROW, PAIR], ids=["row", "two rows"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("levels", [(F(1, 4), F(3, 4)), THREE], ids=["two", "three"])
-def test_the_loss_of_halving(relation: str, unit: dict[str, Neighbors], levels: tuple[Fraction, ...]) -> None:
+def test_the_loss_of_halving(relation: Relation, unit: dict[str, Neighbors], levels: tuple[Fraction, ...]) -> None:
     """Of all that is released and kept: values and the places among ties, three parts to a row."""
     neighbors, epsilon, places = unit[relation], F(1), 3
     made = QuantileSelection(levels, epsilon, neighbors, groups=1)
@@ -148,8 +149,8 @@ TABLES = {
 def test_draws_have_the_law_whatever_was_counted_first(name: str, level: Fraction, draws: int) -> None:
     """Direct counts, and bins of 9, 3 and 1 steps refined as the draws ask for: both follow the definition."""
     table = TABLES[name]
-    for widths, relation in (((1,), "add_remove"), ((9, 3, 1), "replace")):
-        made = QuantileSelection((level,), F(1), ROW[relation], groups=1)
+    for widths, neighbors in (((1,), ROW["add_remove"]), ((9, 3, 1), ROW["replace"])):
+        made = QuantileSelection((level,), F(1), neighbors, groups=1)
         rng, found = Rng.seeded(5), collections.Counter[tuple[int, ...]]()
         for _ in range(draws):
             found[tuple(made.release(Counted([table], 0, 26, widths), low=0, high=26, rng=rng)[0])] += 1

@@ -10,6 +10,7 @@ import pytest
 
 from battery import audited_epsilon
 from sordino.errors import DeclarationError
+from sordino.loss import Event
 from sordino.mechanisms.propose_test import ProposeTestRelease
 from sordino.mechanisms.smooth_laplace import SmoothLaplace
 from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps
@@ -100,8 +101,9 @@ def test_reference_threshold_and_total_cost() -> None:
     made = ProposeTestRelease(5, Fraction(2), Fraction(1, 32_561**2))
     assert made.least == pytest.approx(20.781741064351138, rel=1e-12)
     assert made.threshold >= made.least
-    assert made.event.approx() == (2, Fraction(1, 32_561**2))
-    assert made.event.pure() is None
+    assert made.event.approx() == (Fraction(2), Fraction(1, 32_561**2))
+    event: Event = made.event
+    assert event.pure() is None
 
 
 def test_threshold_holds_on_the_discrete_tail() -> None:

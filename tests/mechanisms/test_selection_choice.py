@@ -18,7 +18,7 @@ from sordino.mechanisms.selection_choice import best_selection, root_below
 def test_pure_losses_get_permute_and_flip_and_rho_the_exponential(candidates: int) -> None:
     for loss in (PureDP(1), ApproxDP(1, "1e-6"), ApproxDP(1, 0)):
         made = best_selection(sensitivity=1, loss=loss, candidates=candidates, monotone=True)
-        assert made == PermuteAndFlip(1, Fraction(1), True)
+        assert made == PermuteAndFlip(Fraction(1), Fraction(1), True)
     for rho in (Fraction(1, 8), Fraction(1, 2), Fraction(1, 100), Fraction(3, 7)):
         made = best_selection(sensitivity=2, loss=ZCDP(rho), candidates=candidates)
         assert isinstance(made, Exponential)
@@ -34,11 +34,12 @@ def test_the_selection_chosen_errs_less_in_the_worst_case(loss: PureDP | ZCDP, c
     """The expected gap is largest where all others lie at one gap (McKenna & Sheldon 2020): looked for on a fine grid."""
     chosen = best_selection(sensitivity=1, loss=loss, candidates=candidates)
     pure = root_below(2 * loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
-    other = Exponential(1, pure) if isinstance(loss, PureDP) else PermuteAndFlip(1, pure)
+    kind = Exponential if isinstance(loss, PureDP) else PermuteAndFlip
+    other = kind(Fraction(1), pure)
 
     def worst(made: Exponential | PermuteAndFlip) -> float:
         gaps = [Fraction(x, 4) for x in range(1, 120)]
-        return max(float(g) * (1 - selection_probabilities(made, [0] + [-g] * (candidates - 1))[0]) for g in gaps)
+        return max(float(g * (1 - selection_probabilities(made, [0] + [-g] * (candidates - 1))[0])) for g in gaps)
 
     assert worst(chosen) < worst(other)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ EPSILONS = [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(10)]
 DELTAS = [Fraction(7, 10), Fraction(1, 4), Fraction(1, 100), Fraction(1, 10**6), Fraction(1, 10**12)]
 
 
-def log_law(scale: float, reach: int, shift: int) -> np.ndarray:
+def log_law(scale: float, reach: int, shift: int) -> np.ndarray[Any, Any]:
     """Return ln P(z) for z from -reach to reach, of discrete Laplace noise around `shift`."""
     z = np.abs(np.arange(-reach, reach + 1) - shift)
-    return np.log(np.tanh(0.5 / scale)) - z / scale
+    return np.asarray(np.log(np.tanh(0.5 / scale)) - z / scale)
 
 
 def divergence(epsilon: float, beta: float, width: float) -> float:

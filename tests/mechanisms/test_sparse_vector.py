@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 
 from battery import chi_square_tail
+from mistyping import mistype
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.mechanisms.sparse_vector import SparseSession, SparseVector
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
 ALARM = 1e-5
-ONE = SparseVector(1, Fraction(2), 1)
-TWO = SparseVector(1, Fraction(4), 2)
+ONE = SparseVector(Fraction(1), Fraction(2), 1)
+TWO = SparseVector(Fraction(1), Fraction(4), 2)
 
 
 @lru_cache
@@ -90,7 +91,7 @@ def test_law_by_chi_square(made: SparseVector) -> None:
     assert chi_square_tail(statistic, len(kinds) - 1) > ALARM
 
 
-@pytest.mark.parametrize("made", [ONE, TWO, SparseVector(2, Fraction(3), 2)], ids=["one", "two", "wide"])
+@pytest.mark.parametrize("made", [ONE, TWO, SparseVector(Fraction(2), Fraction(3), 2)], ids=["one", "two", "wide"])
 def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVector) -> None:
     """Three questions about the threshold, all neighbors; the test below shows that it has teeth."""
     step, worst = int(made.sensitivity), 0.0
@@ -132,7 +133,7 @@ def test_dwork_roth_2014_theorem_3_24() -> None:
     """AboveThreshold: alpha = 8 (ln k + ln(2 / beta)) / epsilon; the exact tails do better."""
     for questions in (1, 10, 1000):
         textbook = 8 * (math.log(questions) + math.log(2 / 0.05))
-        assert SparseVector(1, Fraction(1), 1).error(0.95, questions=questions) <= textbook
+        assert SparseVector(Fraction(1), Fraction(1), 1).error(0.95, questions=questions) <= textbook
 
 
 def test_scales_of_the_reference_page() -> None:
@@ -140,11 +141,11 @@ def test_scales_of_the_reference_page() -> None:
     assert made.threshold_law.scale == 2 * 5 * 3 / Fraction(1, 2)
     assert made.question_law.scale == 4 * 5 * 3 / Fraction(1, 2)
     assert made.event.pure() == Fraction(1, 2)
-    assert made.event.approx() == (Fraction(1, 2), 0)
+    assert made.event.approx() == (Fraction(1, 2), Fraction(0))
 
 
 def test_session_halts_and_redraws() -> None:
-    session = SparseVector(1, Fraction(1, 1000), 3).session(0, Rng.seeded(1))
+    session = SparseVector(Fraction(1), Fraction(1, 1000), 3).session(0, Rng.seeded(1))
     thresholds = set()
     for _ in range(3):
         thresholds.add(session._noisy_threshold)
@@ -155,7 +156,7 @@ def test_session_halts_and_redraws() -> None:
     for answer in (10**9, -(10**9)):
         with pytest.raises(QuestionRefused, match="new charge"):
             session.above(answer)
-    assert SparseVector(1, Fraction(1), 1).session(2**80, Rng.seeded(1)).above(2**81)
+    assert SparseVector(Fraction(1), Fraction(1), 1).session(2**80, Rng.seeded(1)).above(2**81)
 
 
 def test_session_hides_its_threshold_and_is_not_copied() -> None:
@@ -180,9 +181,9 @@ def test_bad_arguments_are_refused_by_name() -> None:
         ((1, 1, 1.5), "crossings"),
     ):
         with pytest.raises(DeclarationError, match=name):
-            SparseVector(*arguments)  # type: ignore[arg-type]
+            SparseVector(*(mistype(argument) for argument in arguments))
     with pytest.raises(DeclarationError, match="threshold"):
-        ONE.session(0.5, Rng.seeded(1))  # type: ignore[arg-type]
+        ONE.session(mistype(0.5), Rng.seeded(1))
     with pytest.raises(DeclarationError, match="exact") as caught:
-        ONE.session(0, Rng.seeded(1)).above(0.123)  # type: ignore[arg-type]
+        ONE.session(0, Rng.seeded(1)).above(mistype(0.123))
     assert "0.123" not in str(caught.value)

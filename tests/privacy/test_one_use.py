@@ -20,11 +20,9 @@ from hypothesis import strategies as st
 import sordino as sd
 from curator.support import S, curator
 from mistyping import mistype
+from planning import allocation_of
 from sordino import col
 from sordino.accounting.events import LaplaceEvent
-from sordino.curator.aggregation_procedure import AggregationProcedure
-from sordino.curator.allocation import Allocation
-from sordino.curator.plan import Plan
 from sordino.errors import DeclarationError, QuestionRefused, SordinoError
 from sordino.loss import PureDP
 from sordino.mechanisms.sparse_vector import SparseVector
@@ -162,11 +160,6 @@ def test_ended_sessions_answer_nothing() -> None:
 # ---- plans and questions of the caller's own making
 
 
-def _allocation(plan: Plan) -> Allocation:
-    assert isinstance(plan.procedure, AggregationProcedure)
-    return plan.procedure.allocation
-
-
 def _plans(held: Any) -> dict[str, Any]:
     return {
         "sum": held.plan(S.group_by("occ").agg(sd.count(), sd.sum("age")), epsilon=1),
@@ -191,7 +184,7 @@ def test_an_altered_plan_is_refused_and_an_honest_one_is_not(kind: str) -> None:
         dear,
     ]
     if kind == "sum":
-        mine, theirs = honest.procedure, _allocation(other)
+        mine, theirs = honest.procedure, allocation_of(other)
         mixed = replace(mine.allocation, vectors=theirs.vectors)
         forged.append(replace(honest, procedure=replace(mine, allocation=mixed)))
         forged.append(replace(honest, procedure=replace(mine, allocation=theirs)))

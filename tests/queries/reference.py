@@ -77,7 +77,7 @@ def cell(name: str, row: Row, domain: Domain) -> Any:
     if found is not None or not isinstance(missing, Fill):
         return found
     if isinstance(column, Real):
-        return unit_of(column) * math.floor(Fraction(missing.value) / unit_of(column) + Fraction(1, 2))
+        return unit_of(column) * math.floor(Fraction(str(missing.value)) / unit_of(column) + Fraction(1, 2))
     return missing.value
 
 

@@ -18,7 +18,7 @@ import sordino as sd
 from queries import reference
 from queries.support import DOMAIN, POOL, arrow, duckdb_exact, question, rows
 from sordino import col
-from sordino.neighbors import Neighbors
+from sordino.neighbors import Neighbors, Relation
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import (
     Selection,
@@ -78,18 +78,18 @@ def by_python(asked: Aggregation, table: Sequence[dict[str, Any]]) -> list[list[
     """Return the oracle's parts, with the sums of means centred: what is released."""
     from queries.test_engine_agrees import centred
 
-    return centred(asked, list(table))  # type: ignore[return-value]
+    return centred(asked, list(table))
 
 
 def by_duckdb(asked: Aggregation, table: Sequence[dict[str, Any]]) -> list[list[Fraction]]:
     return duckdb_exact(asked, arrow(table))
 
 
-def check(asked: Aggregation, relation: str, exact: Exact, pairs: list[tuple[Any, Any]]) -> list[Fraction]:
+def check(asked: Aggregation, relation: Relation, exact: Exact, pairs: list[tuple[Any, Any]]) -> list[Fraction]:
     """Hold each pair's distance against each part's sensitivity; return the largest l1 distance of each part."""
     found = compile_query(asked, DOMAIN)
     parts = [p for several in found.parts for p in several]
-    bounds = [found.sensitivity(p, Neighbors(relation, None)) for p in parts]  # type: ignore[arg-type]
+    bounds = [found.sensitivity(p, Neighbors(relation, None)) for p in parts]
     largest = [Fraction(0)] * len(parts)
     for one, other in pairs:
         for i, (a, b) in enumerate(zip(exact(asked, one), exact(asked, other), strict=True)):
@@ -113,7 +113,7 @@ def used(asked: Aggregation) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("asked", FIXED, ids=lambda q: q.describe()[:60])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
-def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: str) -> None:
+def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: Relation) -> None:
     rng = random.Random(7)
     one_row = used(asked)
     if relation == "add_remove":
@@ -128,7 +128,7 @@ def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: str) -> 
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
-def test_random_questions_and_tables(relation: str) -> None:
+def test_random_questions_and_tables(relation: Relation) -> None:
     rng = random.Random(11)
     for _ in range(40):
         asked, table = question(rng), rows(5, rng)
@@ -138,7 +138,7 @@ def test_random_questions_and_tables(relation: str) -> None:
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
-def test_through_duckdb(relation: str) -> None:
+def test_through_duckdb(relation: Relation) -> None:
     rng = random.Random(13)
     for asked in FIXED:
         table = rows(4, rng)
@@ -162,7 +162,7 @@ def test_through_duckdb(relation: str) -> None:
         (sd.sum(when(col("i") > 0, 7).otherwise(-2)), "replace", 9),
     ],
 )
-def test_the_bound_is_reached_so_that_it_is_no_larger_than_needed(asked: Any, relation: str, reached: int) -> None:
+def test_the_bound_is_reached_so_that_it_is_no_larger_than_needed(asked: Any, relation: Relation, reached: int) -> None:
     question_ = as_aggregation(asked)
     some = used(question_)
     pairs: list[tuple[Any, Any]] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from sordino.queries.aggregates.sums import Mean
 from sordino.queries.aggregation import Aggregation, compile_query
 
 
-def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[object]]:
+def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[Fraction]]:
     """Return the oracle's parts, the sums of means centred as the package does: at a public middle."""
-    parts, made, at = reference.exact(asked, table, DOMAIN), [], 0
+    parts, at = reference.exact(asked, table, DOMAIN), 0
+    made: list[list[Fraction]] = []
     for aggregate, several in zip(asked.aggregates, compile_query(asked, DOMAIN).parts, strict=True):
         if isinstance(aggregate, Mean):
             total, count = parts[at], parts[at + 1]
@@ -31,7 +33,7 @@ def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[obj
     return made
 
 
-def spread(asked: Aggregation, aggregate: Any, several: Any, table: list[dict[str, object]]) -> list[list[object]]:
+def spread(asked: Aggregation, aggregate: Any, several: Any, table: list[dict[str, object]]) -> list[list[Fraction]]:
     """Return the oracle's parts of a spread: sums and products of values less the public middles of the package."""
     of = [aggregate.of, aggregate.other] if hasattr(aggregate, "other") else [aggregate.of]
     columns = len(of)
@@ -43,7 +45,7 @@ def spread(asked: Aggregation, aggregate: Any, several: Any, table: list[dict[st
     for i in range(columns, len(several) - 1):
         lift = several[i].terms[1][0] * several[i].unit
         found[i] = [x + lift * n for x, n in zip(found[i], found[-1], strict=True)]
-    return found  # type: ignore[return-value]
+    return found
 
 
 @pytest.mark.parametrize("seed", range(8))

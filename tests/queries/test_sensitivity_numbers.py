@@ -10,7 +10,7 @@ import pytest
 
 import sordino as sd
 from sordino import col
-from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity
+from sordino.neighbors import Neighbors, PrivacyUnit, Relation, Sensitivity
 from sordino.queries.build import Selection, as_aggregation
 
 ROW = None
@@ -18,7 +18,7 @@ CAPPED = PrivacyUnit("id", max_rows=5)
 S = Selection()
 
 
-def of(question: Any, relation: str, unit: PrivacyUnit | None = ROW, *, readable: bool = True) -> Sensitivity:
+def of(question: Any, relation: Relation, unit: PrivacyUnit | None = ROW, *, readable: bool = True) -> Sensitivity:
     domain = sd.Domain(
         {
             "x": sd.Integer(10, 20, missing=sd.Fill(10)),
@@ -32,10 +32,10 @@ def of(question: Any, relation: str, unit: PrivacyUnit | None = ROW, *, readable
         },
         unreadable_rows=not readable,
     )
-    return as_aggregation(question).sensitivity(domain, Neighbors(relation, unit))  # type: ignore[arg-type]
+    return as_aggregation(question).sensitivity(domain, Neighbors(relation, unit))
 
 
-def figures(s: Sensitivity) -> tuple[Fraction, Fraction, Fraction]:
+def figures(s: Sensitivity) -> tuple[Fraction | int, Fraction | int, Fraction | int]:
     return s.l1, s.l2_squared, s.linf
 
 
@@ -71,7 +71,8 @@ def test_histogram_is_a_group_by() -> None:
 
 
 def test_sum_on_10_20_is_20_and_10() -> None:
-    assert (of(sd.sum("x"), "add_remove").l1, of(sd.sum("x"), "replace").l1) == (20, 10)
+    assert of(sd.sum("x"), "add_remove").l1 == 20
+    assert of(sd.sum("x"), "replace").l1 == 10
 
 
 def test_sum_on_10_20_with_where_under_replace_is_20() -> None:
@@ -82,12 +83,14 @@ def test_sum_on_10_20_with_where_under_replace_is_20() -> None:
 
 
 def test_sum_on_minus_5_3_is_5_and_8() -> None:
-    assert (of(sd.sum("y"), "add_remove").l1, of(sd.sum("y"), "replace").l1) == (5, 8)
+    assert of(sd.sum("y"), "add_remove").l1 == 5
+    assert of(sd.sum("y"), "replace").l1 == 8
     assert of(S.where(col("x") > 12).agg(sd.sum("y")), "replace").l1 == 8
 
 
 def test_sum_on_minus_7_minus_2_is_7_and_5() -> None:
-    assert (of(sd.sum("z"), "add_remove").l1, of(sd.sum("z"), "replace").l1) == (7, 5)
+    assert of(sd.sum("z"), "add_remove").l1 == 7
+    assert of(sd.sum("z"), "replace").l1 == 5
     assert of(S.where(col("x") > 12).agg(sd.sum("z")), "replace").l1 == 7
 
 
@@ -115,7 +118,7 @@ def test_mean_is_a_centred_sum_and_a_count() -> None:
 @pytest.mark.parametrize(
     ("relation", "plain", "doubled", "fivefold"), [("add_remove", 20, 40, 100), ("replace", 10, 20, 50)]
 )
-def test_expressions_carry_intervals(relation: str, plain: int, doubled: int, fivefold: int) -> None:
+def test_expressions_carry_intervals(relation: Relation, plain: int, doubled: int, fivefold: int) -> None:
     x = col("x")
     assert of(sd.sum(x), relation).l1 == plain
     assert of(sd.sum(x + x), relation).l1 == doubled

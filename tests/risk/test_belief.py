@@ -25,7 +25,7 @@ from sordino.accounting.events import (
 )
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import Event, round_down, round_up
+from sordino.loss import Event, Loss, round_down, round_up
 from sordino.risk.belief import belief_after
 
 Law = tuple[np.ndarray, np.ndarray]  # losses ln(P/Q), and their masses under P
@@ -172,7 +172,7 @@ ASKS = [
 @pytest.mark.parametrize(("budget", "loss", "what"), ASKS)
 def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, loss: dict[str, Any], what: str) -> None:
     """The percentage and the chance are read out of the sentence, and held against the enumerated law of the event."""
-    caps: dict[str, sd.Loss] = {"PureDP": sd.PureDP(9), "ZCDP": sd.ZCDP(9, 1e-6), "ApproxDP": sd.ApproxDP(9, "1e-3")}
+    caps: dict[str, Loss] = {"PureDP": sd.PureDP(9), "ZCDP": sd.ZCDP(9, 1e-6), "ApproxDP": sd.ApproxDP(9, "1e-3")}
     domain = sd.Domain({"age": sd.Integer(0, 3), "name": sd.Identifier()})
     people = sd.protect(
         pa.table({"age": [1, 2], "name": ["a", "b"]}),

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from mistyping import mistype
+from planning import allocation_of
 from sordino.accounting.zcdp import rho_for
-from sordino.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
+from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.curator.plan import Plan
 from sordino.curator.table_context import TableContext
 from sordino.domain import Boolean, Domain, Integer, Real
@@ -429,9 +430,7 @@ def test_how_the_docs_read_an_epsilon_of_worlds_into_a_curators(column: str) -> 
             assume_rows=size,
             assume_mean=None,
         )
-        procedure = plan.procedure
-        assert isinstance(procedure, AggregationProcedure)
-        law = procedure.allocation.vectors[0][0].mechanism.law  # the sum; the count is the same in every world
+        law = allocation_of(plan).vectors[0][0].mechanism.law  # the sum; the count is the same in every world
         assert isinstance(law, DiscreteLaplace)
         exact = [sum(table) for table in worlds.worlds]
         outputs = range(-60, 90)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,10 @@ def answer(query: str, table: tuple[float, ...], ddof: int) -> float:
         return len(table)
     if head in ("var", "std"):
         return float({"var": np.var, "std": np.std}[head](table, ddof=ddof))
-    return float({"sum": math.fsum, "mean": np.mean, "median": np.median, "min": min, "max": max}[head](table))
+    of: dict[str, Callable[[Any], Any]] = {
+        "sum": math.fsum, "mean": np.mean, "median": np.median, "min": min, "max": max
+    }  # fmt: skip
+    return float(of[head](table))
 
 
 def checked(query: str, cell: dict[str, Any], *, local: bool) -> sens.Change | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_within_k_of_the_large_release(distance: int, query: str, value: float) 
 
 @pytest.mark.parametrize("query", ["var", "std"])
 def test_exactly_k_may_fall_with_k_and_within_k_never_does(query: str) -> None:
-    def local(**distance: int | str) -> float:
+    def local(**distance: Any) -> float:
         return sens.local_sensitivity(query, ABSENCE_DAYS, RELEASE, neighbors="add_remove", **distance).value
 
     exactly = [local(exactly=k, direction="either") for k in range(1, 5)]
@@ -68,7 +69,7 @@ def test_the_pair_of_the_variance_is_not_that_of_the_std(monkeypatch: pytest.Mon
 
 
 def test_std_without_a_proof_says_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"size": 6, "neighbors": "add_remove", "exactly": 4, "direction": "either", "ddof": 1}
+    asked: dict[str, Any] = {"size": 6, "neighbors": "add_remove", "exactly": 4, "direction": "either", "ddof": 1}
     universe = [1.95, -8.06, 19.39, -1.58, 7.14, 13.46, 3.67, 9.18, 10.25]
     exact = sens.global_sensitivity("std", universe, **asked)
     assert exact.exact
@@ -105,7 +106,7 @@ def test_a_large_offset_does_not_cancel() -> None:
 
 def test_a_sweep_cut_short_says_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     universe = [0, *(0.5 + step / 1000 for step in range(-20, 21)), 1]
-    asked = {"size": 2, "neighbors": "add_remove", "exactly": 12, "direction": "add"}
+    asked: dict[str, Any] = {"size": 2, "neighbors": "add_remove", "exactly": 12, "direction": "add"}
     exact = sens.global_sensitivity("var", universe, **asked)
     monkeypatch.setattr("sordino.sensitivity.variance._CELLS", 10)
     monkeypatch.setattr(empirical, "PAIRS_ENUMERATED", 0)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mistyping import mistype
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.sensitivity.function import function_sensitivity
 
@@ -59,8 +60,8 @@ def test_the_reason_of_an_unbounded_square_names_it_and_the_fix() -> None:
         ("+x", None, 4, 1),
     ],
 )
-def test_exact_figures(text: str, lower: object, upper: object, value: float) -> None:
-    made = function_sensitivity(text, lower=lower, upper=upper)  # type: ignore[arg-type]
+def test_exact_figures(text: str, lower: float | None, upper: float | None, value: float) -> None:
+    made = function_sensitivity(text, lower=lower, upper=upper)
     assert made.exact
     assert made.value == value
 
@@ -151,4 +152,4 @@ def test_bad_bounds_are_named() -> None:
     with pytest.raises(DeclarationError, match="upper"):
         function_sensitivity("x", lower=2, upper=math.nan)
     with pytest.raises(QuestionRefused, match="text"):
-        function_sensitivity(5, lower=2, upper=3)  # type: ignore[arg-type]
+        function_sensitivity(mistype(5), lower=2, upper=3)

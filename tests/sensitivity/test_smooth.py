@@ -7,6 +7,7 @@ import time
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def answer(query: str, table: Table, lower: float, upper: float) -> float:
     if not table:
         return 0.0 if query == "var" else (lower + upper) / 2
     if query in ("mean", "var"):
-        return float({"mean": np.mean, "var": np.var}[query](table))
+        return float(np.mean(table) if query == "mean" else np.var(table))
     q = 0.5 if query == "median" else float(Fraction(query.removeprefix("quantile:")))
     return float(np.quantile(table, q))
 
@@ -257,12 +258,12 @@ def test_the_result_reads() -> None:
         ({"beta": None}, DeclarationError, "beta"),
     ],
 )
-def test_refusals_name_the_argument(change: dict[str, object], error: type[Exception], word: str) -> None:
-    call: dict[str, object] = {
+def test_refusals_name_the_argument(change: dict[str, Any], error: type[Exception], word: str) -> None:
+    call: dict[str, Any] = {
         "query": "median", "data": [1.0], "lower": 0, "upper": 10, "neighbors": "replace", "beta": 1
     }  # fmt: skip
     with pytest.raises(error, match=word):
-        smooth_sensitivity(**(call | change))  # type: ignore[arg-type]
+        smooth_sensitivity(**(call | change))
 
 
 def test_refusals_of_distances() -> None:
@@ -270,6 +271,7 @@ def test_refusals_of_distances() -> None:
         local_at_distance("mean", [1], lower=0, upper=1, neighbors="replace", most=-1)
     with pytest.raises(DeclarationError, match="bound"):
         distance_above("mean", [1], lower=0, upper=1, neighbors="replace", bound=-1)
-    for wrong in ({"n": -1}, {"n": 1.5}, {"width": -1}, {"bound": 0}):
+    wrongs: list[dict[str, Any]] = [{"n": -1}, {"n": 1.5}, {"width": -1}, {"bound": 0}]
+    for wrong in wrongs:
         with pytest.raises(DeclarationError):
-            proposal_distance_mean(**({"n": 5, "width": 1, "bound": 1} | wrong))  # type: ignore[arg-type]
+            proposal_distance_mean(**({"n": 5, "width": 1, "bound": 1} | wrong))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import pytest
 
+from mistyping import mistype
 from sordino.domain import Boolean, Category, Domain, Fill, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.neighbors import PrivacyUnit, Sensitivity
@@ -41,7 +43,7 @@ def replace(question: object, unit: str | PrivacyUnit = "row", n: int | None = N
     return worst_case_sensitivity(question, DOMAIN, neighbors="replace", privacy_unit=unit, n=n)
 
 
-def figures(found: Sensitivity) -> tuple[Fraction, Fraction, Fraction]:
+def figures(found: Sensitivity) -> tuple[Fraction | int, Fraction | int, Fraction | int]:
     return found.l1, found.l2_squared, found.linf
 
 
@@ -122,7 +124,7 @@ def test_section_1_mean_of_public_size() -> None:
 
 
 def test_section_1_mean_of_private_size_is_refused_with_the_reason() -> None:
-    refused = [
+    refused: list[tuple[dict[str, Any], Any, str]] = [
         ({}, mean("a"), "add_remove"),
         ({"neighbors": "replace", "privacy_unit": UNIT}, mean("a"), "who"),
         ({"neighbors": "replace"}, Selection().where(col("a") > 12).agg(mean("a")), "filter"),
@@ -130,9 +132,9 @@ def test_section_1_mean_of_private_size_is_refused_with_the_reason() -> None:
         ({"neighbors": "replace"}, mean("gaps"), "missing"),
     ]
     for change, question, reason in refused:
-        call: dict[str, object] = {"neighbors": "add_remove", "privacy_unit": "row", "n": 100} | change
+        call: dict[str, Any] = {"neighbors": "add_remove", "privacy_unit": "row", "n": 100, **change}
         with pytest.raises(QuestionRefused, match=reason) as caught:
-            worst_case_sensitivity(question, DOMAIN, **call)  # type: ignore[arg-type]
+            worst_case_sensitivity(question, DOMAIN, **call)
         assert "release a sum and a count, and divide" in str(caught.value)
     unreadable = Domain({"a": Integer(0, 1, missing=Fill(0))}, unreadable_rows=True)
     with pytest.raises(QuestionRefused, match="unreadable"):
@@ -144,7 +146,7 @@ def test_bad_arguments_are_named() -> None:
         replace(mean("a"))
     for n in (0, -1, 1.5, True):
         with pytest.raises(DeclarationError, match="n must"):
-            replace(mean("a"), n=n)  # type: ignore[arg-type]
+            replace(mean("a"), n=mistype(n))
     with pytest.raises(DeclarationError, match="no mean"):
         replace(total("a"), n=5)
     with pytest.raises(DeclarationError, match="neighbors"):

@@ -15,7 +15,7 @@ import pytest
 from places import ADULT_DISCRETE
 from sordino.accounting.events import GaussianEvent
 from sordino.accounting.zcdp import rho_for
-from sordino.domain import Boolean, Category, Domain, Integer
+from sordino.domain import Boolean, Category, Column, Domain, Integer
 from sordino.estimates.noisy import Noisy
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.mechanisms.gaussian import gaussian_for_rho
@@ -49,7 +49,7 @@ class RecordingQueryable:
         outputs = []
         for name, mechanism, vector in zip(query.names(), mechanisms, vectors, strict=True):
             drawn = mechanism.law.sample(self.rng, size=len(vector))
-            noisy = Noisy(np.asarray(vector + drawn), query.unit, mechanism.law)  # type: ignore[arg-type]
+            noisy = Noisy(tuple((vector + drawn).tolist()), query.unit, mechanism.law)
             outputs.append(Output(name, noisy, mechanism.describe()))
         return Release(
             question=query.describe(), keys=(), outputs=tuple(outputs), cost=loss, spent=loss, remaining=loss,
@@ -80,16 +80,24 @@ class RecordingQueryable:
             kept = np.ones(len(place), dtype=bool)
             for axis, size in zip(grouping, sizes, strict=True):
                 found = self.keys[axis.column]
-                declared = self.domain[axis.column]
-                if axis.edges is not None and isinstance(declared, Integer) and declared.upper - declared.lower < 1024:
-                    found = np.searchsorted(np.array(axis.edges[:-1]), found + declared.lower, side="right") - 1
+                lower = _lower_bound_of_few(self.domain[axis.column])
+                if axis.edges is not None and lower is not None:
+                    found = np.searchsorted(np.array(axis.edges[:-1]), found + lower, side="right") - 1
                 if axis.missing:
                     found = np.where(self.keys[axis.column] < 0, size - 1, found)
                 kept &= found >= 0
                 place = place * size + np.maximum(found, 0)
             cells, counts = np.unique(place[kept], return_counts=True)
             self.cache[grouping] = (np.stack(np.unravel_index(cells, sizes), axis=1), counts)
-        return self.cache[grouping]
+        cells_and_counts: tuple[Any, Any] = self.cache[grouping]
+        return cells_and_counts
+
+
+def _lower_bound_of_few(column: Column) -> int | None:
+    """Return the lower bound of a whole-number column whose values are keys by themselves, not by ranges."""
+    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
+        return column.lower if column.upper - column.lower < 1024 else None
+    return None
 
 
 def _mechanism(sensitivity: Sensitivity, share: Fraction, loss: Loss) -> Mechanism:

@@ -12,6 +12,7 @@ from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
+from sordino.synth.constraints import Constraint
 from synth.support import Source, small
 
 DOMAIN, KEYS = small()
@@ -41,10 +42,10 @@ def random_rules(rng: np.random.Generator) -> list[tuple[Any, Any]]:
         condition = (col("pay") >= least) & ~col("sex")
         found.append((synth.never(condition), lambda r, least=least: not (r["pay"] >= least and not r["sex"])))
     if rng.random() < 0.5:
-        towns = {**{j: TOWNS[int(rng.integers(4))] for j in JOBS}, None: None}
+        towns: dict[str | None, str | None] = {**{j: TOWNS[int(rng.integers(4))] for j in JOBS}, None: None}
         found.append((synth.determines("job", "town", towns), lambda r, towns=towns: r["town"] == towns[r["job"]]))
     if rng.random() < 0.5:
-        sexes = {**{j: bool(rng.random() < 0.5) for j in JOBS}, None: None}
+        sexes: dict[str | None, bool | None] = {**{j: bool(rng.random() < 0.5) for j in JOBS}, None: None}
         found.append((synth.determines("job", "sex", sexes), lambda r, sexes=sexes: r["sex"] == sexes[r["job"]]))
     return [found[i] for i in rng.permutation(len(found))]
 
@@ -70,7 +71,7 @@ def test_no_row_breaks_a_random_set_of_constraints(seed: int) -> None:
 
 def test_answers_keep_to_constraints_as_rows_do() -> None:
     """What no row may be counts nothing, a column that follows is read off the other, and the total stays."""
-    rules = [
+    rules: list[Constraint] = [
         synth.never((col("age") < 30) & (col("job") == "field")),
         synth.determines("job", "sex", {"none": False, "desk": True, "shop": True, "field": False}),
         synth.at_most("pay", "age"),

@@ -87,13 +87,12 @@ def ask(name: str, epsilon: str, seeds: range, questions: int) -> dict[str, tupl
         rng = np.random.default_rng(seed)
         for kind, count in KINDS.items():
             for _ in range(questions):
-                where, kept = None, np.ones(ROWS, dtype=bool)
+                asked, kept = Selection(), np.ones(ROWS, dtype=bool)
                 for column in rng.choice(list(keys), count, replace=False):
                     low, high = sorted(int(v) for v in rng.integers(0, keys[column].max() + 1, 2))
-                    part = col(column).is_between(low, high)
-                    where = part if where is None else where & part
+                    asked = asked.where(col(column).is_between(low, high))
                     kept &= (keys[column] >= low) & (keys[column] <= high)
-                answer = model.answer(Selection().where(where).agg(sd.count()))
+                answer = model.answer(asked.agg(sd.count()))
                 ends = answer.interval(0.95)
                 assert ends[0] >= 0
                 assert ends[1] - ends[0] <= 2 * ROWS  # cut at the number of rows and its own interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sordino.noise.rng import Rng
 from sordino.synth.calibrate import Measurement, calibrate, independent_field, marginal, restart, wright_omega
 from sordino.synth.compress import compress_domain
 from sordino.synth.inference import condition_on, joint
-from sordino.synth.junction import columns_of, grow_clique, junction_tree, maximal_cliques
+from sordino.synth.junction import JunctionTree, columns_of, grow_clique, junction_tree, maximal_cliques
 from sordino.synth.levels import best_layout, combine_levels, layout_of, range_variances
 from sordino.synth.projection import project
 from sordino.synth.sampler import draw_codes, spacings
@@ -76,7 +77,7 @@ def test_grown_graphs_keep_the_cap_and_hold_every_pair_they_took() -> None:
         chordal(cliques, d)
 
 
-def random_tree(seed: int, d: int = 6):
+def random_tree(seed: int, d: int = 6) -> tuple[list[int], JunctionTree, Any]:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 5, d).tolist()
     around = [0] * d
@@ -89,7 +90,7 @@ def random_tree(seed: int, d: int = 6):
     return sizes, junction_tree(cliques), truth
 
 
-def fit(seed: int, softness: float):
+def fit(seed: int, softness: float) -> Any:
     sizes, tree, truth = random_tree(seed)
     d = len(sizes)
     ways = [marginal(truth, range(d), (c,)) for c in range(d)]
@@ -203,7 +204,7 @@ def test_shrunken_scores_keep_what_is_clear_and_drop_noise() -> None:
 def test_allocation_is_the_optimum_and_wastes_nothing() -> None:
     rng = np.random.default_rng(9)
     cells, known = rng.uniform(1, 500, 8), rng.uniform(0, 1, 8)
-    extra = np.array(allocation(cells, known, 5.0))
+    extra: np.ndarray[Any, Any] = np.array(allocation(cells.tolist(), known.tolist(), 5.0))
     assert math.isclose(extra.sum(), 5.0, rel_tol=1e-6)
     assert (extra >= 0).all()
 
@@ -229,7 +230,7 @@ def test_codes_cover_every_key_in_order_and_missing_stays_alone(ordered: bool) -
 def test_hierarchies_combine_all_levels_and_are_chosen_where_cheaper() -> None:
     layout = layout_of(64, 4)
     truth = np.arange(64.0)
-    levels = [np.bincount(np.array(layout.codes(w)), weights=truth) for w in layout.widths]
+    levels = [np.bincount(np.array(layout.codes(w)), weights=truth).astype(np.float64) for w in layout.widths]
     assert np.allclose(combine_levels(layout, levels), truth)  # consistent counts are kept as they are
     rng = np.random.default_rng(0)
     noisy = np.array(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +15,15 @@ import pytest
 import sordino as sd
 from sordino import synth
 from sordino.errors import DeclarationError, SourceError
-from sordino.neighbors import Neighbors
+from sordino.neighbors import Neighbors, Relation
 from sordino.queries.adaptive.distance_to import Distances
 from synth.support import Source, small
 
 DOMAIN, KEYS = small()
 
 
-def source(seed: int = 1, relation: str = "add_remove") -> Source:
-    return Source(DOMAIN, KEYS, sd.Rng.seeded(seed), Neighbors(relation, None))  # type: ignore[arg-type]
+def source(seed: int = 1, relation: Relation = "add_remove") -> Source:
+    return Source(DOMAIN, KEYS, sd.Rng.seeded(seed), Neighbors(relation, None))
 
 
 def rows() -> pa.Table:
@@ -70,11 +71,12 @@ def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-9"}, {"rho": "0.1"}], ids=str)
-def test_a_private_evaluation_is_one_release_of_distances_at_its_whole_loss(loss: dict[str, object]) -> None:
+def test_a_private_evaluation_is_one_release_of_distances_at_its_whole_loss(loss: dict[str, Any]) -> None:
     model = synth.fit(source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
-    for relation in ("add_remove", "replace"):
+    relations: tuple[Relation, ...] = ("add_remove", "replace")
+    for relation in relations:
         data = source(relation=relation)
-        synth.evaluate(model, against=data, **loss, rng=sd.Rng.seeded(4))  # type: ignore[arg-type]
+        synth.evaluate(model, against=data, **loss, rng=sd.Rng.seeded(4))
         (session,) = data.sessions
         ((query, _),) = session.accesses
         assert isinstance(query, Distances)

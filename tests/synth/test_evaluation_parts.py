@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +13,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from mistyping import mistype
+from protecting import protect
 from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.loss import Loss
 from sordino.noise.rng import Rng
 from sordino.report.synth_evaluation import evaluation_sheet
 from sordino.report.synth_page import sheet_page
 from sordino.source import Csv
 from sordino.synth.encoding import encode_table
+from sordino.synth.evaluation.correlations import Correlations
 from sordino.synth.evaluation.evaluator import plan_evaluation, release_figures
+from sordino.synth.evaluation.figures import Evaluation, Prediction
 from sordino.synth.evaluation.prediction import count_hits, hits_question, train_scorecard
+from sordino.synth.evaluation.workload import Workload
 
 
 def related(rows: int, seed: int) -> pa.Table:
@@ -29,7 +36,8 @@ def related(rows: int, seed: int) -> pa.Table:
     age = rng.integers(18, 90, rows)
     pay = np.clip(age * 100 + rng.integers(0, 3000, rows), 0, 12000)
     rich = (pay > 6500) ^ (rng.random(rows) < 0.05)
-    town = np.where(rng.random(rows) < 0.1, None, rng.choice(["a", "b", "c"], rows))
+    missing = rng.random(rows) < 0.1
+    town = np.where(missing, np.array(None, dtype=object), rng.choice(["a", "b", "c"], rows))
     born = np.datetime64("2000-01-01") + (age - 18) * 3
     values = {"age": age, "pay": pay / 100.0, "rich": rich, "town": town, "born": born.astype("datetime64[D]")}
     return pa.table({n: pa.array(v) for n, v in values.items()})
@@ -47,20 +55,15 @@ DOMAIN = Domain(
 RICH = sd.col("rich") == True  # noqa: E712
 
 
-def protected(table: pa.Table, budget: object = None) -> sd.Curator:
-    return sd.protect(
-        table,
-        domain=DOMAIN,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=budget or sd.PureDP(10**9),
-        ledger=None,
-        rng=Rng.seeded(5),
-    )
+Both = tuple[pa.Table, sd.synth.Model, Path]
+
+
+def protected(table: pa.Table, budget: Loss | None = None) -> sd.Curator:
+    return protect(table, DOMAIN, budget=budget or sd.PureDP(10**9), seed=5)
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, sd.synth.Model, Path]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     table = related(4000, 1)
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     pq.write_table(table, path)
@@ -68,10 +71,17 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, sd.synth.M
     return table, model, path
 
 
-def test_private_and_open_figures_agree_without_noise(both) -> None:
+def parts_of(made: Evaluation) -> tuple[Workload, Correlations, Prediction]:
+    assert made.workload is not None
+    assert made.correlations is not None
+    assert made.prediction is not None
+    return made.workload, made.correlations, made.prediction
+
+
+def test_private_and_open_figures_agree_without_noise(both: Both) -> None:
     """At an epsilon of a million noise is none, so what goes through the Queryable is what rows give."""
     table, model, path = both
-    asked = {
+    asked: dict[str, Any] = {
         "workload": [("age", "pay"), ("rich", "town", "born")],
         "predict": RICH,
         "correlations": True,
@@ -79,15 +89,18 @@ def test_private_and_open_figures_agree_without_noise(both) -> None:
     }
     openly = sd.synth.evaluate(model, against=path, non_private=True, rng=Rng.seeded(8), **asked)
     private = sd.synth.evaluate(model, against=protected(table), epsilon=10**6, rng=Rng.seeded(8), **asked)
-    for a, b in zip(openly.workload.sets, private.workload.sets, strict=True):
+    open_workload, open_correlations, open_prediction = parts_of(openly)
+    workload, correlations, prediction = parts_of(private)
+    for a, b in zip(open_workload.sets, workload.sets, strict=True):
         assert (a.columns, a.cells) == (b.columns, b.cells)
         assert a.error == pytest.approx(b.error, abs=0.01)
         assert a.coverage == b.coverage
-    for one, other in zip(openly.correlations.original, private.correlations.original, strict=True):
+    for one, other in zip(open_correlations.original, correlations.original, strict=True):
         assert one == pytest.approx(other, abs=1e-6)
-    assert np.allclose(openly.prediction.original.cells, private.prediction.original.cells, atol=0.5)
+    assert np.allclose(open_prediction.original.cells, prediction.original.cells, atol=0.5)
     for ways in (1, 2, 3):
         assert openly.mean(ways) == pytest.approx(private.mean(ways), abs=0.05)
+    assert private.release is not None
     assert len(private.release.notes) == 3 + 3  # three means, workload, correlations, prediction
     assert private.release.notes == private.notes()
     assert openly.release is None
@@ -99,8 +112,9 @@ def test_private_and_open_figures_agree_without_noise(both) -> None:
 class Strict:
     """A Queryable's face with nothing else on it, that adds up what is asked: any other access fails the test."""
 
-    def __init__(self, inner: object) -> None:
-        self.inner, self.asked = inner, []
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.asked: list[Loss] = []
 
     def __getattr__(self, name: str) -> object:
         assert name in ("domain", "neighbors", "loss", "release"), f"an evaluation used {name!r} of its Queryable"
@@ -108,17 +122,19 @@ class Strict:
             return self._release
         return getattr(self.inner, name)
 
-    def _release(self, query: object, loss: sd.PureDP) -> sd.Release:
+    def _release(self, query: object, loss: Loss) -> Any:
         self.asked.append(loss)
         return self.inner.release(query, loss)
 
 
-PARTS = {"correlations": True, "workload": [("age", "pay")], "predict": "rich"}
+PARTS: dict[str, Any] = {"correlations": True, "workload": [("age", "pay")], "predict": "rich"}
 
 
 @pytest.mark.parametrize("named", [(), ("correlations",), ("workload", "predict"), tuple(PARTS)], ids=str)
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": "0.7", "delta": "1e-9"}, {"rho": "0.3"}], ids=str)
-def test_an_evaluation_only_queries_and_its_parts_cost_the_whole(both, named, loss) -> None:
+def test_an_evaluation_only_queries_and_its_parts_cost_the_whole(
+    both: Both, named: tuple[str, ...], loss: dict[str, Any]
+) -> None:
     """Each part is one release at its own share; the shares sum to 1, so the losses sum to what was charged, exactly."""
     table, model, _ = both
     plan = plan_evaluation(model, rows=1000, rng=Rng.seeded(7), **{n: PARTS[n] for n in named})
@@ -126,11 +142,11 @@ def test_an_evaluation_only_queries_and_its_parts_cost_the_whole(both, named, lo
     faces: list[Strict] = []
     wholes: list[Fraction] = []
 
-    def through(data: object) -> object:
+    def through(data: Any) -> object:
         faces.append(Strict(data))
         unit = "rho" if isinstance(data.loss, sd.ZCDP) else "epsilon"
-        found = release_figures(plan, faces[-1])
-        wholes.append(sum(spent.amounts()[unit] for _, spent in found.losses))
+        found = release_figures(plan, mistype(faces[-1]))
+        wholes.append(sum((spent.amounts()[unit] for _, spent in found.losses), Fraction(0)))
         assert [spent for _, spent in found.losses] == faces[-1].asked
         assert wholes[-1] == data.loss.amounts()[unit]
         return found
@@ -141,9 +157,10 @@ def test_an_evaluation_only_queries_and_its_parts_cost_the_whole(both, named, lo
     assert wholes
 
 
-def test_costs_name_each_part_once_and_the_total(both) -> None:
+def test_costs_name_each_part_once_and_the_total(both: Both) -> None:
     table, model, _ = both
     made = sd.synth.evaluate(model, against=protected(table), epsilon=1, rows=1000, **PARTS)
+    assert made.release is not None
     assert made.costs() == [
         ("distances", "epsilon 0.5"),
         ("correlations", "epsilon 0.2"),
@@ -161,34 +178,38 @@ def test_costs_name_each_part_once_and_the_total(both) -> None:
     assert total[1].startswith(f"{part[1]}, charged as epsilon 1, delta 1e-9, charge ")
 
 
-def test_what_cannot_be_asked_is_refused_before_the_charge(both) -> None:
+def test_what_cannot_be_asked_is_refused_before_the_charge(both: Both) -> None:
     table, model, _ = both
     data = protected(table)
-    for asked, words in (
+    refusals: list[tuple[dict[str, Any], str]] = [
         ({"workload": [("age", "seks")]}, "'seks'"),
         ({"workload": []}, "workload names sets"),
         ({"predict": "gain > 3"}, "'gain'"),
         ({"predict": "age < 3"}, "one side"),
         ({"rows": 0}, "rows must be"),
-    ):
+    ]
+    for asked, words in refusals:
         with pytest.raises((DeclarationError, QuestionRefused), match=words):
             sd.synth.evaluate(model, against=data, epsilon=1, **asked)
-    assert data.spent.epsilon == 0
+    assert data.spent == sd.PureDP(0)
 
 
-def test_correlations_see_what_is_there(both) -> None:
+def test_correlations_see_what_is_there(both: Both) -> None:
     _, model, path = both
     made = sd.synth.evaluate(model, against=path, non_private=True, correlations=True, rows=2000).correlations
     assert made is not None
     assert set(made.columns) == {"age", "pay", "rich", "born"}
     at = {n: i for i, n in enumerate(made.columns)}
     assert made.original[at["age"]][at["born"]] == pytest.approx(1.0, abs=0.05)  # born follows age exactly
-    assert made.original[at["age"]][at["pay"]] > 0.7
-    assert made.synthetic[at["age"]][at["pay"]] > 0.5
+    original, synthetic = made.original[at["age"]][at["pay"]], made.synthetic[at["age"]][at["pay"]]
+    assert original is not None
+    assert synthetic is not None
+    assert original > 0.7
+    assert synthetic > 0.5
     assert made.error == 0
 
 
-def test_a_score_learns_and_tests(both) -> None:
+def test_a_score_learns_and_tests(both: Both) -> None:
     table, model, path = both
     found = sd.synth.evaluate(model, against=path, non_private=True, predict=RICH, rows=4000).prediction
     assert found is not None
@@ -200,7 +221,7 @@ def test_a_score_learns_and_tests(both) -> None:
     assert 0.85 < found.reference.accuracy <= 1
 
 
-def test_the_question_of_a_score_is_the_scorecard(both) -> None:
+def test_the_question_of_a_score_is_the_scorecard(both: Both) -> None:
     """DuckDB adds the points as the scorecard does: noise of scale 1e-6 leaves the counts as they are."""
     table, model, _ = both
     keys = model.drawn_keys(4000, Rng.seeded(9))
@@ -218,18 +239,18 @@ def test_the_question_of_a_score_is_the_scorecard(both) -> None:
     assert sum(counts.values()) == 4000
 
 
-def test_a_csv_is_read_as_declared(both, tmp_path: Path) -> None:
+def test_a_csv_is_read_as_declared(both: Both, tmp_path: Path) -> None:
     table, model, path = both
     text = table.set_column(2, "rich", pa.array(["True" if v else "0" for v in table["rich"].to_pylist()]))
     pa_csv.write_csv(text, tmp_path / "rows.csv")
-    asked = {"workload": [("rich", "town"), ("pay", "born")], "rows": 2000, "non_private": True}
+    asked: dict[str, Any] = {"workload": [("rich", "town"), ("pay", "born")], "rows": 2000, "non_private": True}
     first = sd.synth.evaluate(model, against=path, rng=Rng.seeded(2), **asked)
     csv = Csv(header=True, quote='"')
     again = sd.synth.evaluate(model, against=tmp_path / "rows.csv", csv=csv, rng=Rng.seeded(2), **asked)
     assert again.workload == first.workload
 
 
-def test_rows_are_drawn_for_a_condition_in_words(both) -> None:
+def test_rows_are_drawn_for_a_condition_in_words(both: Both) -> None:
     _, model, _ = both
     drawn = model.sample(200, where="age > 60 AND town = 'a'", rng=Rng.seeded(1))
     assert min(drawn["age"].to_pylist()) > 60

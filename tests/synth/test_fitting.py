@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sordino as sd
+from mistyping import mistype
 from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
 from sordino.neighbors import Neighbors, PrivacyUnit
@@ -20,6 +22,7 @@ from sordino.queries.adaptive.distance_to import Distances
 from sordino.queries.adaptive.marginal import MarginalQuery
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
+from sordino.synth.constraints import Constraint
 from synth.support import Source, small
 
 DOMAIN, KEYS = small()
@@ -126,7 +129,7 @@ def test_conditional_sampling_draws_only_rows_that_meet_the_condition() -> None:
 
 
 def test_samples_never_break_declared_constraints() -> None:
-    constraints = [
+    constraints: list[Constraint] = [
         synth.never((col("age") < 30) & (col("job") == "field")),
         synth.at_most("pay", "age"),
         synth.determines("job", "sex", {"none": False, "desk": True, "shop": True, "field": False}),
@@ -175,7 +178,7 @@ def test_an_order_that_the_bounds_forbid_is_refused() -> None:
 def test_bad_input_is_refused_before_anything_is_spent() -> None:
     data = source()
     wide = sd.Domain({f"c{i}": sd.Integer(0, 999) for i in range(3)})
-    for act, kind, words in (
+    refusals: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: synth.fit(data, epsilon=1, columns=["agee"]), UnknownName, "age"),
         (lambda: synth.fit(data, epsilon=1, columns=["age", "age"]), QuestionRefused, "each once"),
         (lambda: synth.fit(data, epsilon=1, columns="age"), DeclarationError, "list"),
@@ -195,7 +198,8 @@ def test_bad_input_is_refused_before_anything_is_spent() -> None:
             DeclarationError,
             "Name fewer columns",
         ),
-    ):
+    ]
+    for act, kind, words in refusals:
         with pytest.raises(kind, match=words):
             act()
     assert data.sessions == []
@@ -244,7 +248,7 @@ def test_what_a_model_does_not_hold_is_refused() -> None:
     with pytest.raises(DeclarationError, match="rows"):
         model.sample(-1)
     with pytest.raises(QuestionRefused, match="condition"):
-        model.sample(5, where=3)  # type: ignore[arg-type]
+        model.sample(5, where=mistype(3))
 
 
 def test_values_are_drawn_on_each_columns_own_steps() -> None:
@@ -286,7 +290,11 @@ def synth_columns(domain: sd.Domain) -> Any:
 
 def random_question(rng: np.random.Generator) -> tuple[Any, int]:
     """Return a condition on one to three random columns, and how many rows meet it."""
-    values = {"job": ["none", "desk", "shop", "field"], "town": ["a", "b", "c"], "sex": [False, True]}
+    values: dict[str, list[Any]] = {
+        "job": ["none", "desk", "shop", "field"],
+        "town": ["a", "b", "c"],
+        "sex": [False, True],
+    }
     where, kept = None, np.ones(len(KEYS["age"]), dtype=bool)
     for name in rng.choice(list(KEYS), int(rng.integers(1, 4)), replace=False):
         if name in values:

@@ -124,7 +124,8 @@ def _noise(kind: str, loss: float) -> Any:
 def test_intervals_of_flat_ranges_cover_by_the_exact_law(kind: str, losses: tuple[float, ...]) -> None:
     """Noise comes in whole rows: at least nominal, and one row less would be too few (above 60 rows, nearly)."""
     for loss in losses:
-        rep = synth.Histogram("age").fit(source(), **{kind: str(loss)})  # type: ignore[arg-type]
+        asked: dict[str, Any] = {kind: str(loss)}
+        rep = synth.Histogram("age").fit(source(), **asked)
         one = _noise(kind, loss)
         for bins in (1, 2, 3, 5, 10, 30, 100):
             width = (len(one) - 1) * bins + 1

@@ -8,20 +8,23 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
+from cli.support import Run
 
 COUNT = "SELECT COUNT(*) AS n FROM people"
 JOBS = "SELECT occupation, COUNT(*) AS n, AVG(age) AS age FROM people WHERE education_num > 10 GROUP BY occupation"
 
 
-def spent(run, name="epsilon"):
-    return json.loads(run("budget", "--format", "json").out)["budgets"][0]["spent"][name]
+def spent(run: Run, name: str = "epsilon") -> float:
+    return float(json.loads(run("budget", "--format", "json").out)["budgets"][0]["spent"][name])
 
 
 @pytest.mark.usefixtures("census")
-def test_a_plan_costs_nothing(run) -> None:
+def test_a_plan_costs_nothing(run: Run) -> None:
     done = run("plan", JOBS, "--epsilon", "0.5")
     assert done.code == 0
     assert "discrete Laplace" in done.out
@@ -38,7 +41,7 @@ def test_a_plan_costs_nothing(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_a_single_number(run) -> None:
+def test_a_single_number(run: Run) -> None:
     done = run("ask", COUNT, "--epsilon", "0.5")
     assert done.code == 0
     first, cost, charge = done.out.splitlines()
@@ -51,7 +54,7 @@ def test_a_single_number(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_a_group_by_is_aligned_and_whole_in_a_pipe(run) -> None:
+def test_a_group_by_is_aligned_and_whole_in_a_pipe(run: Run) -> None:
     ages = "SELECT region, sex, occupation, COUNT(*) AS n FROM people GROUP BY region, sex, occupation"
     done = run("ask", ages, "--epsilon", "0.5", "--quiet")
     lines = done.out.splitlines()
@@ -62,7 +65,7 @@ def test_a_group_by_is_aligned_and_whole_in_a_pipe(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_json_holds_everything(run) -> None:
+def test_json_holds_everything(run: Run) -> None:
     done = run("ask", JOBS, "--epsilon", "0.5", "--format", "json")
     told = json.loads(done.out)
     assert {
@@ -90,7 +93,7 @@ def test_json_holds_everything(run) -> None:
     assert "cost: " in done.err
 
 
-def test_csv_and_parquet_have_the_interval_beside_each_value(census, run) -> None:
+def test_csv_and_parquet_have_the_interval_beside_each_value(census: Path, run: Run) -> None:
     rows = list(csv.reader(io.StringIO(run("ask", JOBS, "--epsilon", "0.5", "--format", "csv").out)))
     names = ["occupation", "n", "n_lower", "n_upper", "age", "age_lower", "age_upper"]
     assert rows[0] == names
@@ -134,7 +137,7 @@ def test_csv_and_parquet_have_the_interval_beside_each_value(census, run) -> Non
     ],
 )
 @pytest.mark.usefixtures("census")
-def test_refusals_charge_nothing(run, arguments, code, says) -> None:
+def test_refusals_charge_nothing(run: Run, arguments: Any, code: int, says: str) -> None:
     done = run("ask", *arguments)
     assert done.code == code
     assert says in done.err
@@ -145,13 +148,13 @@ def test_refusals_charge_nothing(run, arguments, code, says) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_names_that_would_be_written_twice(run) -> None:
+def test_names_that_would_be_written_twice(run: Run) -> None:
     sql = "SELECT COUNT(*) AS n, SUM(age) AS n_lower FROM people"
     assert run("ask", sql, "--epsilon", "0.5", "--format", "csv").code == 2
     assert spent(run) == 0
 
 
-def test_a_failure_after_the_charge_stays_charged(census, run) -> None:
+def test_a_failure_after_the_charge_stays_charged(census: Path, run: Run) -> None:
     path = census / "census.parquet"
     whole = path.read_bytes()
     footer = int.from_bytes(whole[-8:-4], "little") + 8
@@ -168,7 +171,7 @@ def test_a_failure_after_the_charge_stays_charged(census, run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_an_answer_that_cannot_be_written_is_kept(run, monkeypatch) -> None:
+def test_an_answer_that_cannot_be_written_is_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from sordino.cli.shared.atomic_file import AtomicFile
 
     def refuse(*_: object) -> None:
@@ -181,7 +184,7 @@ def test_an_answer_that_cannot_be_written_is_kept(run, monkeypatch) -> None:
     monkeypatch.undo()
 
 
-def test_a_missing_source(census, run) -> None:
+def test_a_missing_source(census: Path, run: Run) -> None:
     assert run("ask", COUNT, "--epsilon", "0.5", "--quiet").code == 0
     (census / "census.parquet").unlink()
     done = run("ask", COUNT, "--epsilon", "0.5")
@@ -192,7 +195,7 @@ def test_a_missing_source(census, run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_a_request_is_charged_once(run) -> None:
+def test_a_request_is_charged_once(run: Run) -> None:
     first = run("ask", COUNT, "--epsilon", "0.5", "--request-id", "monday", "--format", "json")
     again = run("ask", COUNT, "--epsilon", "0.5", "--request-id", "monday", "--format", "json")
     assert first.out == again.out
@@ -203,7 +206,7 @@ def test_a_request_is_charged_once(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_an_earlier_answer_is_pointed_out(run) -> None:
+def test_an_earlier_answer_is_pointed_out(run: Run) -> None:
     assert run("ask", COUNT, "--epsilon", "0.5").err == ""
     assert "answered before as c-0001" in run("plan", COUNT, "--epsilon", "0.5").out
     again = run("ask", COUNT, "--epsilon", "0.5")
@@ -215,7 +218,7 @@ def test_an_earlier_answer_is_pointed_out(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_questions_from_files_and_standard_input(run, spawn) -> None:
+def test_questions_from_files_and_standard_input(run: Run, spawn: Run) -> None:
     Path("query.sql").write_text("\ufeff-- how many\nSELECT COUNT(*) AS n\nFROM People\n", encoding="utf-8")
     assert run("ask", "-f", "query.sql", "--epsilon", "0.1").code == 0
     done = spawn("ask", "-", "--epsilon", "0.1", text=COUNT)
@@ -224,7 +227,7 @@ def test_questions_from_files_and_standard_input(run, spawn) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_amounts_are_exact(run) -> None:
+def test_amounts_are_exact(run: Run) -> None:
     for _ in range(3):
         assert run("ask", COUNT, "--epsilon", "1/3").code == 0
     assert spent(run) == 1
@@ -245,7 +248,7 @@ def test_amounts_are_exact(run) -> None:
         ('{rho = 0.5, delta = "1e-6"}', ("--rho", "0.1"), "left: 0.4 of 0.5"),
     ],
 )
-def test_other_kinds_of_budget(census, run, cap, options, left) -> None:
+def test_other_kinds_of_budget(census: Path, run: Run, cap: Any, options: list[str], left: str) -> None:
     project = census / "sordino.toml"
     project.write_text(project.read_text().replace("{epsilon = 2.0}", cap))
     done = run("ask", "SELECT sex, region, COUNT(*) AS n FROM people GROUP BY sex, region", *options)
@@ -269,6 +272,7 @@ def test_a_reader_who_stops_reading() -> None:
     script = "import sys; from sordino.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", script, "ask", JOBS, "--epsilon", "0.5"]
     asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert asked.stdout is not None
     asked.stdout.close()
     _, err = asked.communicate(timeout=60)
     assert asked.returncode == 141

@@ -54,7 +54,7 @@ def _writers(group: Any, above: tuple[str, ...] = ()) -> set[str]:
 
 
 def _is_path(option: Any) -> bool:
-    return option.metavar == "FILE"
+    return bool(option.metavar == "FILE")
 
 
 def test_every_command_that_writes_a_file_is_here() -> None:

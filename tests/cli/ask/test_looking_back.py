@@ -7,8 +7,11 @@ import hashlib
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from cli.support import Run
 
 COUNT = "SELECT COUNT(*) AS n FROM people"
 SECOND = """
@@ -26,13 +29,13 @@ age = {type = "integer", lower = 17, upper = 90}
 
 
 @pytest.fixture
-def asked(census, run):
+def asked(census: Path, run: Run) -> Path:
     run("ask", COUNT, "--epsilon", "0.5")
     run("ask", "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "--epsilon", "0.25")
     return census
 
 
-def test_before_anything_is_asked(census, run) -> None:
+def test_before_anything_is_asked(census: Path, run: Run) -> None:
     assert "nothing has been asked yet" in run("budget").out
     assert "2 left" in run("budget").out
     assert "nothing has been asked yet" in run("releases").out
@@ -44,7 +47,7 @@ def test_before_anything_is_asked(census, run) -> None:
 
 
 @pytest.mark.usefixtures("asked")
-def test_budget(run) -> None:
+def test_budget(run: Run) -> None:
     done = run("budget")
     assert done.out.splitlines()[0] == "people     epsilon 0.75 spent of 2, 1.25 left"
     assert "2 charges" in done.out
@@ -58,7 +61,7 @@ def test_budget(run) -> None:
 
 
 @pytest.mark.usefixtures("asked")
-def test_releases_show_and_explain(run) -> None:
+def test_releases_show_and_explain(run: Run) -> None:
     told = json.loads(run("releases", "--format", "json").out)["releases"]
     assert [(r["id"], r["state"], r["cost"]) for r in told] == [
         ("c-0001", "answered", {"epsilon": 0.5}),
@@ -78,7 +81,7 @@ def test_releases_show_and_explain(run) -> None:
         assert run("explain", name).code == 3
 
 
-def test_several_budgets(asked, run) -> None:
+def test_several_budgets(asked: Path, run: Run) -> None:
     project = asked / "sordino.toml"
     project.write_text(project.read_text() + SECOND)
     assert run("ask", "SELECT SUM(age) AS s FROM guests", "--epsilon", "0.5").code == 0
@@ -93,7 +96,7 @@ def test_several_budgets(asked, run) -> None:
     assert run("ledger", "export", "--budget", "guests").code == 0
 
 
-def test_verify_and_a_damaged_ledger(asked, run) -> None:
+def test_verify_and_a_damaged_ledger(asked: Path, run: Run) -> None:
     done = run("ledger", "verify")
     assert done.code == 0
     assert "sound" in done.out
@@ -111,7 +114,7 @@ def test_verify_and_a_damaged_ledger(asked, run) -> None:
         assert run(*command).code == 2
 
 
-def test_a_rolled_back_ledger_is_noticed(asked, run) -> None:
+def test_a_rolled_back_ledger_is_noticed(asked: Path, run: Run) -> None:
     path = asked / "census.ledger"
     earlier = path.read_bytes()
     assert run("ask", COUNT, "--epsilon", "0.5").code == 0
@@ -121,11 +124,11 @@ def test_a_rolled_back_ledger_is_noticed(asked, run) -> None:
 
 
 @pytest.mark.usefixtures("asked")
-def test_export_can_be_verified_by_anyone(run) -> None:
+def test_export_can_be_verified_by_anyone(run: Run) -> None:
     entries = [json.loads(line) for line in run("ledger", "export").out.splitlines()]
     assert [e["seq"] for e in entries] == list(range(1, len(entries) + 1))
 
-    def canonical(value) -> str:
+    def canonical(value: Any) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     before = "0" * 64
@@ -138,7 +141,7 @@ def test_export_can_be_verified_by_anyone(run) -> None:
     assert len(Path("chain.jsonl").read_text().splitlines()) == len(entries)
 
 
-def test_amend(asked, run) -> None:
+def test_amend(asked: Path, run: Run) -> None:
     project = asked / "sordino.toml"
     text = project.read_text()
     assert run("ledger", "amend", "--reason", "none").code == 2  # nothing would change
@@ -161,7 +164,7 @@ def test_amend(asked, run) -> None:
     assert run("ledger", "amend", "--reason", "other").code == 2
 
 
-def test_amend_a_name(asked, run) -> None:
+def test_amend_a_name(asked: Path, run: Run) -> None:
     project = asked / "sordino.toml"
     project.write_text(project.read_text().replace("[tables.people", "[tables.folk"))
     assert run("ledger", "amend", "--reason", "renamed", "--rename", "people").code == 2

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.support import Run, assert_loads_nothing
 from markup import Page
 from sordino.accounting.events import LaplaceEvent
 from sordino.ledger.ledger import Ledger
@@ -17,7 +18,7 @@ HOSTILE = 'SELECT COUNT(*) AS "<script>alert(1)</script>" FROM people WHERE age 
 
 
 @pytest.fixture
-def asked(census: Path, run) -> Path:
+def asked(census: Path, run: Run) -> Path:
     assert run("ask", HOSTILE, "--epsilon", "0.5").code == 0
     assert run("ask", "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "--epsilon", "0.25").code == 0
     file = census / "sordino.toml"
@@ -27,7 +28,7 @@ def asked(census: Path, run) -> Path:
     return census
 
 
-def test_a_page_for_a_board(asked: Path, run) -> None:
+def test_a_page_for_a_board(asked: Path, run: Run) -> None:
     done = run("report", "-o", "board.html")
     assert done.code == 0, done.err
     text = (asked / "board.html").read_text(encoding="utf-8")
@@ -50,15 +51,13 @@ def test_a_page_for_a_board(asked: Path, run) -> None:
         assert words in page.words, words
     assert "script" not in page.tags
     assert "b" not in page.tags
-    assert "http" not in text.replace("http-equiv", "")
-    assert next(v for k, v in page.attributes if k == "content").startswith("default-src 'none'")
-    assert all((value or "").startswith("data:") for name, value in page.attributes if name in ("src", "href"))
+    assert_loads_nothing(page, text)
     assert page.tags.count("img") == 2
     assert page.tags.count("tr") == 3 + 2  # two releases and an amendment, with their heads: no rows of data
     assert str(asked) not in text
 
 
-def test_charges_without_an_answer(asked: Path, run) -> None:
+def test_charges_without_an_answer(asked: Path, run: Run) -> None:
     with Ledger.existing(load_project(asked / "sordino.toml").budgets["people"].ledger) as ledger:
         event = LaplaceEvent(0.25)
         ledger.fail(ledger.charge(event, note="<script>one</script>", question="q"), "the engine <failed>")
@@ -75,7 +74,7 @@ def test_charges_without_an_answer(asked: Path, run) -> None:
         assert words in page.words, words
 
 
-def test_it_overwrites_only_by_force(asked: Path, run) -> None:
+def test_it_overwrites_only_by_force(asked: Path, run: Run) -> None:
     (asked / "board.html").write_text("mine")
     assert run("report", "-o", "board.html").code == 2
     assert (asked / "board.html").read_text() == "mine"
@@ -84,7 +83,7 @@ def test_it_overwrites_only_by_force(asked: Path, run) -> None:
 
 
 @pytest.mark.usefixtures("asked")
-def test_exit_codes(run) -> None:
+def test_exit_codes(run: Run) -> None:
     assert run("report").code == 2
     assert run("report", "-o", "board.html", "--budget", "peple").code == 3
     assert run("report", "-o", "missing/board.html").code == 2
@@ -92,7 +91,7 @@ def test_exit_codes(run) -> None:
     assert not Path("board.html").exists()
 
 
-def test_a_damaged_ledger_has_no_page(asked: Path, run) -> None:
+def test_a_damaged_ledger_has_no_page(asked: Path, run: Run) -> None:
     ledger = load_project(asked / "sordino.toml").budgets["people"].ledger
     with sqlite3.connect(ledger) as db:
         db.execute("UPDATE charges SET state = 'failed' WHERE number = 1")
@@ -101,13 +100,13 @@ def test_a_damaged_ledger_has_no_page(asked: Path, run) -> None:
     assert not (asked / "board.html").exists()
 
 
-def test_before_anything_is_asked(census: Path, run) -> None:
+def test_before_anything_is_asked(census: Path, run: Run) -> None:
     assert run("report", "-o", "board.html").code == 0
     assert "Nothing has been asked yet" in Page((census / "board.html").read_text()).words
     assert not (census / "census.ledger").exists()
 
 
-def test_without_altair_it_says_so(asked: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_altair_it_says_so(asked: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
     assert run("report", "-o", "board.html").code == 0
     page = Page((asked / "board.html").read_text())

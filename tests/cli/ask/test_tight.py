@@ -6,11 +6,13 @@ import json
 
 import pytest
 
+from cli.support import Run
+
 COUNT = "SELECT COUNT(*) AS n FROM people"
 
 
 @pytest.mark.usefixtures("census")
-def test_charges_are_told_as_one_list_and_the_cap_is_unaffected(run) -> None:
+def test_charges_are_told_as_one_list_and_the_cap_is_unaffected(run: Run) -> None:
     for _ in range(12):
         assert run("ask", COUNT, "--epsilon", "0.1").code == 0
     before = json.loads(run("budget", "--format", "json").out)["budgets"][0]
@@ -27,7 +29,7 @@ def test_charges_are_told_as_one_list_and_the_cap_is_unaffected(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_tight_and_delta_go_together(run) -> None:
+def test_tight_and_delta_go_together(run: Run) -> None:
     assert run("budget", "--tight").code == 2
     assert run("budget", "--delta", "1e-6").code == 2
     assert run("budget", "--tight", "--delta", "2").code in (0, 2)

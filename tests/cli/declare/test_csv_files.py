@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.support import Run
 from sordino.datasets.column import load_column
 from sordino.errors import SourceError
 
@@ -24,7 +25,7 @@ def declared() -> dict[str, object]:
     return dict(table["csv"])
 
 
-def test_init_proposes_quotes_where_the_header_line_has_them(run) -> None:
+def test_init_proposes_quotes_where_the_header_line_has_them(run: Run) -> None:
     Path("q.csv").write_text('"id","full, name"\n1,"Doe, Jane"\n')
     done = run("init", "q.csv", "--header")
     assert done.code == 0
@@ -33,7 +34,7 @@ def test_init_proposes_quotes_where_the_header_line_has_them(run) -> None:
     assert '"full, name"' in Path("sordino.toml").read_text()
 
 
-def test_init_takes_the_quote_that_is_named(run) -> None:
+def test_init_takes_the_quote_that_is_named(run: Run) -> None:
     Path("q.csv").write_text("id,name\n1,'Doe, Jane'\n")
     assert run("init", "q.csv", "--header", "--quote", "'").code == 0
     assert declared()["quote"] == "'"
@@ -43,7 +44,7 @@ def test_init_takes_the_quote_that_is_named(run) -> None:
 
 
 @pytest.mark.parametrize(("line", "sign"), [("id;city", "';'"), ("id\tcity", r"'\t'"), ("id|city", "'|'")])
-def test_init_asks_for_the_delimiter_that_it_sees(run, line: str, sign: str) -> None:
+def test_init_asks_for_the_delimiter_that_it_sees(run: Run, line: str, sign: str) -> None:
     Path("semi.csv").write_text(f"{line}\n")
     done = run("init", "semi.csv", "--header")
     assert done.code == 2
@@ -52,14 +53,14 @@ def test_init_asks_for_the_delimiter_that_it_sees(run, line: str, sign: str) -> 
     assert run("init", "semi.csv", "--header", "--delimiter", ",").code == 0
 
 
-def test_a_tsv_file_is_read_by_tabs(run) -> None:
+def test_a_tsv_file_is_read_by_tabs(run: Run) -> None:
     Path("t.tsv").write_text("a\tb\n1\t2\n")
     assert run("init", "t.tsv", "--header").code == 0
     assert declared()["delimiter"] == "\t"
 
 
 @pytest.mark.parametrize("options", [["--header"], ["--no-header", "--columns", "2"]])
-def test_init_refuses_a_gzip_file_under_another_name(run, options: list[str]) -> None:
+def test_init_refuses_a_gzip_file_under_another_name(run: Run, options: list[str]) -> None:
     Path("z.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
     done = run("init", "z.csv", *options)
     assert done.code == 2
@@ -88,7 +89,7 @@ age = {{type = "integer", lower = 0, upper = 125}}
 """
 
 
-def test_check_finds_quotes_that_are_not_declared(run) -> None:
+def test_check_finds_quotes_that_are_not_declared(run: Run) -> None:
     Path("q.csv").write_text('"name","age"\n"Doe, Jane",30\n')
     Path("sordino.toml").write_text(PROJECT.format(source="q.csv", more=""))
     done = run("check")
@@ -102,7 +103,7 @@ def test_check_finds_quotes_that_are_not_declared(run) -> None:
     assert '"s"' in done.out
 
 
-def test_a_project_with_a_compressed_source_is_refused(run) -> None:
+def test_a_project_with_a_compressed_source_is_refused(run: Run) -> None:
     Path("q.csv.gz").write_bytes(gzip.compress(b"age\n30\n"))
     Path("sordino.toml").write_text(PROJECT.format(source="q.csv.gz", more=""))
     done = run("check")
@@ -110,7 +111,7 @@ def test_a_project_with_a_compressed_source_is_refused(run) -> None:
     assert "compressed: unpack it first" in done.out
 
 
-def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run) -> None:
+def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run: Run) -> None:
     Path("q.csv").write_text("name,age\nAnn,21.0\nBob,twenty\nEve,130\nJoe\n")
     Path("sordino.toml").write_text(PROJECT.format(source="q.csv", more=""))
     plain = run("check")
@@ -131,7 +132,7 @@ def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run
     assert not Path("p.ledger").exists()  # nothing is recorded
 
 
-def test_import_notes_types_that_init_proposes(run) -> None:
+def test_import_notes_types_that_init_proposes(run: Run) -> None:
     """Every cell stays text, so a column's type never depends on another row; what all cells can be read as is noted."""
     lines = ["n;x;d;b;code;word;none", '"1";1.5;2013-01-01;yes;007;"a', 'b";', "21.0;.5;2013-01-02T06:00:00Z;No;012;2;"]
     Path("odd.csv").write_text("\n".join([*lines, ";;;;;;"]) + "\n")
@@ -152,7 +153,7 @@ def test_import_notes_types_that_init_proposes(run) -> None:
     }
 
 
-def test_the_laboratory_reads_numbers_of_an_imported_file(run) -> None:
+def test_the_laboratory_reads_numbers_of_an_imported_file(run: Run) -> None:
     Path("odd.csv").write_text("n,word\n1,a\n21.0,b\n,c\n+3,d\n")
     assert run("import", "odd.csv", "odd.parquet", "--header").code == 0
     told = load_column("n", Path("odd.parquet"))

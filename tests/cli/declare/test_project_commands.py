@@ -6,12 +6,15 @@ import json
 import os
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from cli.support import Run
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +24,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
 
 
-def table() -> dict:
-    return tomllib.loads(Path("sordino.toml").read_text())["tables"]
+def tables() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads(Path("sordino.toml").read_text())["tables"]
+    return found
 
 
-def test_init_from_parquet(run) -> None:
+def test_init_from_parquet(run: Run) -> None:
     columns = {
         "age": pa.array([33], pa.int16()),
         "job": pa.array(["Sales"]).dictionary_encode(),
@@ -35,7 +39,7 @@ def test_init_from_parquet(run) -> None:
     done = run("init", "2020 people.parquet")
     assert done.code == 0
     assert "3 columns" in done.out
-    made = table()["t_2020_people"]
+    made = tables()["t_2020_people"]
     assert {name: words["type"] for name, words in made["columns"].items()} == {
         "age": "integer",
         "job": "category",
@@ -54,14 +58,14 @@ def test_init_from_parquet(run) -> None:
     assert "still to be filled in" in line
 
 
-def test_init_from_csv_never_guesses(run) -> None:
+def test_init_from_csv_never_guesses(run: Run) -> None:
     Path("people.csv").write_text("age,job\n33,Sales\n")
     done = run("init", "people.csv")
     assert done.code == 2
     assert "--no-header --columns N" in done.err
     assert not Path("sordino.toml").exists()
     assert run("init", "people.csv", "--header").code == 0
-    assert list(table()["people"]["columns"]) == ["age", "job"]
+    assert list(tables()["people"]["columns"]) == ["age", "job"]
     assert run("init", "people.csv", "--no-header").code == 2
     assert run("init", "people.csv", "--header", "--columns", "2").code == 2
     assert run("init", "people.csv", "--no-header", "--columns", "2", "-o", "other.toml").code == 0
@@ -71,12 +75,12 @@ def test_init_from_csv_never_guesses(run) -> None:
     assert "Sales" not in text
 
 
-def test_init_from_duckdb(run) -> None:
+def test_init_from_duckdb(run: Run) -> None:
     with duckdb.connect("store.duckdb") as connection:
         connection.execute("CREATE TABLE people (age INTEGER, born DATE, ok BOOLEAN)")
     assert run("init", "store.duckdb").code == 0
-    assert table()["people"]["relation"] == "people"
-    assert table()["people"]["columns"]["born"]["type"] == "date"
+    assert tables()["people"]["relation"] == "people"
+    assert tables()["people"]["columns"]["born"]["type"] == "date"
     with duckdb.connect("store.duckdb") as connection:
         connection.execute("CREATE TABLE visits (day DATE)")
     assert "'people'" in run("init", "store.duckdb", "--force").err
@@ -98,7 +102,7 @@ def test_init_from_duckdb(run) -> None:
         (("twice.csv", "--no-header", "--columns", "2", "--delimiter", "ab"), "one character"),
     ],
 )
-def test_init_refuses(run, arguments, says) -> None:
+def test_init_refuses(run: Run, arguments: Any, says: str) -> None:
     Path("bad.parquet").write_bytes(b"no")
     Path("bad.duckdb").write_bytes(b"no")
     Path("twice.csv").write_text("a,a\n")
@@ -109,7 +113,7 @@ def test_init_refuses(run, arguments, says) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_check_names_the_place_and_the_nearest_key(run) -> None:
+def test_check_names_the_place_and_the_nearest_key(run: Run) -> None:
     text = Path("sordino.toml").read_text()
     Path("sordino.toml").write_text(text.replace("upper = 90", "uper = 90"))
     done = run("check")
@@ -124,7 +128,7 @@ def test_check_names_the_place_and_the_nearest_key(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_check_says_how_reals_without_a_resolution_are_read(run) -> None:
+def test_check_says_how_reals_without_a_resolution_are_read(run: Run) -> None:
     text = Path("sordino.toml").read_text()
     gain = 'gain = {type = "real", lower = 0, upper = 100000, resolution = 0.01}'
     assert "resolution" not in run("check").out
@@ -142,7 +146,7 @@ def test_check_says_how_reals_without_a_resolution_are_read(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_check_writes_nothing(run) -> None:
+def test_check_writes_nothing(run: Run) -> None:
     before = sorted(os.listdir())
     done = run("check")
     assert done.code == 0
@@ -154,7 +158,7 @@ def test_check_writes_nothing(run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_check_opens_sources_and_compares_ledgers(run) -> None:
+def test_check_opens_sources_and_compares_ledgers(run: Run) -> None:
     assert run("ask", "SELECT COUNT(*) AS n FROM people", "--epsilon", "1").code == 0
     text = Path("sordino.toml").read_text()
     Path("sordino.toml").write_text(
@@ -172,7 +176,7 @@ def test_check_opens_sources_and_compares_ledgers(run) -> None:
     assert "missing" in done.out
 
 
-def test_check_elsewhere_and_nowhere(census, run, tmp_path, monkeypatch) -> None:
+def test_check_elsewhere_and_nowhere(census: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("check").code == 2
     assert run("check", str(census)).code == 0
@@ -180,11 +184,11 @@ def test_check_elsewhere_and_nowhere(census, run, tmp_path, monkeypatch) -> None
     assert run("check", str(census), "--project", str(census)).code == 2
 
 
-def test_the_schema_is_for_editors(run) -> None:
+def test_the_schema_is_for_editors(run: Run) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(run("check", "--schema").out))
 
 
-def test_import_reads_quoted_files(run) -> None:
+def test_import_reads_quoted_files(run: Run) -> None:
     Path("odd.csv").write_text('name;note;age\n"Doe; Jane";"two\nlines ""x""";33\n ? ;;\n\n')
     done = run("import", "odd.csv", "odd.parquet", "--header", "--delimiter", ";", "--null", "?")
     assert done.code == 0
@@ -197,7 +201,7 @@ def test_import_reads_quoted_files(run) -> None:
     assert run("init", "odd.parquet").code == 0
 
 
-def test_import_without_names_and_in_another_encoding(run) -> None:
+def test_import_without_names_and_in_another_encoding(run: Run) -> None:
     Path("old.txt").write_bytes("Zo\xe9\t1\nAnn\t2\n".encode("latin-1"))
     assert run("import", "old.txt", "old.parquet", "--no-header", "--delimiter", "\\t").code == 2
     assert not Path("old.parquet").exists()
@@ -219,7 +223,7 @@ def test_import_without_names_and_in_another_encoding(run) -> None:
         ('a,b\n1,"2\n', ("--header",), "nothing was written"),
     ],
 )
-def test_import_stops_at_a_bad_row(run, text, options, says) -> None:
+def test_import_stops_at_a_bad_row(run: Run, text: str, options: list[str], says: str) -> None:
     Path("bad.csv").write_text(text)
     done = run("import", "bad.csv", "bad.parquet", *options)
     assert done.code == 2

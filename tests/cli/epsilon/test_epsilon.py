@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from cli.epsilon.support import run_worlds
+from cli.support import Run, read_json
 
 SCHOOL, ABSENCE = "1,2,3,4", "1,2,3,10"
 AVERAGE = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "32561")
 SUSPICION = ("--attacker-prior", "0.5", "--max-posterior", "0.75")
-
-
-def worlds(run, universe: str, query: str, *more: str):
-    return run("epsilon", "worlds", "--universe", universe, "--size", "3", "--query", query, "--risk", "1/3", *more)
-
-
-def told(ran) -> dict:
-    assert ran.code == 0, ran.err
-    return json.loads(ran.out)
 
 
 @pytest.mark.parametrize(
@@ -31,14 +26,16 @@ def told(ran) -> dict:
         (ABSENCE, "median", 4, 1, 4 * math.log(2), 1.6218604324, 0.3546612444, 0.2656046867),
     ],
 )
-def test_numbers_of_lee_and_clifton(run, universe, query, df, dv, exact, bound, upper, risk) -> None:
-    made = told(worlds(run, universe, query, "--epsilon", "2", "--format", "json"))
+def test_numbers_of_lee_and_clifton(
+    run: Run, universe: str, query: str, df: float, dv: float, exact: float, bound: float, upper: float, risk: float
+) -> None:
+    made = read_json(run_worlds(run, universe, query, "--epsilon", "2", "--format", "json"))
     found = (made["sensitivity"], made["spread"], made["epsilon"], made["epsilon_bound"], made["at"]["risk_bound"])
     assert found == pytest.approx((df, dv, exact, bound, upper), abs=1e-9)
     assert made["worlds"] == 4
     assert made["exact"] is True
     assert made["risk_at_epsilon"] <= made["risk"]
-    half = told(worlds(run, universe, query, "--epsilon", "1/2", "--format", "json"))
+    half = read_json(run_worlds(run, universe, query, "--epsilon", "1/2", "--format", "json"))
     assert half["at"]["risk"] == pytest.approx(risk, abs=1e-10)
 
 
@@ -49,32 +46,32 @@ def test_numbers_of_lee_and_clifton(run, universe, query, df, dv, exact, bound, 
         (ABSENCE, [0.61802372, 0.15816999, 0.12500781, 0.09879847], 0.36802371996),
     ],
 )
-def test_posteriors_at_an_output(run, universe, posteriors, gain) -> None:
-    at = told(worlds(run, universe, "mean", "--epsilon", "2", "--output", "2.20131", "--format", "json"))["at"]
+def test_posteriors_at_an_output(run: Run, universe: str, posteriors: Any, gain: float) -> None:
+    at = read_json(run_worlds(run, universe, "mean", "--epsilon", "2", "--output", "2.20131", "--format", "json"))["at"]
     assert [row["posterior"] for row in at["posteriors"]] == pytest.approx(posteriors, abs=1e-8)
     assert at["posterior_gain"] == pytest.approx(gain, abs=1e-10)
-    shown = worlds(run, universe, "mean", "--epsilon", "2", "--output", "2.20131")
+    shown = run_worlds(run, universe, "mean", "--epsilon", "2", "--output", "2.20131")
     assert "posterior gain" in shown.out
 
 
-def test_a_prior(run) -> None:
+def test_a_prior(run: Run) -> None:
     words = ("--universe", ABSENCE, "--size", "3", "--query", "mean", "--risk", "0.9", "--prior", ".7,.1,.1,1/10")
-    at = told(run("epsilon", "worlds", *words, "--epsilon", "1", "--format", "json"))["at"]
+    at = read_json(run("epsilon", "worlds", *words, "--epsilon", "1", "--format", "json"))["at"]
     assert at["risk"] == pytest.approx(0.8562, abs=1e-4)
     assert at["risk_bound"] == pytest.approx(0.871, abs=1e-3)
 
 
-def test_the_report_in_words(run) -> None:
-    done = worlds(run, ABSENCE, "mean")
+def test_the_report_in_words(run: Run) -> None:
+    done = run_worlds(run, ABSENCE, "mean")
     said = " ".join(done.out.split())
     assert done.code == 0
     assert "At epsilon 0.43172, an attacker who knows all 4 values" in said
     assert "more than 33.3333%" in said
 
 
-def test_a_risk_that_is_never_passed(run) -> None:
+def test_a_risk_that_is_never_passed(run: Run) -> None:
     words = ("epsilon", "worlds", "--universe", ABSENCE, "--size", "3", "--query", "median", "--risk", "0.5")
-    made = told(run(*words, "--format", "json"))
+    made = read_json(run(*words, "--format", "json"))
     assert made["epsilon"] is None
     assert "any: the risk never passes 0.5" in run(*words).out
     assert run(*words, "--write", "--one-question").code == 2  # no cap keeps less; for all questions there is one
@@ -91,7 +88,7 @@ def test_a_risk_that_is_never_passed(run) -> None:
         (("--risk", "1/3", "--plot", "risk.gif"), ".svg"),
     ],
 )
-def test_what_cannot_be_had_is_one_line(run, more, words) -> None:
+def test_what_cannot_be_had_is_one_line(run: Run, more: Any, words: Any) -> None:
     done = run("epsilon", "worlds", "--universe", ABSENCE, "--size", "3", "--query", "mean", *more)
     assert done.code == 2
     assert done.out == ""
@@ -99,17 +96,17 @@ def test_what_cannot_be_had_is_one_line(run, more, words) -> None:
     assert done.err.count("\n") == 1
 
 
-def test_a_picture(run, tmp_path: Path) -> None:
+def test_a_picture(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "risk.svg"
-    done = worlds(run, SCHOOL, "mean", "--epsilon", "2", "--output", "2.2", "--plot", str(path))
+    done = run_worlds(run, SCHOOL, "mean", "--epsilon", "2", "--output", "2.2", "--plot", str(path))
     assert done.code == 0, done.err
     assert path.read_bytes().startswith(b"<svg")
 
 
-def test_densities_in_the_picture(run, tmp_path: Path) -> None:
+def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "risk.json"
     at = ("--risk", "0.5", "--epsilon", "2", "--output", "2.2", "--plot", str(path))
-    assert worlds(run, ABSENCE, "median", *at[2:]).code == 0
+    assert run_worlds(run, ABSENCE, "median", *at[2:]).code == 0
     assert "2 worlds of answer 2, together" in path.read_text()
     path.unlink()
     many = ("--universe", "1,2,4,8,16,32", "--size", "3", "--query", "mean")
@@ -118,7 +115,7 @@ def test_densities_in_the_picture(run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("question", ["SELECT AVG(age) FROM people", "SELECT COUNT(*) FROM people"])
-def test_a_picture_of_a_choice(run, census: Path, question: str) -> None:
+def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
     asked = ("epsilon", "choose", "--query", question, "--error", "5", "--rows", "2000", *SUSPICION)
     for ending in ("svg", "png", "json"):
         done = run(*asked, "--plot", f"choice.{ending}")
@@ -129,7 +126,7 @@ def test_a_picture_of_a_choice(run, census: Path, question: str) -> None:
     assert (census / "choice.svg").read_bytes().startswith(b"<svg")
 
 
-def test_a_conflict_is_drawn_too(run, census: Path) -> None:
+def test_a_conflict_is_drawn_too(run: Run, census: Path) -> None:
     asked = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "100", *SUSPICION)
     assert run("epsilon", "choose", *asked, "--plot", "choice.json").code == 2
     said = (census / "choice.json").read_text()
@@ -137,10 +134,10 @@ def test_a_conflict_is_drawn_too(run, census: Path) -> None:
     assert "symlog" not in said  # the curve ends where the error is far below what was asked
 
 
-def test_choose_an_interval(run, census: Path) -> None:
+def test_choose_an_interval(run: Run, census: Path) -> None:
     (census / "census.parquet").unlink()  # the data is never read
     words = ("epsilon", "choose", "--table", "people", *AVERAGE, *SUSPICION)
-    made = told(run(*words, "--format", "json"))
+    made = read_json(run(*words, "--format", "json"))
     assert made["upper"] == pytest.approx(math.log(3))
     assert 0 < made["lower"] == made["epsilon"] < 0.1
     assert (made["lower_by"], made["upper_by"]) == ("accuracy", "posterior")
@@ -151,15 +148,15 @@ def test_choose_an_interval(run, census: Path) -> None:
     assert "never rises above 75% (add/remove)" in " ".join(shown.out.split())
 
 
-def test_choose_from_readings_alone(run, census: Path) -> None:
+def test_choose_from_readings_alone(run: Run, census: Path) -> None:
     assert census.is_dir()
     words = (*SUSPICION, "--test-level", "0.05", "--max-power", "0.25", "--relative-risk", "3")
-    made = told(run("epsilon", "choose", *words, "--format", "json"))
+    made = read_json(run("epsilon", "choose", *words, "--format", "json"))
     assert made["upper_by"] == "relative"
     assert made["epsilon"] == pytest.approx(math.log(3) / 2)
 
 
-def test_a_conflict_ends_with_2_and_writes_nothing(run, census: Path) -> None:
+def test_a_conflict_ends_with_2_and_writes_nothing(run: Run, census: Path) -> None:
     before = (census / "sordino.toml").read_bytes()
     few = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "100", *SUSPICION, "--write")
     done = run("epsilon", "choose", *few, "--format", "json")
@@ -182,18 +179,18 @@ def test_a_conflict_ends_with_2_and_writes_nothing(run, census: Path) -> None:
         ((*SUSPICION, "--write", "--budget", "cats"), 2, "draws on budget 'people'"),
     ],
 )
-def test_what_choose_needs(run, census: Path, more, code, words) -> None:
+def test_what_choose_needs(run: Run, census: Path, more: Any, code: int, words: Any) -> None:
     assert census.is_dir()
     done = run("epsilon", "choose", *more)
     assert done.code == code
     assert words in done.err
 
 
-def test_an_epsilon_for_add_remove_says_nothing_of_replace(run, census: Path) -> None:
+def test_an_epsilon_for_add_remove_says_nothing_of_replace(run: Run, census: Path) -> None:
     file = census / "sordino.toml"
     file.write_text(file.read_text().replace('neighbors = "add_remove"', 'neighbors = "replace"'))
     assert run("epsilon", "choose", "--relative-risk", "3").code == 2
-    done = worlds(run, ABSENCE, "mean", "--write")
+    done = run_worlds(run, ABSENCE, "mean", "--write")
     assert done.code == 2
     assert "states replace" in done.err
 
@@ -201,11 +198,11 @@ def test_an_epsilon_for_add_remove_says_nothing_of_replace(run, census: Path) ->
 COLUMNS = ("--universe", f"school={SCHOOL}", "--universe", f"days={ABSENCE}", "--size", "3", "--query", "mean")
 
 
-def test_several_columns_and_the_one_that_binds(run, census: Path) -> None:
+def test_several_columns_and_the_one_that_binds(run: Run, census: Path) -> None:
     seen = ("--epsilon", "2", "--output", "2.20131", "--plot", "columns.json")
-    made = told(run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", *seen, "--write", "--format", "json"))
+    made = read_json(run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", *seen, "--write", "--format", "json"))
     assert [one["column"] for one in made["columns"]] == ["school", "days"]
-    alone = [told(worlds(run, u, "mean", "--epsilon", "2", "--format", "json")) for u in (SCHOOL, ABSENCE)]
+    alone = [read_json(run_worlds(run, u, "mean", "--epsilon", "2", "--format", "json")) for u in (SCHOOL, ABSENCE)]
     for one, other in zip(made["columns"], alone, strict=True):
         assert {key: one[key] for key in other if key not in ("schema", "at")} == {
             key: value for key, value in other.items() if key not in ("schema", "at")
@@ -214,7 +211,9 @@ def test_several_columns_and_the_one_that_binds(run, census: Path) -> None:
     assert made["binding"] == "days"
     assert made["written"]["epsilon"] == "0.202732"  # of all questions: the same for both columns
     assert "columns" not in made["written"]["reason"]
-    one = told(run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", "--write", "--one-question", "--format", "json"))
+    one = read_json(
+        run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", "--write", "--one-question", "--format", "json")
+    )
     assert one["written"]["epsilon"] == "0.43172"
     assert "Of 2 columns, days allows the least." in one["written"]["reason"]
     drawn = json.loads((census / "columns.json").read_text())
@@ -225,8 +224,8 @@ def test_several_columns_and_the_one_that_binds(run, census: Path) -> None:
     assert shown.count("report ") == 2
 
 
-def test_a_name_for_one_column(run) -> None:
-    made = told(worlds(run, f"days={ABSENCE}", "mean", "--format", "json"))
+def test_a_name_for_one_column(run: Run) -> None:
+    made = read_json(run_worlds(run, f"days={ABSENCE}", "mean", "--format", "json"))
     assert (made["column"], made["schema"]) == ("days", 1)
 
 
@@ -241,14 +240,14 @@ def test_a_name_for_one_column(run) -> None:
         (("a=1,2,inf,4",), "only finite numbers"),
     ],
 )
-def test_names_of_columns(run, universes: tuple[str, ...], words: str) -> None:
+def test_names_of_columns(run: Run, universes: tuple[str, ...], words: str) -> None:
     stated = [word for text in universes for word in ("--universe", text)]
     done = run("epsilon", "worlds", *stated, "--size", "3", "--query", "mean", "--risk", "1/3")
     assert (done.code, done.out) == (2, "")
     assert words in done.err
 
 
-def test_the_bound_is_labelled_where_worlds_cannot_be_counted(run, tmp_path: Path) -> None:
+def test_the_bound_is_labelled_where_worlds_cannot_be_counted(run: Run, tmp_path: Path) -> None:
     many = ",".join(str(7919 * i * i % 1_000_003) for i in range(200))
     asked = (
         "epsilon",
@@ -264,7 +263,7 @@ def test_the_bound_is_labelled_where_worlds_cannot_be_counted(run, tmp_path: Pat
         "--epsilon",
         "2",
     )
-    made = told(run(*asked, "--format", "json"))
+    made = read_json(run(*asked, "--format", "json"))
     assert (made["exact"], made["method"], made["at"]["method"]) == (False, "closed-form bound", "closed-form bound")
     assert made["sentence"].endswith("(Lee & Clifton 2011, closed-form bound).")
     shown = " ".join(run(*asked, "--plot", str(tmp_path / "bound.json")).out.split())
@@ -274,5 +273,5 @@ def test_the_bound_is_labelled_where_worlds_cannot_be_counted(run, tmp_path: Pat
     drawn = (tmp_path / "bound.json").read_text()
     assert "closed-form upper bound" in drawn
     assert '"exact risk"' not in drawn
-    few = told(worlds(run, ABSENCE, "mean", "--epsilon", "2", "--format", "json"))
+    few = read_json(run_worlds(run, ABSENCE, "mean", "--epsilon", "2", "--format", "json"))
     assert (few["exact"], few["method"], few["at"]["method"]) == (True, "exact risk", "exact risk")

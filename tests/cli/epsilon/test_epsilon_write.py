@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from decimal import Decimal
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.epsilon.support import run_worlds
+from cli.support import Run, read_json
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError, UnknownName
 from sordino.project.cap_change import round_up_within
@@ -37,20 +38,11 @@ def capped(text: str, epsilon: float | Decimal, reason: str) -> str:
     return with_cap(text, budget="people", cap={"epsilon": amount}, reason=reason)
 
 
-def worlds(run, universe: str, query: str, *more: str):
-    return run("epsilon", "worlds", "--universe", universe, "--size", "3", "--query", query, "--risk", "1/3", *more)
-
-
-def told(ran) -> dict:
-    assert ran.code == 0, ran.err
-    return json.loads(ran.out)
-
-
-def test_write_puts_cap_and_reason_and_nothing_else(run, census: Path) -> None:
+def test_write_puts_cap_and_reason_and_nothing_else(run: Run, census: Path) -> None:
     file = census / "sordino.toml"
     before = file.read_bytes().splitlines()
-    done = worlds(run, ABSENCE, "mean", "--write", "--one-question", "--budget", "people", "--format", "json")
-    written = told(done)["written"]
+    done = run_worlds(run, ABSENCE, "mean", "--write", "--one-question", "--budget", "people", "--format", "json")
+    written = read_json(done)["written"]
     assert written["epsilon"] == "0.43172"
     after = file.read_bytes().splitlines()
     (why,) = [line for line in after if line.startswith(b"# why: ")]
@@ -62,17 +54,17 @@ def test_write_puts_cap_and_reason_and_nothing_else(run, census: Path) -> None:
     assert [line.split()[0] for line in changed] == [b"cap", b"reason"]
     assert b"# the most that all answers together" in changed[0]
     budget = load_project(file).budgets["people"]
-    assert float(budget.cap.epsilon) == 0.43172
+    assert float(budget.cap.amounts()["epsilon"]) == 0.43172
     assert budget.reason == written["reason"]
     chosen = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write")
     assert chosen.code == 0, chosen.err
     assert "rounded up" in (load_project(file).budgets["people"].reason or "")
 
 
-def test_d9_the_cap_that_is_written_holds_for_every_question(run, census: Path) -> None:
+def test_d9_the_cap_that_is_written_holds_for_every_question(run: Run, census: Path) -> None:
     """Findings D9 and 9: .43172 is about one mean; a histogram at that cap gives one release 44%, where 33.3333% was said."""
-    made = told(worlds(run, ABSENCE, "mean", "--write", "--format", "json"))
-    cap = load_project(census / "sordino.toml").budgets["people"].cap.epsilon
+    made = read_json(run_worlds(run, ABSENCE, "mean", "--write", "--format", "json"))
+    cap = load_project(census / "sordino.toml").budgets["people"].cap.amounts()["epsilon"]
     assert made["written"]["epsilon"] == "0.202732"
     assert "whatever is asked and however often" in made["written"]["reason"]
 
@@ -80,23 +72,23 @@ def test_d9_the_cap_that_is_written_holds_for_every_question(run, census: Path) 
         return 1 / (1 + 3 * math.exp(-2 * epsilon))
 
     assert posterior(float(cap)) <= 1 / 3 < 0.44 < posterior(made["epsilon"])
-    one = told(worlds(run, ABSENCE, "mean", "--write", "--one-question", "--format", "json"))["written"]
+    one = read_json(run_worlds(run, ABSENCE, "mean", "--write", "--one-question", "--format", "json"))["written"]
     assert one["epsilon"] == "0.43172"
     assert "it holds for that one answer only" in one["reason"]
-    assert worlds(run, ABSENCE, "mean", "--one-question").code == 2
-    shown = " ".join(worlds(run, ABSENCE, "mean").out.split())
+    assert run_worlds(run, ABSENCE, "mean", "--one-question").code == 2
+    shown = " ".join(run_worlds(run, ABSENCE, "mean").out.split())
     assert "all questions 0.2027325541 in all, whatever is asked: what --write writes" in shown
 
 
-def test_the_cap_of_a_least_epsilon_still_answers_the_question(run, census: Path) -> None:
+def test_the_cap_of_a_least_epsilon_still_answers_the_question(run: Run, census: Path) -> None:
     """Rounded up: at the cap itself the plan's error is within what was asked."""
-    done = told(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write", "--format", "json"))
-    cap = load_project(census / "sordino.toml").budgets["people"].cap.epsilon
+    done = read_json(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write", "--format", "json"))
+    cap = load_project(census / "sordino.toml").budgets["people"].cap.amounts()["epsilon"]
     assert Fraction(repr(done["epsilon"])) < cap < Fraction(repr(done["upper"]))
     assert cap == Fraction(done["written"]["epsilon"])
     for epsilon, kept in ((done["written"]["epsilon"], True), (rounded_down(done["epsilon"]), False)):
         asked = ("plan", AVERAGE[1], "--epsilon", epsilon, "--assume-rows", "32561", "--format", "json")
-        (column,) = told(run(*asked))["columns"]
+        (column,) = read_json(run(*asked))["columns"]
         assert (column["expected_error"] <= 0.5) is kept
 
 
@@ -127,7 +119,7 @@ def test_rounded_up_stays_in_the_interval(least: float, most: float, cap: str) -
         ("choose", "--table", "people", *AVERAGE, *SUSPICION),
     ],
 )
-def test_nothing_is_written_where_anything_is_refused(run, census: Path, asked: tuple[str, ...]) -> None:
+def test_nothing_is_written_where_anything_is_refused(run: Run, census: Path, asked: tuple[str, ...]) -> None:
     before = (census / "sordino.toml").read_bytes()
     for more in (("--plot", "new.svg", "--budget", "cats"), ("--plot", "missing/new.svg")):
         assert run("epsilon", *asked, "--write", *more).code in (2, 3)
@@ -141,9 +133,9 @@ def test_nothing_is_written_where_anything_is_refused(run, census: Path, asked: 
     assert (census / "sordino.toml").read_bytes() != before
 
 
-def test_gaussian_noise_in_the_currency_of_the_budget(run, census: Path) -> None:
+def test_gaussian_noise_in_the_currency_of_the_budget(run: Run, census: Path) -> None:
     power = ("--test-level", "0.05", "--max-power", "0.2", "--delta", "1e-6", "--format", "json")
-    pair = told(run("epsilon", "choose", *AVERAGE, *power))
+    pair = read_json(run("epsilon", "choose", *AVERAGE, *power))
     assert (pair["delta"], pair["rho"]) == (1e-6, None)
     assert "whichever errs less" in pair["noise"]
     refused = run("epsilon", "choose", *AVERAGE, *power, "--write")
@@ -153,20 +145,20 @@ def test_gaussian_noise_in_the_currency_of_the_budget(run, census: Path) -> None
     line = next(text for text in file.read_text().splitlines() if text.startswith("cap = "))
     start = file.read_text()
     file.write_text(start.replace(line, "cap = {epsilon = 1.0, delta = 1e-9} # ours"))
-    written = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))["written"]
+    written = read_json(run("epsilon", "choose", *AVERAGE, *power, "--write"))["written"]
     assert f"cap = {{epsilon = {written['epsilon']}, delta = 1e-06}} # ours" in file.read_text()
     assert written["epsilon"] == str(round_up_within(Decimal(repr(pair["lower"])), most=Decimal(1)))
     file.write_text(start.replace(line, "cap = {rho = 0.5, delta = 1e-6} # ours"))
-    made = told(run("epsilon", "choose", *AVERAGE, *power, "--write"))
+    made = read_json(run("epsilon", "choose", *AVERAGE, *power, "--write"))
     assert "at rho" in made["noise"]
     rho = made["written"]["rho"]
     assert f"cap = {{rho = {float(rho)!r}, delta = 1e-6}} # ours" in file.read_text()
     assert Decimal(rho) > Decimal(repr(made["rho"]))
     asked = ("plan", AVERAGE[1], "--assume-rows", "32561", "--format", "json", "--rho")
     for amount, kept in ((rho, True), (repr(made["rho"]), True), (repr(made["rho"] * (1 - 1e-6)), False)):
-        (column,) = told(run(*asked, amount))["columns"]
+        (column,) = read_json(run(*asked, amount))["columns"]
         assert (column["expected_error"] <= 0.5) is kept
-    top = told(run("epsilon", "choose", *power, "--write"))  # no accuracy: the most that the test allows
+    top = read_json(run("epsilon", "choose", *power, "--write"))  # no accuracy: the most that the test allows
     assert Fraction(top["written"]["rho"]) <= rho_for(top["upper"], "1e-6")
     assert run("epsilon", "choose", *AVERAGE, *power, "--plot", "choice.json").code == 0
     drawn = (census / "choice.json").read_text()
@@ -177,15 +169,15 @@ def test_gaussian_noise_in_the_currency_of_the_budget(run, census: Path) -> None
     assert "posterior allows 0" in done.err
 
 
-def test_no_cap_below_what_was_spent(run, census: Path) -> None:
+def test_no_cap_below_what_was_spent(run: Run, census: Path) -> None:
     before = (census / "sordino.toml").read_bytes()
     assert run("ask", "SELECT COUNT(*) AS n FROM people", "--epsilon", "0.5").code == 0
-    done = worlds(run, ABSENCE, "mean", "--write", "--one-question", "--plot", "risk.svg")
+    done = run_worlds(run, ABSENCE, "mean", "--write", "--one-question", "--plot", "risk.svg")
     assert (done.code, done.out) == (2, "")
     assert "has spent epsilon 0.5 already, more than a cap of 0.43172" in done.err
     assert (census / "sordino.toml").read_bytes() == before
     assert not (census / "risk.svg").exists()
-    assert worlds(run, SCHOOL, "mean", "--write", "--one-question").code == 0  # 0.525149
+    assert run_worlds(run, SCHOOL, "mean", "--write", "--one-question").code == 0  # 0.525149
     assert run("ledger", "amend", "--reason", "the board decided").code == 0
     assert "spent of 0.525149" in run("budget").out
 

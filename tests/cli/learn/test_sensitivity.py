@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cli.support import Run
 from sordino import sensitivity as sens
 from sordino.cli.shared.terminal import in_terminal
 from sordino.sensitivity.bound_check import enumerate_pairs
@@ -29,7 +30,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_example_of_the_manual(run) -> None:
+def test_the_example_of_the_manual(run: Run) -> None:
     done = run("sensitivity", *MEDIAN, *REPLACE)
     assert done.code == 0
     assert done.err == ""
@@ -43,7 +44,7 @@ def test_the_example_of_the_manual(run) -> None:
 
 @pytest.mark.parametrize("query", ["count", "sum", "mean", "median", "var", "std", "quantile:0.9", "min", "max"])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
-def test_json_equals_the_room_and_brute_force(run, query: str, neighbors: str) -> None:
+def test_json_equals_the_room_and_brute_force(run: Run, query: str, neighbors: str) -> None:
     words = ("--universe", "1,2,3,10,11", "--size", "3", "--query", query, "--within", "1", "--neighbors", neighbors)
     told = json.loads(run("sensitivity", *words, "--format", "json").out)
     result = told["results"][0]
@@ -58,7 +59,7 @@ def test_json_equals_the_room_and_brute_force(run, query: str, neighbors: str) -
     assert abs(first - second) == pytest.approx(result["attained"])
 
 
-def test_local_and_several_queries(run) -> None:
+def test_local_and_several_queries(run: Run) -> None:
     words = ("--universe", "1,2,3,10,11", "--local", "1,3,10", "--within", "1", *REPLACE)
     done = run("sensitivity", *words, "--query", "median", "--query", "std", "--ddof", "1", "--format", "json")
     told = json.loads(done.out)
@@ -68,7 +69,7 @@ def test_local_and_several_queries(run) -> None:
     assert told["results"][1]["value"] == expected.value
 
 
-def test_exactly_in_a_direction(run) -> None:
+def test_exactly_in_a_direction(run: Run) -> None:
     words = (
         "--universe",
         "1,2,3,10,11",
@@ -84,11 +85,13 @@ def test_exactly_in_a_direction(run) -> None:
     assert "--direction" in run("sensitivity", *words).err
     for direction in ("add", "remove", "either"):
         told = json.loads(run("sensitivity", *words, "--direction", direction, "--format", "json").out)
-        how = {"neighbors": "add_remove", "exactly": 1, "direction": direction}
-        assert told["results"][0]["value"] == sens.global_sensitivity("mean", UNIVERSE, size=3, **how).value
+        expected = sens.global_sensitivity(
+            "mean", UNIVERSE, size=3, neighbors="add_remove", exactly=1, direction=direction
+        )
+        assert told["results"][0]["value"] == expected.value
 
 
-def test_worlds(run) -> None:
+def test_worlds(run: Run) -> None:
     done = run("sensitivity", *MEDIAN, *REPLACE, "--worlds")
     rows = [line for line in done.out.splitlines() if line.endswith("global")]
     assert len(rows) == 4
@@ -101,7 +104,7 @@ def test_worlds(run) -> None:
     assert max(r["local"] for r in worlds["rows"]) == 8
 
 
-def test_profile_equals_the_room(run) -> None:
+def test_profile_equals_the_room(run: Run) -> None:
     words = ("--universe", "1,2,3,10,11", "--local", "1,3,10", "--query", "mean", "--query", "std", "--profile", "1:2")
     told = json.loads(run("sensitivity", *words, "--neighbors", "both", "--format", "json").out)
     expected = sens.sensitivity_profile(UNIVERSE, [1, 3, 10], queries=["mean", "std"], distances=[1, 2]).to_pylist()
@@ -111,7 +114,7 @@ def test_profile_equals_the_room(run) -> None:
     assert len(done.out.splitlines()) == 1 + 2 * 2 * 2
 
 
-def test_a_distance_that_leads_nowhere(run) -> None:
+def test_a_distance_that_leads_nowhere(run: Run) -> None:
     words = ("--universe", "1,2,3", "--size", "1", "--query", "mean", "--neighbors", "add_remove")
     assert run("sensitivity", *words, "--profile", "1:2").code == 2
     words = ("--universe", "1,2,3", "--size", "2", "--query", "mean", "--neighbors", "add_remove")
@@ -119,14 +122,14 @@ def test_a_distance_that_leads_nowhere(run) -> None:
 
 
 @pytest.mark.parametrize("ending", ["svg", "png", "html", "json"])
-def test_plot(run, tmp_path: Path, ending: str) -> None:
+def test_plot(run: Run, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"out.{ending}"
     assert run("sensitivity", *MEDIAN, *REPLACE, "--plot", str(path)).code == 0
     assert path.stat().st_size > 1_000
     assert [p.name for p in tmp_path.iterdir() if p.name != "state"] == [path.name]
 
 
-def test_plots_of_worlds_and_profiles(run, tmp_path: Path) -> None:
+def test_plots_of_worlds_and_profiles(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "out.svg"
     run("sensitivity", *MEDIAN, *REPLACE, "--worlds", "--plot", str(path))
     assert "1, 10, 11" in path.read_text()
@@ -135,7 +138,7 @@ def test_plots_of_worlds_and_profiles(run, tmp_path: Path) -> None:
     assert "add/remove (unbounded)" in path.read_text()
 
 
-def test_a_file_is_marked_everywhere(run, file: Path, tmp_path: Path) -> None:
+def test_a_file_is_marked_everywhere(run: Run, file: Path, tmp_path: Path) -> None:
     words = ("--column", "age", str(file), "--size", "3", "--query", "mean", "--within", "1", *REPLACE)
     done = run("sensitivity", *words, "--worlds", "--plot", str(tmp_path / "out.svg"))
     assert done.out.splitlines()[0] == "NOT PRIVATE: column age of pupils.csv; missing cells left out: 1"
@@ -148,7 +151,7 @@ def test_a_file_is_marked_everywhere(run, file: Path, tmp_path: Path) -> None:
     assert told["results"][0]["public"].startswith("nothing")
 
 
-def test_a_parquet_file(run, tmp_path: Path) -> None:
+def test_a_parquet_file(run: Run, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1.5, None, 2.5, 9.0], "word": ["a", "b", "c", "d"]}), tmp_path / "t.parquet")
     words = ("--local", "first:2", "--query", "max", "--within", "1", *REPLACE, "--format", "json")
     told = json.loads(run("sensitivity", "--column", "x", str(tmp_path / "t.parquet"), *words).out)
@@ -181,7 +184,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "said"), BAD, ids=str)
-def test_refusals_are_one_line(run, words: tuple[str, ...], said: str | None) -> None:
+def test_refusals_are_one_line(run: Run, words: tuple[str, ...], said: str | None) -> None:
     usual = {"--size": "2", "--query": "mean", "--within": "1", "--neighbors": "replace"}
     given = [w for name, value in usual.items() if name not in words for w in (name, value)]
     done = run("sensitivity", *words, *given)
@@ -191,7 +194,7 @@ def test_refusals_are_one_line(run, words: tuple[str, ...], said: str | None) ->
     assert said is None or said in done.err
 
 
-def test_what_must_be_stated(run) -> None:
+def test_what_must_be_stated(run: Run) -> None:
     assert "nothing is guessed" in run("sensitivity", *MEDIAN).err
     words = ("--universe", "1,2,3", "--query", "mean", *REPLACE)
     assert "state --size N" in run("sensitivity", *words, "--within", "1").err
@@ -200,7 +203,7 @@ def test_what_must_be_stated(run) -> None:
     assert run("sensitivity", "--universe", "1,2", "--size", "1", "--within", "1", *REPLACE).code == 2
 
 
-def test_files_that_cannot_be_read(run, file: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(run: Run, file: Path, tmp_path: Path) -> None:
     (tmp_path / "odd.parquet").write_text("secret")
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\nsecret\n")
     (tmp_path / "empty.csv").write_text("age\n")
@@ -221,7 +224,7 @@ def test_files_that_cannot_be_read(run, file: Path, tmp_path: Path) -> None:
         assert len(done.err.splitlines()) == 1
 
 
-def test_progress_is_for_terminals(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_for_terminals(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sordino.cli.learn.sensitivity.in_terminal", lambda _stream=None: True)
     done = run("sensitivity", *MEDIAN, *REPLACE)
     assert done.out.startswith("global sensitivity of the median: 8")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,13 @@ from places import ADULT, ROOT, needs_adult
 from sordino.cli.main import main
 
 
-def run(capsys, *arguments: str) -> tuple[int, str, str]:
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main(["local", *arguments])
     told = capsys.readouterr()
     return code, told.out, told.err
 
 
-def test_plan(capsys) -> None:
+def test_plan(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "plan", "--size", "14", "--epsilon", "1", "--respondents", "100000")
     assert code == 0
     assert "117,357 respondents by subset selection" in out
@@ -46,14 +47,14 @@ def test_plan(capsys) -> None:
         ("simulate", "--data", "no.data", "--column", "sex", "--epsilon", "1"),
     ],
 )
-def test_bad_arguments(capsys, arguments) -> None:
+def test_bad_arguments(capsys: pytest.CaptureFixture[str], arguments: Any) -> None:
     code, out, err = run(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
 
 
 @needs_adult
-def test_simulate_marks_what_it_shows(capsys) -> None:
+def test_simulate_marks_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("simulate", "--data", str(ADULT), "--column", "occupation", "--epsilon", "1", "--seed", "3")
     code, out, _ = run(capsys, *asked)
     assert code == 0
@@ -69,7 +70,7 @@ def test_simulate_marks_what_it_shows(capsys) -> None:
 
 
 @needs_adult
-def test_simulate_by_two_coins(capsys) -> None:
+def test_simulate_by_two_coins(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("simulate", "--data", str(ADULT), "--column", "occupation", "--protocol", "coins", "--seed", "4")
     code, out, _ = run(capsys, *asked, "--value", "Sales", "--epsilon", "1.0986", "--format", "json")
     assert code == 0
@@ -81,7 +82,7 @@ def test_simulate_by_two_coins(capsys) -> None:
     assert run(capsys, "simulate", "--data", str(ADULT), "--column", "age", "--epsilon", "1")[0] == 3
 
 
-def test_simulate_reads_any_table_with_declared_labels(capsys, tmp_path: Path) -> None:
+def test_simulate_reads_any_table_with_declared_labels(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 

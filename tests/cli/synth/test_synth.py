@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from cli.support import Run, enter_copy
 from sordino.cli.main import main
 from sordino.datasets import write_census_project
 from sordino.ledger.ledger import Ledger
@@ -37,23 +37,16 @@ def modelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_census_project(directory, 3_000, Rng.seeded(11))
     file = directory / "sordino.toml"
     file.write_text(file.read_text().replace("cap = {epsilon = 2.0} ", "cap = {epsilon = 500, delta = 1e-3} "))
-    before, os.environ["SORDINO_STATE"] = os.environ.get("SORDINO_STATE"), str(directory / "state")
     words = ["--epsilon", "20", "--delta", "1e-9", "--columns", FEW, "-q"]
-    assert main(["synth", "fit", *words, "--project", str(directory), "-o", str(directory / "people.model")]) == 0
-    if before is None:
-        del os.environ["SORDINO_STATE"]
-    else:
-        os.environ["SORDINO_STATE"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SORDINO_STATE", str(directory / "state"))
+        assert main(["synth", "fit", *words, "--project", str(directory), "-o", str(directory / "people.model")]) == 0
     return directory
 
 
 @pytest.fixture
 def here(modelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    directory = tmp_path / "here"
-    shutil.copytree(modelled, directory)
-    monkeypatch.chdir(directory)
-    monkeypatch.setenv("SORDINO_STATE", str(directory / "state"))
-    return directory
+    return enter_copy(modelled, tmp_path / "here", monkeypatch)
 
 
 def spent(directory: Path) -> tuple[str, int]:
@@ -70,7 +63,7 @@ def listed() -> list[str]:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_fit_is_charged_once_and_can_be_shown(run) -> None:
+def test_a_fit_is_charged_once_and_can_be_shown(run: Run) -> None:
     fitted = run("synth", "fit", "--table", "people", "--epsilon", "1", "--columns", FEW, "-o", "new.model")
     assert fitted.code == 0, fitted.err
     assert "charge c-0002" in fitted.out
@@ -96,7 +89,7 @@ def test_a_fit_is_charged_once_and_can_be_shown(run) -> None:
         (["--workload", "age,sex;sex,occupation"], ""),
     ],
 )
-def test_methods(run, words: list[str], tier: str) -> None:
+def test_methods(run: Run, words: list[str], tier: str) -> None:
     done = run("synth", "fit", "--epsilon", "5", "--columns", "sex,age,occupation", *words, "-o", "m.model", "-q")
     assert done.code == 0, done.err
     assert (done.out, done.err) == ("", "")
@@ -104,7 +97,7 @@ def test_methods(run, words: list[str], tier: str) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_named_marginals(run) -> None:
+def test_named_marginals(run: Run) -> None:
     words = ["--method", "marginals", "--marginals", "sex,occupation; age"]
     assert run("synth", "fit", "--epsilon", "5", *words, "-o", "m.model").code == 0
     model = load("m.model")
@@ -113,7 +106,7 @@ def test_named_marginals(run) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_budget_for_nothing_but_independence_says_so(run) -> None:
+def test_a_budget_for_nothing_but_independence_says_so(run: Run) -> None:
     done = run("synth", "fit", "--epsilon", "0.001", "--delta", "1e-9", "--columns", FEW, "-o", "m.model")
     assert done.code == 0, done.err
     assert "independent columns" in done.out
@@ -148,7 +141,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "code", "said"), REFUSED, ids=[" ".join(w) for w, _, _ in REFUSED])
-def test_what_is_refused_costs_and_leaves_nothing(here: Path, run, words: list[str], code: int, said: str) -> None:
+def test_what_is_refused_costs_and_leaves_nothing(here: Path, run: Run, words: list[str], code: int, said: str) -> None:
     Path("half.csv").write_text("sex,occupation\nMale,Care\n")
     files, before = listed(), spent(here)
     done = run("synth", "fit", "--epsilon", "1", "-o", "m.model", *words)
@@ -159,7 +152,7 @@ def test_what_is_refused_costs_and_leaves_nothing(here: Path, run, words: list[s
     assert listed() == files
 
 
-def test_a_model_that_cannot_be_written_is_kept(here: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_written_is_kept(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from sordino.cli.shared.atomic_file import AtomicFile
 
     monkeypatch.setenv("TMPDIR", str(here))
@@ -174,7 +167,7 @@ def test_a_model_that_cannot_be_written_is_kept(here: Path, run, monkeypatch: py
 
 
 @pytest.mark.usefixtures("here")
-def test_constraints_hold_in_what_is_drawn(run) -> None:
+def test_constraints_hold_in_what_is_drawn(run: Run) -> None:
     words = [
         "--columns",
         "sex,age,education_num",
@@ -193,7 +186,7 @@ def test_constraints_hold_in_what_is_drawn(run) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_one_column_follows_from_another(run) -> None:
+def test_one_column_follows_from_another(run: Run) -> None:
     regions = ["North", "East", "South", "West", "Capital", "Islands"]
     sexes = ["Female", "Male"] * 3
     Path("map.csv").write_text("region,sex\n" + "".join(f"{a},{b}\n" for a, b in zip(regions, sexes, strict=True)))
@@ -205,7 +198,7 @@ def test_one_column_follows_from_another(run) -> None:
     assert len(rows) > 3
 
 
-def test_progress_is_for_terminals_only(here: Path, run) -> None:
+def test_progress_is_for_terminals_only(here: Path, run: Run) -> None:
     words = ["synth", "fit", "--epsilon", "1", "--columns", "sex,age", "-o"]
     piped = run(*words, "piped.model")
     assert piped.err.splitlines() == [line for line in piped.err.splitlines() if line.startswith("wrote piped.model")]
@@ -232,7 +225,7 @@ def test_progress_is_for_terminals_only(here: Path, run) -> None:
     assert any(stage in text for stage in ("asking for the counts", "fitting the model", "charging the budget"))
 
 
-def test_an_interrupted_fit_leaves_no_file(here: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_fit_leaves_no_file(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from sordino.synth import fitting
 
     def interrupted(*_: object, **__: object) -> None:
@@ -249,7 +242,7 @@ def test_an_interrupted_fit_leaves_no_file(here: Path, run, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("here")
-def test_rows_are_as_declared(run) -> None:
+def test_rows_are_as_declared(run: Run) -> None:
     assert run("synth", "sample", "people.model", "--rows", "500", "-o", "p.parquet").code == 0
     table = pq.read_table("p.parquet")
     assert table.column_names == FEW.split(",")
@@ -258,12 +251,13 @@ def test_rows_are_as_declared(run) -> None:
     ages = table["age"].drop_null().to_pylist()
     assert 17 <= min(ages) <= max(ages) <= 90
     assert set(table["sex"].to_pylist()) <= {"Female", "Male"}
-    jobs = sd.connect("sordino.toml").table("people").domain["occupation"].values
-    assert set(table["occupation"].to_pylist()) <= {*jobs, None}
+    jobs = sd.connect("sordino.toml").table("people").domain["occupation"]
+    assert isinstance(jobs, sd.Category)
+    assert set(table["occupation"].to_pylist()) <= {*jobs.values, None}
 
 
 @pytest.mark.usefixtures("here")
-def test_sampling_is_free_and_repeats_with_a_seed(here: Path, run) -> None:
+def test_sampling_is_free_and_repeats_with_a_seed(here: Path, run: Run) -> None:
     before = spent(here)
     first = run("synth", "sample", "people.model", "--rows", "50", "--seed", "7")
     again = run("synth", "sample", "people.model", "--rows", "50", "--seed", "7", "-o", "again.csv")
@@ -290,7 +284,7 @@ def test_texts_are_quoted_only_where_they_must_be() -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_condition_holds_in_every_row(run) -> None:
+def test_a_condition_holds_in_every_row(run: Run) -> None:
     out = run("synth", "sample", "people.model", "--rows", "80", "--where", "age > 60 AND sex = 'Female'").out
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 80
@@ -310,7 +304,7 @@ def test_a_condition_holds_in_every_row(run) -> None:
         (["-o", "nowhere/rows.csv"], 2, "directory is missing"),
     ],
 )
-def test_a_bad_sample_leaves_no_file(run, words: list[str], code: int, said: str) -> None:
+def test_a_bad_sample_leaves_no_file(run: Run, words: list[str], code: int, said: str) -> None:
     files = listed()
     done = run("synth", "sample", "people.model", *words)
     assert (done.code, done.out) == (code, "")
@@ -322,7 +316,7 @@ def test_a_bad_sample_leaves_no_file(run, words: list[str], code: int, said: str
 
 
 @pytest.mark.usefixtures("here")
-def test_an_answer_comes_from_the_model_with_its_interval(here: Path, run) -> None:
+def test_an_answer_comes_from_the_model_with_its_interval(here: Path, run: Run) -> None:
     before = spent(here)
     truth = pq.read_table("census.parquet").group_by("sex").aggregate([([], "count_all")]).to_pylist()
     done = run(
@@ -339,7 +333,7 @@ def test_an_answer_comes_from_the_model_with_its_interval(here: Path, run) -> No
 
 
 @pytest.mark.usefixtures("here")
-def test_answers_in_every_form(run) -> None:
+def test_answers_in_every_form(run: Run) -> None:
     sql = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM people WHERE age < 60 GROUP BY sex ORDER BY n DESC"
     shown = run("synth", "answer", "people.model", sql)
     assert "from the model people.model, not from the table" in shown.out
@@ -364,7 +358,7 @@ def test_answers_in_every_form(run) -> None:
         ("DROP TABLE people", "SELECT"),
     ],
 )
-def test_what_a_model_cannot_answer(run, sql: str, said: str) -> None:
+def test_what_a_model_cannot_answer(run: Run, sql: str, said: str) -> None:
     done = run("synth", "answer", "people.model", sql)
     assert (done.code, done.out) == (3, "")
     assert said in done.err
@@ -374,7 +368,7 @@ def test_what_a_model_cannot_answer(run, sql: str, said: str) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_show_says_what_it_is(run) -> None:
+def test_show_says_what_it_is(run: Run) -> None:
     out = run("synth", "show", "people.model").out
     for words in ("epsilon 20", "charge c-0001", "one row, add/remove", "region", "occupation", "a value", "95% error"):
         assert words in out, words
@@ -392,7 +386,7 @@ def test_show_says_what_it_is(run) -> None:
         *(([c], "number") for c in ("sample", "answer", "report")),
     ],
 )
-def test_an_altered_model_is_refused(run, command: list[str], damage: str) -> None:
+def test_an_altered_model_is_refused(run: Run, command: list[str], damage: str) -> None:
     bad = Path("bad.model")
     if damage == "number":
         with np.load("people.model", allow_pickle=False) as stored:
@@ -410,7 +404,7 @@ def test_an_altered_model_is_refused(run, command: list[str], damage: str) -> No
     assert listed() == files
 
 
-def test_a_model_of_another_cut_is_refused(here: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_another_cut_is_refused(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load(here / "people.model")
     columns = tuple(replace(c, size=c.size + 1) for c in whole.parts.columns)
     other = replace(whole, parts=replace(whole.parts, columns=columns))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
-import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from cli.support import Run, enter_copy
 from sordino.cli.main import main
 
 ROWS = 4_000
@@ -65,11 +67,7 @@ def modelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def households(modelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    directory = tmp_path / "here"
-    shutil.copytree(modelled, directory)
-    monkeypatch.chdir(directory)
-    monkeypatch.setenv("SORDINO_STATE", str(directory / "state"))
-    return directory
+    return enter_copy(modelled, tmp_path / "here", monkeypatch)
 
 
 def write_households(directory: Path) -> None:
@@ -99,12 +97,12 @@ def write_households(directory: Path) -> None:
     (directory / "sordino.toml").write_text(PROJECT)
 
 
-def share(values: list, test) -> float:
+def share(values: list[Any], test: Callable[[Any], bool]) -> float:
     return sum(map(test, values)) / len(values)
 
 
 @pytest.mark.usefixtures("households")
-def test_every_kind_of_column_from_end_to_end(run) -> None:
+def test_every_kind_of_column_from_end_to_end(run: Run) -> None:
     """Noise of a unit of three rows at epsilon 100 stays below a tenth of a share: false alarms below 1e-9 each."""
     refused = run("synth", "fit", "--epsilon", "1", "--at-most", "grade,age", "-o", "n.model")
     assert refused.code in (2, 3)  # a grade is no number: it has no order
@@ -151,7 +149,7 @@ def test_every_kind_of_column_from_end_to_end(run) -> None:
 
 
 @pytest.mark.usefixtures("households")
-def test_questions_of_every_kind(run) -> None:
+def test_questions_of_every_kind(run: Run) -> None:
     true = pq.read_table("people.parquet").to_pylist()
     for condition, test in (
         ("town IS NULL", lambda r: r["town"] is None),
@@ -174,7 +172,7 @@ def test_questions_of_every_kind(run) -> None:
 
 
 @pytest.mark.usefixtures("households")
-def test_a_unit_of_several_rows_pays_more_and_its_cap_is_noted(run) -> None:
+def test_a_unit_of_several_rows_pays_more_and_its_cap_is_noted(run: Run) -> None:
     """The same epsilon hides whole households of three rows: three times the noise of a row's, by public parameters."""
     words = ["--epsilon", "2", "--method", "independent", "--columns", "member,grade,town"]
     errors = []
@@ -203,7 +201,7 @@ def test_a_unit_of_several_rows_pays_more_and_its_cap_is_noted(run) -> None:
 
 @pytest.mark.usefixtures("households")
 @pytest.mark.deep
-def test_a_report_of_every_kind(run) -> None:
+def test_a_report_of_every_kind(run: Run) -> None:
     private = run("synth", "report", "m.model", "--epsilon", "20", "--predict", "member", "-o", "p.html")
     assert private.code == 0, private.err
     against = run("synth", "report", "m.model", "--against", "people.parquet", "--non-private", "-o", "n.html")

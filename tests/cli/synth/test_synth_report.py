@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from cli.support import Run, assert_loads_nothing, enter_copy
 from markup import Page
 from sordino.cli.main import main
 from sordino.datasets import write_census_project
 from sordino.noise.rng import Rng
 
 SECTIONS = ("How far it lies", "The worst ten", "Correlations", "A workload of counts", "Column by column")
-
-
-def loads_nothing(page: Page, text: str) -> None:
-    assert "script" not in page.tags
-    assert "http" not in text.replace("http-equiv", "")
-    assert next(v for k, v in page.attributes if k == "content").startswith("default-src 'none'")
-    assert all((value or "").startswith("data:") for name, value in page.attributes if name in ("src", "href"))
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +34,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fitted(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    directory = tmp_path / "fitted"
-    shutil.copytree(project, directory)
-    monkeypatch.chdir(directory)
-    monkeypatch.setenv("SORDINO_STATE", str(directory / "state"))
-    return directory
+    return enter_copy(project, tmp_path / "fitted", monkeypatch)
 
 
 @pytest.mark.usefixtures("fitted")
-def test_a_private_page_states_its_cost(run) -> None:
+def test_a_private_page_states_its_cost(run: Run) -> None:
     words = ["--epsilon", "2", "--delta", "1e-6", "--predict", "sex = 'Male'", "-o", "r.html"]
     done = run("synth", "report", "p.model", "--table", "people", *words)
     assert done.code == 0, done.err
@@ -59,7 +48,7 @@ def test_a_private_page_states_its_cost(run) -> None:
     assert "NOT PRIVATE" not in done.out + done.err
     text = Path("r.html").read_text()
     page = Page(text)
-    loads_nothing(page, text)
+    assert_loads_nothing(page, text)
     for words_in in (
         *SECTIONS,
         "Train on synthetic",
@@ -78,14 +67,14 @@ def test_a_private_page_states_its_cost(run) -> None:
 
 
 @pytest.mark.usefixtures("fitted")
-def test_an_open_page_says_so_on_its_face(run) -> None:
+def test_an_open_page_says_so_on_its_face(run: Run) -> None:
     done = run("synth", "report", "p.model", "--against", "census.parquet", "--non-private", "-o", "n.html", "-q")
     assert done.code == 0, done.err
     assert done.out.startswith("NOT PRIVATE\n")
     assert "NOT PRIVATE: computed on the rows of a file" in done.err
     text = Path("n.html").read_text()
     page = Page(text)
-    loads_nothing(page, text)
+    assert_loads_nothing(page, text)
     assert page.words.split("<h1>")[0].find("NOT PRIVATE") < 300
     assert text.index('class="alarm"') < text.index("<h1>")
     assert re.search(r"<title>NOT PRIVATE: ", text)
@@ -112,7 +101,7 @@ def test_an_open_page_says_so_on_its_face(run) -> None:
         (["--against", "odd.csv", "--non-private"], 2, "cannot be read"),
     ],
 )
-def test_what_is_refused_leaves_nothing(fitted: Path, run, words: list[str], code: int, said: str) -> None:
+def test_what_is_refused_leaves_nothing(fitted: Path, run: Run, words: list[str], code: int, said: str) -> None:
     Path("short.csv").write_text("sex,age\nMale,30\n")
     Path("odd.csv").write_text("sex,age\nMale,30,7\n")
     files = sorted(n for n in os.listdir(fitted) if "ledger" not in n)
@@ -124,7 +113,7 @@ def test_what_is_refused_leaves_nothing(fitted: Path, run, words: list[str], cod
 
 
 @pytest.mark.usefixtures("fitted")
-def test_without_altair_the_page_says_so(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_altair_the_page_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
     assert run("synth", "report", "p.model", "--epsilon", "1", "-o", "r.html").code == 0
     page = Page(Path("r.html").read_text())
@@ -132,7 +121,7 @@ def test_without_altair_the_page_says_so(run, monkeypatch: pytest.MonkeyPatch) -
     assert "img" not in page.tags
 
 
-def test_a_changed_declaration_is_noticed(fitted: Path, run) -> None:
+def test_a_changed_declaration_is_noticed(fitted: Path, run: Run) -> None:
     file = fitted / "sordino.toml"
     file.write_text(file.read_text().replace("lower = 17, upper = 90", "lower = 17, upper = 95"))
     run("ledger", "amend", "--reason", "older people")

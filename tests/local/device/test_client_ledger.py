@@ -13,6 +13,7 @@ import pytest
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
 from sordino.local.device.client_ledger import ClientCharge, ClientLedger
+from sordino.loss import Number
 from sordino.noise.rng import Rng
 
 
@@ -25,8 +26,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "device"
 
 
-def opened(path: Path, cap: object = 3) -> ClientLedger:
-    return ClientLedger.open(path, cap=cap, rng=Rng.seeded(5))  # type: ignore[arg-type]
+def opened(path: Path, cap: Number = 3) -> ClientLedger:
+    return ClientLedger.open(path, cap=cap, rng=Rng.seeded(5))
 
 
 def test_ten_tenths_fill_a_cap_of_one(path: Path) -> None:

@@ -59,7 +59,9 @@ def test_intervals_cover_whatever_the_distribution(shape: str) -> None:
 
     At .95 a group falls so low once in 2,000; seeds are fixed; quantiles and shares below are wider than need be, so .95 each.
     """
-    means, quantiles, belows = [], [], []
+    means: list[float] = []
+    quantiles: list[float] = []
+    belows: list[float] = []
     for epsilon in (0.5, 1, 4):
         for n in (5, 60, 3000):
             hits = np.zeros(3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,9 @@ from sordino.local.thresholds import FULL
 from sordino.noise.rng import Rng
 
 
-def small(k: int = 20, **how: object) -> Bloom:
-    sizes = {"bits": 16, "hashes": 2, "cohorts": 8} | how
-    return Bloom(range(k), f="0.25", p="0.25", q="0.75", **sizes)  # type: ignore[arg-type]
+def small(k: int = 20, **how: Any) -> Bloom:
+    sizes: dict[str, Any] = {"bits": 16, "hashes": 2, "cohorts": 8} | how
+    return Bloom(range(k), f="0.25", p="0.25", q="0.75", **sizes)
 
 
 @pytest.mark.parametrize("hashes", [1, 2, 3])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import itertools
 import shutil
+from collections.abc import Callable
 from fractions import Fraction
 from math import log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.reports import Reports
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import FULL, log_up
+from sordino.loss import Number
 from sordino.noise.rng import Rng
 
 LABELS = [f"label {i}" for i in range(14)]
@@ -77,9 +80,9 @@ def channel(rounds: Memoized, value: int) -> dict[int, Fraction]:
 
 @pytest.mark.parametrize("make", [GRR, SUE, OUE])
 @pytest.mark.parametrize(("ever", "once"), [(2, 1), ("0.7", "0.2"), (5, "4.9"), (3, "1e-3")])
-def test_one_report_reveals_at_most_its_claim(make: type[GRR], ever: object, once: object) -> None:
+def test_one_report_reveals_at_most_its_claim(make: type[GRR], ever: Number, once: Number) -> None:
     """Every output of every pair of inputs, in exact fractions: the largest ratio is below e^claim, and near it."""
-    rounds = memoize(make(LABELS[:4], epsilon=ever), epsilon=once)  # type: ignore[arg-type]
+    rounds = memoize(make(LABELS[:4], epsilon=ever), epsilon=once)
     laws = [channel(rounds, v) for v in range(4)]
     assert all(sum(law.values()) == 1 for law in laws)
     worst = max(laws[a][o] / laws[b][o] for a, b in itertools.permutations(range(4), 2) for o in laws[0])
@@ -259,13 +262,13 @@ def _encoded(rounds: Memoized, label: int) -> bytes:
     return number.to_bytes(rounds.width, "little")
 
 
-def _guessed(report, devices: int, *, days: int, k: int) -> np.ndarray:  # type: ignore[no-untyped-def,type-arg]
+def _guessed(report: Callable[[], Any], devices: int, *, days: int, k: int) -> np.ndarray[Any, Any]:
     """Return the label that each device reported most often."""
     tally = np.zeros(devices * k, dtype=np.int32)
     places = np.arange(devices) * k
     for _ in range(days):
         tally[places + report()] += 1
-    return tally.reshape(devices, k).argmax(axis=1)
+    return np.asarray(tally.reshape(devices, k).argmax(axis=1))
 
 
 def test_thresholds_are_of_32_bits() -> None:

@@ -13,7 +13,7 @@ import pytest
 import sordino as sd
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
-from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.queries.adaptive.distance_to import PARTS, Distances
 from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery, select_groupings
 from sordino.synth.columns import encode_columns
@@ -38,8 +38,8 @@ def counted(rows: list[tuple[int, ...]], table: ContingencyTable) -> tuple[np.nd
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("rows", [1, 2])
-def test_no_neighbor_moves_further_than_the_sensitivity(relation: str, rows: int) -> None:
-    neighbors = Neighbors(relation, None if rows == 1 else PrivacyUnit("u", max_rows=rows))  # type: ignore[arg-type]
+def test_no_neighbor_moves_further_than_the_sensitivity(relation: Relation, rows: int) -> None:
+    neighbors = Neighbors(relation, None if rows == 1 else PrivacyUnit("u", max_rows=rows))
     rng = np.random.default_rng(3)
     models = tuple(rng.integers(0, 3 * PARTS, int(np.prod(t.shape(DOMAIN)))) for t in TABLES)
     possible = list(itertools.product((0, 1, 2), (0, 1, 2), (0, 1, -1)))  # -1: left out of what uses c

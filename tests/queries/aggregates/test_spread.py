@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -157,11 +158,11 @@ def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str,
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [
-        ([DiscreteLaplace(30), DiscreteLaplace(30), DiscreteLaplace(3)], [1.0, 0.3, 2.5]),
-        ([DiscreteLaplace(6), DiscreteLaplace(6), DiscreteLaplace(6)], [1.0, 1.0, 1.0]),
-        ([DiscreteLaplace(50)] * 6, [1.0, -0.2, 0.7, 0.5, 0.5, 0.1]),
-        ([DiscreteGaussian(100), DiscreteGaussian(9)], [1.0, -3.0]),
-        ([DiscreteLaplace(1), DiscreteLaplace(40)], [30.0, 0.1]),
+        ([DiscreteLaplace(Fraction(30)), DiscreteLaplace(Fraction(30)), DiscreteLaplace(Fraction(3))], [1.0, 0.3, 2.5]),
+        ([DiscreteLaplace(Fraction(6)), DiscreteLaplace(Fraction(6)), DiscreteLaplace(Fraction(6))], [1.0, 1.0, 1.0]),
+        ([DiscreteLaplace(Fraction(50))] * 6, [1.0, -0.2, 0.7, 0.5, 0.5, 0.1]),
+        ([DiscreteGaussian(Fraction(100)), DiscreteGaussian(Fraction(9))], [1.0, -3.0]),
+        ([DiscreteLaplace(Fraction(1)), DiscreteLaplace(Fraction(40))], [30.0, 0.1]),
     ],
 )
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
@@ -209,7 +210,7 @@ def test_through_ask_with_groups_and_missing_cells() -> None:
         rows = [i for i in range(900) if kinds[i] == kind]
         alone = np.array([cells[i] for i in rows if cells[i] is not None], dtype=float)
         both = np.array([(cells[i], others[i]) for i in rows if None not in (cells[i], others[i])], dtype=float).T
-        expected = [alone.var(), alone.std(ddof=1), np.cov(*both, ddof=0)[0, 1], np.corrcoef(*both)[0, 1]]
+        expected = [alone.var(), alone.std(ddof=1), np.cov(both, ddof=0)[0, 1], np.corrcoef(both)[0, 1]]
         values = [c[place].as_py() for c in found.columns[1:]]
         assert values == pytest.approx(expected, rel=1e-3)
 

@@ -62,7 +62,7 @@ def test_ranges_hold_every_declared_day_and_no_more(lower: str, upper: str) -> N
     for place, of in enumerate(expressions()):
         seen = [expected(day)[place] for day in days]
         found = bind_number(of.node, domain)
-        assert (found.interval.lower, found.interval.upper) == (min(seen), max(seen))
+        assert [found.interval.lower, found.interval.upper] == [min(seen), max(seen)]
         assert keys(of.node, domain).labels == tuple(range(min(seen), max(seen) + 1))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import sordino as sd
+from mistyping import mistype
 from queries.support import DOMAIN, arrow, duckdb_exact
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
@@ -90,7 +91,7 @@ def test_division_and_odd_constants_are_refused() -> None:
         lambda: col("i").bin(width=0),
         lambda: col(""),
         lambda: sd.count().alias(" "),
-        lambda: sd.sum(sd.count()),
+        lambda: sd.sum(mistype(sd.count())),
     ):
         with pytest.raises(ValueError, match=r"\w"):
             make()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -54,7 +55,7 @@ def people() -> Any:
 def plainly(text: str) -> pa.Table:
     pums = table()
     assert pums.num_rows
-    return duckdb.sql(text).to_arrow_table()
+    return duckdb.execute(text).to_arrow_table()
 
 
 SWAPPED = "SELECT sex AS educ, educ AS sex, COUNT(*) AS n FROM pums GROUP BY sex, educ"
@@ -164,11 +165,12 @@ def test_names_that_cannot_be(people: Any) -> None:
 
 
 def test_what_frames_do_is_refused_with_what_to_do(people: Any) -> None:
-    for habit, words in (
+    habits: list[tuple[Callable[[], object], str]] = [
         (lambda: people["age"], r"sd.mean\(\"age\"\)"),
         (lambda: people.head(), "rows never leave"),
         (lambda: people.filter(col("age") > 3), r"\.where\("),
-    ):
+    ]
+    for habit, words in habits:
         with pytest.raises(QuestionRefused, match=words):
             habit()
 
