@@ -8,15 +8,16 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.loss import Number, format_number, to_fraction
 
 __all__ = [
+    "COLUMN_TYPES",
     "Boolean",
     "Category",
     "Column",
@@ -27,6 +28,7 @@ __all__ = [
     "Integer",
     "Missing",
     "Real",
+    "column_from_dict",
     "keep_missing",
 ]
 
@@ -43,6 +45,11 @@ class Fill:
 
 
 Missing = str | Fill  # "drop", "keep" or Fill(value)
+
+
+def _column_to_dict(column: Any) -> dict[str, Any]:
+    """Return the declaration as plain, canonical data: the type, and the keys that declare it."""
+    return {"type": type(column).__name__.lower()} | {f.name: _plain(getattr(column, f.name)) for f in fields(column)}
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -64,17 +71,15 @@ class Integer:
         self, lower: int | None = None, upper: int | None = None, *, missing: Missing | Mapping[str, Any] = "drop"
     ) -> None:
         low, high = _whole(lower, name="lower"), _whole(upper, name="upper")
-        _ordered(low, high)
+        _check_order(low, high)
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
         rule = _missing(missing)
         if isinstance(rule, Fill):
-            rule = Fill(_inside(_whole(rule.value, name="fill"), low, high))
+            rule = Fill(_check_within(_whole(rule.value, name="fill"), low, high))
         object.__setattr__(self, "missing", rule)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain, canonical data."""
-        return {"type": "integer", "lower": self.lower, "upper": self.upper, "missing": _plain(self.missing)}
+    to_dict = _column_to_dict
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -104,7 +109,7 @@ class Real:
     ) -> None:
         low = None if lower is None else to_fraction(lower, name="lower")
         high = None if upper is None else to_fraction(upper, name="upper")
-        _ordered(low, high)
+        _check_order(low, high)
         step = None if resolution is None else to_fraction(resolution, name="resolution")
         if step is not None and step <= 0:
             raise DeclarationError("must be above 0 (the smallest difference that counts)", key="resolution")
@@ -124,7 +129,7 @@ class Real:
             value = rule.value
             if isinstance(value, datetime.date):
                 raise DeclarationError("must be a number", key="fill")
-            rule = Fill(_inside(to_fraction(value, name="fill"), low, high))
+            rule = Fill(_check_within(to_fraction(value, name="fill"), low, high))
         object.__setattr__(self, "missing", rule)
 
     @property
@@ -139,13 +144,7 @@ class Real:
             step *= 10
         return step
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain, canonical data."""
-        bounds = {n: None if v is None else format_number(v) for n, v in self._numbers()}
-        return {"type": "real", **bounds, "missing": _plain(self.missing)}
-
-    def _numbers(self) -> list[tuple[str, Fraction | None]]:
-        return [("lower", self.lower), ("upper", self.upper), ("resolution", self.resolution)]
+    to_dict = _column_to_dict
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -188,9 +187,7 @@ class Category:
             raise DeclarationError(f"must be one of the values, not {rule.value!r}; {hint}", key="fill")
         object.__setattr__(self, "missing", rule)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain, canonical data."""
-        return {"type": "category", "values": list(self.values), "missing": _plain(self.missing), "other": self.other}
+    to_dict = _column_to_dict
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -205,9 +202,7 @@ class Boolean:
             raise DeclarationError("must be true or false", key="fill")
         object.__setattr__(self, "missing", rule)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain, canonical data."""
-        return {"type": "boolean", "missing": _plain(self.missing)}
+    to_dict = _column_to_dict
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -222,36 +217,37 @@ class Date:
         self, lower: datetime.date | str, upper: datetime.date | str, *, missing: Missing | Mapping[str, Any] = "drop"
     ) -> None:
         low, high = _day(lower, name="lower"), _day(upper, name="upper")
-        _ordered(low, high)
+        _check_order(low, high)
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
         rule = _missing(missing)
         if isinstance(rule, Fill):
             if not isinstance(rule.value, (str, datetime.date)):
                 raise DeclarationError("must be a day, such as 2000-01-31", key="fill")
-            rule = Fill(_inside(_day(rule.value, name="fill"), low, high))
+            rule = Fill(_check_within(_day(rule.value, name="fill"), low, high))
         object.__setattr__(self, "missing", rule)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain, canonical data."""
-        return {
-            "type": "date",
-            "lower": self.lower.isoformat(),
-            "upper": self.upper.isoformat(),
-            "missing": _plain(self.missing),
-        }
+    to_dict = _column_to_dict
 
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
     """Declare text whose values are not public: for equality, as the privacy unit, or as private keys of a group-by."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain, canonical data."""
-        return {"type": "identifier"}
+    to_dict = _column_to_dict
 
 
 Column = Integer | Real | Category | Boolean | Date | Identifier
+COLUMN_TYPES: dict[str, type[Column]] = {kind.__name__.lower(): kind for kind in get_args(Column)}
+
+
+def column_from_dict(data: Mapping[str, Any]) -> Column:
+    """Return the column whose `to_dict` gave this data.
+
+    >>> column_from_dict(Integer(0, 125).to_dict())
+    Integer(lower=0, upper=125, missing='drop')
+    """
+    return COLUMN_TYPES[data["type"]](**{key: value for key, value in data.items() if key != "type"})
 
 
 def keep_missing(column: Column) -> Column:
@@ -353,12 +349,12 @@ def _day(value: datetime.date | str, *, name: str) -> datetime.date:
         raise DeclarationError(f"must be a day such as 2000-01-31, not {value!r}", key=name) from None
 
 
-def _ordered(lower: Any, upper: Any) -> None:
+def _check_order(lower: Any, upper: Any) -> None:
     if lower is not None and upper is not None and lower > upper:
         raise DeclarationError(f"must not be above upper, not {lower} and {upper}; swap them", key="lower")
 
 
-def _inside(value: Any, lower: Any, upper: Any) -> Any:
+def _check_within(value: Any, lower: Any, upper: Any) -> Any:
     if value is None or (lower is not None and value < lower) or (upper is not None and value > upper):
         raise DeclarationError(f"must lie within the bounds {lower} and {upper}, not {value}", key="fill")
     return value
@@ -374,10 +370,11 @@ def _missing(rule: object) -> Missing:
     raise DeclarationError(f'must be "drop", "keep" or {{fill = value}}, not {rule!r}', key="missing")
 
 
-def _plain(rule: Missing) -> Any:
-    if isinstance(rule, Fill):
-        value = rule.value
-        if isinstance(value, Fraction):
-            return {"fill": format_number(value)}
-        return {"fill": value.isoformat() if isinstance(value, datetime.date) else value}
-    return rule
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fill):
+        return {"fill": _plain(value.value)}
+    if isinstance(value, Fraction):
+        return format_number(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value.isoformat() if isinstance(value, datetime.date) else value

@@ -16,15 +16,9 @@ from sordino.domain import Boolean, Category, Date, Fill, Identifier, Integer, R
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.project.load import (
-    Problem,
-    check_project,
-    find_project,
-    json_schema,
-    load_project,
-    write_template,
-)
-from sordino.project.text import positions
+from sordino.project.load import Diagnostic, check_project, find_project, load_project
+from sordino.project.schema import json_schema
+from sordino.project.text import positions, write_template
 from sordino.source import Csv
 
 SAMPLE = """\
@@ -74,17 +68,17 @@ def write(directory: Path, text: str) -> Path:
     return path
 
 
-def problems(directory: Path, text: str) -> list[Problem]:
+def problems(directory: Path, text: str) -> list[Diagnostic]:
     return check_project(write(directory, text))
 
 
-def only(directory: Path, text: str) -> Problem:
+def only(directory: Path, text: str) -> Diagnostic:
     found = problems(directory, text)
     assert len(found) == 1, "\n".join(map(str, found))
     return found[0]
 
 
-def assert_points_at(problem: Problem, text: str, words: str) -> None:
+def assert_points_at(problem: Diagnostic, text: str, words: str) -> None:
     """The problem stands exactly where `words` (which the text holds once) begin."""
     assert text.count(words) == 1
     line = text.splitlines()[problem.line - 1]
@@ -140,7 +134,7 @@ def test_caps_are_exact(tmp_path: Path, cap: str, loss: object) -> None:
 @pytest.mark.parametrize(
     ("cap", "at", "says"),
     [
-        ("{rho = 0.5}", "cap =", "delta is where rho is told"),
+        ("{rho = 0.5}", "cap =", "delta is the target at which rho"),
         ("{epsilon = 1, rho = 1}", "cap =", "must be {epsilon = ...}"),
         ("{delta = 1e-9}", "cap =", "not {delta}"),
         ("{}", "cap =", "not {}"),

@@ -17,7 +17,7 @@ from sordino.ledger.ledger import Ledger
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
-from sordino.project.load import Budget, Project, Table, find_project, load_project
+from sordino.project.load import Budget, DeclaredTable, Project, find_project, load_project
 from sordino.source import Csv, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "declaration_of", "protect"]
@@ -61,7 +61,7 @@ class Connection:
             self._ledgers[budget] = Ledger.open(self._budget(budget).ledger, cap=self._budget(budget).cap)
         return self._ledgers[budget]
 
-    def _declared(self, name: str) -> Table:
+    def _declared(self, name: str) -> DeclaredTable:
         if name not in self.project.tables:
             raise UnknownName(
                 f"table {name!r} is not declared in {self.project.path}; {nearest(name, self.project.tables)}"

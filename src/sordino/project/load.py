@@ -7,45 +7,29 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
-from sordino.domain import Category, Column, Domain, Identifier
+from sordino.domain import Category, Column, Domain
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import Loss
-from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
-from sordino.project.columns import LARGEST_FILE, cap_from, column_from
-from sordino.project.schema import (
-    FILL_IN,
-    BudgetShape,
-    PublicShape,
-    TableShape,
-    UnitShape,
-    json_schema,
-    shape_problems,
-)
-from sordino.project.text import dotted, positions, write_template
-from sordino.source import Csv, PublicTable, Source, source_from
+from sordino.neighbors import Neighbors
+from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors_of, source_of
+from sordino.project.schema import Path as At
+from sordino.project.schema import shape_problems
+from sordino.project.text import dotted_key, positions
+from sordino.source import Csv, PublicTable, Source
 
-__all__ = [
-    "Budget",
-    "Problem",
-    "Project",
-    "Table",
-    "check_project",
-    "find_project",
-    "json_schema",
-    "load_project",
-    "write_template",
-]
+__all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_project", "find_project", "load_project"]
+
+T = TypeVar("T")
 
 _FILE = "sordino.toml"
-
-At = tuple[str | int, ...]  # where a value stands in the document
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +43,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DeclaredTable:
     """A declared table: where it lies, the budget it draws on, what is public about it and who is protected."""
 
     name: str
@@ -75,15 +59,15 @@ class Project:
 
     path: Path
     budgets: Mapping[str, Budget]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, DeclaredTable]
     public: Mapping[str, PublicTable] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Diagnostic:
     """One thing wrong in a project file: its place (line and column from 1), its key, and the rule it breaks.
 
-    >>> str(Problem(Path("sordino.toml"), 3, 1, "tables.adult.columns.age.lowr", "did you mean 'lower'?"))
+    >>> str(Diagnostic(Path("sordino.toml"), 3, 1, "tables.adult.columns.age.lowr", "did you mean 'lower'?"))
     "sordino.toml:3:1: tables.adult.columns.age.lowr: did you mean 'lower'?"
     """
 
@@ -125,9 +109,7 @@ def load_project(path: Path | str) -> Project:
         ...
     sordino.errors.DeclarationError: no.toml:1:1: cannot be read: no such file
     """
-    reading = _Reading(Path(path))
-    project = reading.project()
-    problems = reading.sorted()
+    project, problems = _read(Path(path))
     if problems:
         more = len(problems) - 1
         tail = f" (and {more} more problem{'s' * (more > 1)}: `sordino check` lists them)" if more else ""
@@ -135,15 +117,19 @@ def load_project(path: Path | str) -> Project:
     return project
 
 
-def check_project(path: Path | str) -> list[Problem]:
+def check_project(path: Path | str) -> list[Diagnostic]:
     """Return every problem of the project file at `path`, in the order of the text; none where `load_project` works.
 
     >>> [str(p) for p in check_project("no.toml")]
     ['no.toml:1:1: cannot be read: no such file']
     """
-    reading = _Reading(Path(path))
-    reading.project()
-    return reading.sorted()
+    return _read(Path(path))[1]
+
+
+def _read(path: Path) -> tuple[Project, list[Diagnostic]]:
+    reading = _Reading(path)
+    project = reading.project()
+    return project, sorted(reading.problems.values(), key=lambda p: (p.line, p.column, p.key))
 
 
 class _Reading:
@@ -151,48 +137,29 @@ class _Reading:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.problems: dict[At, Problem] = {}
+        self.problems: dict[At, Diagnostic] = {}
+        self._beside = path.absolute().parent
         self._places: dict[At, tuple[int, int]] = {}
-
-    def sorted(self) -> list[Problem]:
-        return sorted(self.problems.values(), key=lambda p: (p.line, p.column, p.key))
+        self._document: Mapping[str, Any] = {}
 
     def project(self) -> Project:
-        document = self._document()
-        if document is None:
-            return Project(self.path.absolute(), MappingProxyType({}), MappingProxyType({}))
-        for at in _placeholders(document, ()):
-            self.refuse(at, _fill_in(at))
-        for at, message in shape_problems(document):
-            self.refuse(at, message)
-        raw_budgets, raw_tables = _named(document.get("budgets")), _named(document.get("tables"))
-        raw_public = _named(document.get("public"))
-        for kind, raws in (("budgets", raw_budgets), ("tables", raw_tables), ("public", raw_public)):
-            self._distinct(kind, raws)
-        budgets = {name: self._budget(name, raw) for name, raw in raw_budgets.items()}
-        self._own_ledgers({name: budget for name, budget in budgets.items() if budget is not None})
-        tables = {name: self._table(name, raw, known=raw_budgets) for name, raw in raw_tables.items()}
-        whole = {name: table for name, table in tables.items() if table is not None}
-        self._same_people(whole)
-        kept = {name: budget for name, budget in budgets.items() if budget is not None}
-        made = {name: self._public(name, raw, tables=raw_tables) for name, raw in raw_public.items()}
-        public = {name: table for name, table in made.items() if table is not None}
-        return Project(self.path.absolute(), MappingProxyType(kept), MappingProxyType(whole), MappingProxyType(public))
+        self._document = self._parse()
+        for at, message in shape_problems(self._document):
+            self._refuse(at, message)
+        budgets = self._each("budgets", self._budget)
+        seen: dict[Path, str] = {}
+        for name, budget in budgets.items():
+            first = seen.setdefault(budget.ledger, name)
+            if first != name:
+                said = f"is the ledger of budget {first!r} too; each budget has a file of its own"
+                self._refuse(("budgets", name, "ledger"), said)
+        tables = self._each("tables", self._table)
+        self._check_units(tables)
+        public = self._each("public", self._public)
+        frozen = MappingProxyType(budgets), MappingProxyType(tables), MappingProxyType(public)
+        return Project(self.path.absolute(), *frozen)
 
-    def refuse(self, at: At, message: str) -> None:
-        """Note a problem at a path of the document, once for each path and never below one that is refused."""
-        while at and isinstance(at[-1], int):
-            at = at[:-1]
-        if any(at[:n] in self.problems for n in range(len(at) + 1)):
-            return
-        place = next((self._places[at[:n]] for n in range(len(at), 0, -1) if at[:n] in self._places), (1, 1))
-        self.problems[at] = Problem(self.path, *place, dotted(at), message)
-
-    def clean(self, at: At, *, but: str | None = None) -> bool:
-        """Tell whether nothing at or under `at` was refused, apart from what lies under its key `but`."""
-        return not any(p[: len(at)] == at and p[len(at) : len(at) + 1] != (but,) for p in self.problems)
-
-    def _document(self) -> dict[str, Any] | None:
+    def _parse(self) -> Mapping[str, Any]:
         try:
             if self.path.stat().st_size > LARGEST_FILE:
                 raise DeclarationError("is too large for a project file")
@@ -201,217 +168,139 @@ class _Reading:
             self._places = positions(text)
             return document
         except FileNotFoundError:
-            self.refuse((), "cannot be read: no such file")
+            said = "cannot be read: no such file"
         except IsADirectoryError:
-            self.refuse((), f"is a directory: name the {_FILE} in it")
+            said = f"is a directory: name the {_FILE} in it"
         except OSError as error:
-            self.refuse((), f"cannot be read: {error.strerror}")
+            said = f"cannot be read: {error.strerror}"
         except UnicodeDecodeError:
-            self.refuse((), "is not UTF-8 text")
+            said = "is not UTF-8 text"
         except RecursionError:
-            self.refuse((), "is nested too deeply")
+            said = "is nested too deeply"
         except DeclarationError as error:
-            self.refuse((), str(error))
+            said = str(error)
         except ValueError as error:  # TOMLDecodeError, and numbers of too many digits
-            place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
-            line, column = (int(place[1]), int(place[2])) if place else (1, 1)
-            said = re.sub(r" \(at [^()]*\)$", "", str(error))
-            self.problems[()] = Problem(self.path, line, column, "", f"is not TOML: {said}")
-        return None
+            found = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
+            self._places[()] = (int(found[1]), int(found[2])) if found else (1, 1)
+            said = "is not TOML: " + re.sub(r" \(at [^()]*\)$", "", str(error))
+        self._refuse((), said)
+        return {}
 
-    def _distinct(self, kind: str, raws: Mapping[str, Any]) -> None:
+    def _refuse(self, at: At, message: str) -> None:
+        """Note a problem at a path of the document, once for each path and never below one that is refused."""
+        while at and isinstance(at[-1], int):
+            at = at[:-1]
+        above = [at[:n] for n in range(len(at), -1, -1)]
+        if not any(path in self.problems for path in above):
+            place = next((self._places[path] for path in above if path in self._places), (1, 1))
+            self.problems[at] = Diagnostic(self.path, *place, dotted_key(at), message)
+
+    def _is_clean(self, at: At, *, but: str | None = None) -> bool:
+        """Return whether nothing at or under `at` was refused, apart from what lies under its key `but`."""
+        return not any(p[: len(at)] == at and p[len(at) : len(at) + 1] != (but,) for p in self.problems)
+
+    def _attempt(self, at: At, make: Callable[[], T], *, key: str = "") -> T | None:
+        """Return what `make` returns; what it refuses stands at the key that it names, at `key` where it names none."""
+        try:
+            return make()
+        except DeclarationError as error:
+            path = error.key or key
+            self._refuse((*at, *path.split(".")) if path else at, error.rule)
+            return None
+
+    def _tables_at(self, *at: str) -> dict[str, Mapping[str, Any]]:
+        """Return those of the names at a path of the document that hold tables."""
+        found: Any = self._document
+        for part in at:
+            found = found.get(part)
+            if not isinstance(found, Mapping):
+                return {}
+        return {name: raw for name, raw in found.items() if isinstance(raw, Mapping)}
+
+    def _each(self, kind: str, make: Callable[[str, Mapping[str, Any]], T | None]) -> dict[str, T]:
         seen: dict[str, str] = {}
+        raws = self._tables_at(kind)
         for name in raws:
             first = seen.setdefault(name.lower(), name)
             if first != name:
-                self.refuse((kind, name), f"differs from {first!r} only in case, which SQL does not see; rename one")
+                said = f"differs from {first!r} only in case, which SQL does not see; rename one"
+                self._refuse((kind, name), said)
+        return {name: whole for name, raw in raws.items() if (whole := make(name, raw)) is not None}
 
     def _budget(self, name: str, raw: Mapping[str, Any]) -> Budget | None:
         at = ("budgets", name)
-        if not self.clean(at):
+        if not self._is_clean(at):
             return None
-        shape = BudgetShape.model_validate(raw)
-        try:
-            cap = cap_from(raw["cap"])
-        except DeclarationError as error:
-            self.refuse((*at, "cap"), str(error))
-            return None
-        return Budget(name, cap, self._beside(shape.ledger), shape.reason)
+        cap = self._attempt((*at, "cap"), lambda: cap_from(raw["cap"]))
+        return None if cap is None else Budget(name, cap, self._beside / raw["ledger"], raw.get("reason"))
 
-    def _own_ledgers(self, budgets: Mapping[str, Budget]) -> None:
-        seen: dict[Path, str] = {}
-        for name, budget in budgets.items():
-            first = seen.setdefault(budget.ledger, name)
-            if first != name:
-                said = f"is the ledger of budget {first!r} too; each budget has a file of its own"
-                self.refuse(("budgets", name, "ledger"), said)
-
-    def _table(self, name: str, raw: Mapping[str, Any], *, known: Mapping[str, Any]) -> Table | None:
-        at: At = ("tables", name)
-        raw_columns = raw.get("columns")
-        columns = self._columns(at, raw_columns)
-        budget = raw.get("budget")
-        if isinstance(budget, str) and budget not in known:
-            self.refuse((*at, "budget"), f"no budget {budget!r} is declared in [budgets]; {nearest(budget, known)}")
-        if not self.clean(at, but="columns") or (*at, "columns") in self.problems:
+    def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:
+        at = ("tables", name)
+        budget, budgets = raw.get("budget"), self._tables_at("budgets")
+        if isinstance(budget, str) and budget not in budgets:
+            self._refuse((*at, "budget"), f"no budget {budget!r} is declared in [budgets]; {nearest(budget, budgets)}")
+        source, columns = self._lies(at, raw)
+        if not self._is_clean(at, but="columns") or (*at, "columns") in self.problems:
             return None
-        shape = TableShape.model_validate({**raw, "columns": {}})
-        source = self._source(at, shape)
+        neighbors = self._attempt((*at, "privacy_unit"), lambda: neighbors_of(raw, columns=columns), key="column")
+        if source is None or neighbors is None or not self._is_clean(at):
+            return None
+        ceiling = {key: raw[key] for key in ("row_ceiling",) if key in raw}
+        make = partial(Domain, columns, **ceiling, unreadable_rows=source.format == "csv")
+        domain = self._attempt(at, make, key="columns")
+        return None if domain is None else DeclaredTable(name, source, raw["budget"], domain, neighbors)
+
+    def _public(self, name: str, raw: Mapping[str, Any]) -> PublicTable | None:
+        at = ("public", name)
+        if name.lower() in {table.lower() for table in self._tables_at("tables")}:
+            self._refuse(at, "is the name of a private table too; rename one")
+        source, columns = self._lies(at, raw)
+        if source is None or not self._is_clean(at):
+            return None
+        return self._attempt(
+            at, lambda: PublicTable(source, raw["key"], Domain(columns), raw.get("max_rows", 1)), key="columns"
+        )
+
+    def _lies(self, at: At, raw: Mapping[str, Any]) -> tuple[Source | None, dict[str, Column]]:
+        """Return where a table lies, None where that cannot be said, and those of its columns that are declared well."""
+        declared = self._tables_at(*map(str, at), "columns")
+        columns: dict[str, Column] = {}
+        for name, keys in declared.items():
+            here = (*at, "columns", name)
+            if self._is_clean(here):
+                made = self._attempt(here, partial(column_from, keys, beside=self._beside))
+                columns |= {} if made is None else {name: made}
+        if not self._is_clean(at, but="columns"):
+            return None, columns
+        source = self._attempt(at, lambda: source_of(raw, beside=self._beside))
         if source is not None and source.csv is not None:
-            self._against_csv((*at, "columns"), columns, _named(raw_columns), source.csv)
-        neighbors = self._neighbors(at, shape, columns, _named(raw_columns))
-        ceiling = {} if shape.row_ceiling is None else {"row_ceiling": shape.row_ceiling}
-        if not self.clean(at) or source is None or neighbors is None:
-            return None
-        try:
-            domain = Domain(columns, **ceiling, unreadable_rows=source.format == "csv")
-        except DeclarationError as error:
-            self.refuse((*at, error.key or "columns"), str(error))
-            return None
-        return Table(name, source, shape.budget, domain, neighbors)
+            self._check_csv((*at, "columns"), columns, declared, source.csv)
+        return source, columns
 
-    def _columns(self, at: At, raw: object) -> dict[str, Column]:
-        made = {name: self._column((*at, "columns", name), given) for name, given in _named(raw).items()}
-        return {name: column for name, column in made.items() if column is not None}
-
-    def _public(self, name: str, raw: Mapping[str, Any], *, tables: Mapping[str, Any]) -> PublicTable | None:
-        at: At = ("public", name)
-        if name.lower() in {t.lower() for t in tables}:
-            self.refuse(at, "is the name of a private table too; rename one")
-        columns = self._columns(at, raw.get("columns"))
-        if not self.clean(at):
-            return None
-        shape = PublicShape.model_validate({**raw, "columns": {}})
-        source = self._source(at, shape)
-        if source is None:
-            return None
-        if source.csv is not None:
-            self._against_csv((*at, "columns"), columns, _named(raw.get("columns")), source.csv)
-        try:
-            return PublicTable(source, shape.key, Domain(columns), shape.max_rows)
-        except DeclarationError as error:
-            self.refuse((*at, error.key or "columns"), str(error))
-            return None
-
-    def _source(self, at: At, shape: TableShape | PublicShape) -> Source | None:
-        rules = None
-        if "://" in shape.source:
-            self.refuse((*at, "source"), "must be a file on this machine, not an address")
-            return None
-        try:
-            if shape.csv is not None:
-                names = None if shape.csv.names is None else tuple(shape.csv.names)
-                nulls = tuple(shape.csv.null_values)
-                rules = Csv(shape.csv.header, names, shape.csv.delimiter, nulls, shape.csv.quote)
-        except DeclarationError as error:
-            self.refuse((*at, *str(error.key).split(".")), error.rule)
-            return None
-        path = str(self._beside(shape.source))
-        try:
-            if shape.format is not None:
-                return Source(path, shape.format, shape.relation, rules)
-            return source_from(path, relation=shape.relation, csv=rules)
-        except DeclarationError as error:
-            said = str(error).replace(path, shape.source).replace("csv = {header = true}", f"[{at[0]}.NAME.csv] header")
-            self.refuse((*at, "source"), said)
-            return None
-
-    def _neighbors(
-        self, at: At, shape: TableShape, columns: Mapping[str, Column], declared: Mapping[str, Any]
-    ) -> Neighbors | None:
-        unit = shape.privacy_unit
-        here = (*at, "privacy_unit")
-        if not isinstance(unit, UnitShape):
-            return neighbors_from(neighbors=shape.neighbors, privacy_unit=unit)
-        if unit.column not in declared:
-            identifiers = [name for name, column in columns.items() if isinstance(column, Identifier)]
-            hint = nearest(unit.column, identifiers) if identifiers else 'add it as {type = "identifier"}'
-            self.refuse((*here, "column"), f"column {unit.column!r} is not declared in columns; {hint}")
-            return None
-        if unit.column in columns and not isinstance(columns[unit.column], Identifier):
-            said = f'column {unit.column!r} must be declared {{type = "identifier"}} to be the privacy unit'
-            self.refuse((*here, "column"), said)
-            return None
-        try:
-            owner = PrivacyUnit(unit.column, unit.max_rows, unit.max_groups)
-            return neighbors_from(neighbors=shape.neighbors, privacy_unit=owner)
-        except DeclarationError as error:
-            self.refuse((*here, error.key or "column"), str(error))
-            return None
-
-    def _column(self, at: At, raw: object) -> Column | None:
-        if not isinstance(raw, Mapping) or not self.clean(at):
-            return None
-        try:
-            return column_from(raw, beside=self.path.absolute().parent)
-        except DeclarationError as error:
-            key = "missing" if error.key == "fill" else error.key
-            if key == "values" and "values" not in raw:
-                key = "values_from"
-            if key is None or key not in raw:
-                self.refuse(at, str(error))
-            else:
-                self.refuse((*at, key), str(error) if key == "missing" else error.rule)
-            return None
-
-    def _against_csv(self, at: At, columns: Mapping[str, Column], declared: Mapping[str, Any], rules: Csv) -> None:
+    def _check_csv(self, at: At, columns: Mapping[str, Column], declared: Mapping[str, Any], rules: Csv) -> None:
         for name in declared:
             if rules.names is not None and name not in rules.names:
-                self.refuse((*at, name), f"no such column in csv.names; {nearest(name, rules.names)}")
+                self._refuse((*at, name), f"no such column in csv.names; {nearest(name, rules.names)}")
         for name, column in columns.items():
             for value in column.values if isinstance(column, Category) else ():
                 if value in rules.null_values or value == "":
                     said = f'value "{value}" means missing in this file (csv.null_values); use missing = "keep"'
-                    self.refuse((*at, name), said)
+                    self._refuse((*at, name), said)
                 elif isinstance(value, str) and value != value.strip():
-                    self.refuse((*at, name), f'value "{value}" has spaces around it, but cells of a CSV are trimmed')
+                    self._refuse((*at, name), f'value "{value}" has spaces around it, but cells of a CSV are trimmed')
 
-    def _same_people(self, tables: Mapping[str, Table]) -> None:
-        firsts: dict[str, Table] = {}
+    def _check_units(self, tables: Mapping[str, DeclaredTable]) -> None:
+        """Refuse tables of one budget that protect different people."""
+        firsts: dict[str, DeclaredTable] = {}
         for name, table in tables.items():
             first = firsts.setdefault(table.budget, table)
             rule = f"as table {first.name!r} has, which draws on the same budget: state the same, or use another budget"
             if table.neighbors.relation != first.neighbors.relation:
-                self.refuse(("tables", name, "neighbors"), f'must be "{first.neighbors.relation}", {rule}')
+                self._refuse(("tables", name, "neighbors"), f'must be "{first.neighbors.relation}", {rule}')
             if _unit(table) != _unit(first):
-                self.refuse(("tables", name, "privacy_unit"), f"must be {_unit(first)}, {rule}")
-
-    def _beside(self, name: str) -> Path:
-        return self.path.absolute().parent / name
+                self._refuse(("tables", name, "privacy_unit"), f"must be {_unit(first)}, {rule}")
 
 
-def _named(raw: object) -> dict[str, Any]:
-    return {k: v for k, v in raw.items() if isinstance(v, Mapping)} if isinstance(raw, Mapping) else {}
-
-
-def _unit(table: Table) -> str:
+def _unit(table: DeclaredTable) -> str:
     unit = table.neighbors.unit
     return '"row"' if unit is None else f'all rows of one "{unit.column}"'
-
-
-def _placeholders(value: object, at: At) -> list[At]:
-    if isinstance(value, str):
-        return [at] if value.strip().upper().startswith(FILL_IN) else []
-    items: Sequence[tuple[str | int, Any]] = ()
-    if isinstance(value, Mapping):
-        items = list(value.items())
-    elif isinstance(value, list):
-        items = list(enumerate(value))
-    return [place for key, child in items for place in _placeholders(child, (*at, key))]
-
-
-def _fill_in(at: At) -> str:
-    key = next(str(part) for part in reversed(at) if isinstance(part, str))
-    return f"is still to be filled in: state {_FILL_INS.get(key, 'what holds')}"
-
-
-_FILL_INS = {
-    "epsilon": "the epsilon that may ever be lost, such as 1.0",
-    "neighbors": '"add_remove" or "replace"',
-    "privacy_unit": '"row" or {column = "user_id", max_rows = 5}',
-    "lower": "the least value that is possible, from public knowledge and not from the data",
-    "upper": "the greatest value that is possible, from public knowledge and not from the data",
-    "resolution": "the smallest difference that counts, such as 0.01",
-    "values": "every value that the column may take, from public knowledge and not from the data",
-    "type": '"integer", "real", "category", "boolean", "date" or "identifier"',
-}

@@ -1,272 +1,223 @@
-"""The shape of sordino.toml: which keys there are, what each may hold, and the JSON Schema of it for editors.
+"""The keys of sordino.toml, stated once: the JSON Schema that editors read is also what a file is checked by.
 
-It knows the words of a declaration, not their meaning: bounds, names and files are judged by project/load.py.
+It knows the words of a declaration, not their meaning: bounds, names and files are judged by project/load.py. A rule's
+title says in messages what a value must be, its description what to state where a key is missing.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainValidator,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    WithJsonSchema,
-)
+from typing import Any
 
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import to_fraction
 
-__all__ = [
-    "FILL_IN",
-    "BudgetShape",
-    "CategoryShape",
-    "ColumnShape",
-    "PublicShape",
-    "TableShape",
-    "UnitShape",
-    "column_shape",
-    "json_schema",
-    "shape_problems",
-]
+__all__ = ["FILL_IN", "Path", "json_schema", "shape_problems"]
 
 FILL_IN = "FILL IN"  # what `sordino init` writes where only a person can know the value
 
 Path = tuple[str | int, ...]  # where a value stands in the document
+Rule = dict[str, Any]  # a JSON Schema, of the few keywords that are used here
 
 
-def _numeral(value: object, info: ValidationInfo) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
-        raise DeclarationError('must be a number such as 0.5, or text such as "1/3"')
-    to_fraction(value, name=str(info.field_name))
-    return value
+def _keys(title: str, about: str, needs: str, **keys: Rule) -> Rule:
+    """Return the rule of a table that holds only these keys, and some of them always."""
+    rule: Rule = {"type": "object", "title": title, "description": about, "properties": keys}
+    return {**rule, "required": needs.split(), "additionalProperties": False}
 
 
-def _day(value: object) -> Any:
-    if not isinstance(value, (str, datetime.date)):
-        raise DeclarationError("must be a day such as 2000-01-31")
-    return value
+def _names(of: Rule, state: str) -> Rule:
+    rule: Rule = {"type": "object", "title": "a table of names", "description": state}
+    return {**rule, "patternProperties": {_NAME: of}, "additionalProperties": False}
 
 
-def _key(value: object) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise DeclarationError("must be text or a whole number")
-    return value
+def _word(*words: str, state: str = "", other: str = "") -> Rule:
+    *most, last = (f'"{word}"' for word in words)
+    title = f"{', '.join(most)} or {last}" if most else last
+    also = f" (or {other})" if other and most else f" or {other}" if other else ""
+    return {"enum": list(words), "title": title + also, "description": state}
 
 
-def _values(value: object) -> Any:
-    if not isinstance(value, list) or any(isinstance(v, bool) or not isinstance(v, (str, int)) for v in value):
-        raise DeclarationError('must be a list of texts or of whole numbers, such as ["no", "yes"]')
-    return value
+def _say(rule: Rule, state: str, **more: Any) -> Rule:
+    return {**rule, "description": state, **more}
 
 
-def _scalar(value: object) -> Any:
-    if not isinstance(value, (str, bool, int, Decimal, datetime.date)):
-        raise DeclarationError("must be one value of the column: a number, a text, a day, true or false")
-    return value
-
-
-def _table_or_word(value: object) -> str:
-    return "<table>" if isinstance(value, Mapping) else "<word>"
-
-
-def _column_type(value: object) -> str | None:
-    return f"<{value['type']}>" if isinstance(value, Mapping) and isinstance(value.get("type"), str) else None
-
-
-_TEXT = {"type": "string"}
-Numeral = Annotated[Any, PlainValidator(_numeral), WithJsonSchema({"type": ["number", "string"]})]
-Day = Annotated[Any, PlainValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
-Key = Annotated[Any, PlainValidator(_key), WithJsonSchema({"type": ["string", "integer"]})]
-Values = Annotated[
-    Any,
-    PlainValidator(_values),
-    WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": ["string", "integer"]}}),
-]
-Scalar = Annotated[
-    Any, PlainValidator(_scalar), WithJsonSchema({"type": ["number", "string", "boolean"], "description": "a value"})
-]
-Text = Annotated[str, Field(min_length=1)]
-Name = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
-
-
-class _Shape(BaseModel):
-    """A table of the file: only its own keys, nothing converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
-
-
-class CapShape(_Shape):
-    """The most that may ever be lost: {epsilon}, {epsilon, delta} or {rho, delta}."""
-
-    epsilon: Numeral = None
-    delta: Numeral = None
-    rho: Numeral = None
-
-
-class BudgetShape(_Shape):
-    """A budget, which belongs to the people in the tables that draw on it."""
-
-    cap: CapShape
-    ledger: Text = Field(description="SQLite file that holds every charge, relative to this file")
-    reason: Text | None = Field(None, description="why the cap is what it is, for whoever reads the reports")
-
-
-class FillShape(_Shape):
-    """A missing cell counts as this value."""
-
-    fill: Scalar
-
-
-Missing = Annotated[
-    Annotated[FillShape, Tag("<table>")] | Annotated[Literal["drop", "keep"], Tag("<word>")],
-    Discriminator(_table_or_word),
-]
-
-
-class IntegerShape(_Shape):
-    """Whole numbers between two bounds; cells outside are clipped to them."""
-
-    type: Literal["integer"]
-    lower: Numeral = None
-    upper: Numeral = None
-    missing: Missing = "drop"
-
-
-class RealShape(_Shape):
-    """Numbers between two bounds, read to the nearest step of a public grid."""
-
-    type: Literal["real"]
-    lower: Numeral = None
-    upper: Numeral = None
-    resolution: Numeral = None
-    missing: Missing = "drop"
-
-
-class CategoryShape(_Shape):
-    """Declared values, here or one a line in the first column of a public file."""
-
-    type: Literal["category"]
-    values: Values = None
-    values_from: Text | None = None
-    values_header: bool = False
-    other: Key = None
-    missing: Missing = "drop"
-
-
-class BooleanShape(_Shape):
-    """True and false."""
-
-    type: Literal["boolean"]
-    missing: Missing = "drop"
-
-
-class DateShape(_Shape):
-    """Calendar days between two days; cells outside are clipped to them."""
-
-    type: Literal["date"]
-    lower: Day
-    upper: Day
-    missing: Missing = "drop"
-
-
-class IdentifierShape(_Shape):
-    """Text with values that are not public: equality in WHERE, the privacy unit, or private keys of GROUP BY."""
-
-    type: Literal["identifier"]
-
-
-ColumnShape = IntegerShape | RealShape | CategoryShape | BooleanShape | DateShape | IdentifierShape
-
-_TYPES: dict[str, type[_Shape]] = {
-    "integer": IntegerShape,
-    "real": RealShape,
-    "category": CategoryShape,
-    "boolean": BooleanShape,
-    "date": DateShape,
-    "identifier": IdentifierShape,
+_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
+_STRING: Rule = {"type": "string", "title": "text in quotes"}
+_TEXT: Rule = {**_STRING, "minLength": 1}
+_WHOLE: Rule = {"type": "integer", "title": "a whole number"}
+_FLAG: Rule = {"type": "boolean", "title": "true or false"}
+_DAY: Rule = {"type": "string", "format": "date", "title": "a day such as 2000-01-31"}
+_NUMBER: Rule = {"type": ["number", "string"], "title": 'a number such as 0.5, or text such as "1/3"'}
+_LABEL: Rule = {"type": ["string", "integer"], "title": "text or a whole number"}
+_LABELS: Rule = {
+    "type": "array",
+    "title": 'a list of texts or of whole numbers, such as ["no", "yes"]',
+    "items": _LABEL,
+}
+_LIST: Rule = {"type": "array", "title": "a list [...]"}
+_CELL: Rule = {
+    "type": ["number", "string", "boolean"],
+    "title": "one value of the column: a number, a text, a day, true or false",
+}
+_PUBLIC_KNOWLEDGE = "from public knowledge and not from the data"
+_BOUNDS = {
+    "lower": _say(_NUMBER, f"the least value that is possible, {_PUBLIC_KNOWLEDGE}"),
+    "upper": _say(_NUMBER, f"the greatest value that is possible, {_PUBLIC_KNOWLEDGE}"),
+}
+_MISSING: Rule = {
+    "default": "drop",
+    "anyOf": [
+        _word("drop", "keep", other="{fill = value}"),
+        _keys(
+            "missing",
+            "A missing cell counts as this value.",
+            "fill",
+            fill=_say(_CELL, "the value that a missing cell counts as: {fill = value}"),
+        ),
+    ],
 }
 
-_Column = Annotated[
-    Annotated[IntegerShape, Tag("<integer>")]
-    | Annotated[RealShape, Tag("<real>")]
-    | Annotated[CategoryShape, Tag("<category>")]
-    | Annotated[BooleanShape, Tag("<boolean>")]
-    | Annotated[DateShape, Tag("<date>")]
-    | Annotated[IdentifierShape, Tag("<identifier>")],
-    Discriminator(_column_type),
+_COLUMNS = {
+    "integer": _keys(
+        "an integer column",
+        "Whole numbers between two bounds; cells outside are clipped to them.",
+        "type",
+        type={"const": "integer"},
+        **_BOUNDS,
+        missing=_MISSING,
+    ),
+    "real": _keys(
+        "a real column",
+        "Numbers between two bounds, read to the nearest step of a public grid.",
+        "type",
+        type={"const": "real"},
+        **_BOUNDS,
+        resolution=_say(_NUMBER, "the smallest difference that counts, such as 0.01"),
+        missing=_MISSING,
+    ),
+    "category": _keys(
+        "a category column",
+        "Declared values, here or one a line in the first column of a public file.",
+        "type",
+        type={"const": "category"},
+        values=_say(_LABELS, f"every value that the column may take, {_PUBLIC_KNOWLEDGE}", minItems=1),
+        values_from=_say(_TEXT, "a public CSV file of values, relative to this file"),
+        values_header=_say(_FLAG, "whether that file has a header line", default=False),
+        other=_say(_LABEL, "the value that all other values count as"),
+        missing=_MISSING,
+    ),
+    "boolean": _keys("a boolean column", "True and false.", "type", type={"const": "boolean"}, missing=_MISSING),
+    "date": _keys(
+        "a date column",
+        "Calendar days between two days; cells outside are clipped to them.",
+        "type lower upper",
+        type={"const": "date"},
+        lower=_say(_DAY, "the first day that counts, as 2000-01-31"),
+        upper=_say(_DAY, "the last day that counts, as 2000-01-31"),
+        missing=_MISSING,
+    ),
+    "identifier": _keys(
+        "an identifier column",
+        "Text with values that are not public: equality in WHERE, the privacy unit, or private keys of GROUP BY.",
+        "type",
+        type={"const": "identifier"},
+    ),
+}
+_COLUMNS["category"]["oneOf"] = [{"required": ["values"]}, {"required": ["values_from"]}]
+_COLUMN: Rule = {"anyOf": list(_COLUMNS.values()), "description": f"one of: {', '.join(_COLUMNS)}"}
+
+_CSV = _keys(
+    "csv",
+    "How a CSV file is written: cells between delimiters, trimmed; one line is one row; nothing is sniffed.",
+    "header",
+    header=_say(_FLAG, "true (the first line holds names) or false (names lists them); it is never sniffed"),
+    names=_say(_LIST, "the name of every column, in order", items=_TEXT),
+    delimiter=_say(_STRING, "one character; without it a tab in a .tsv file, else a comma", default=""),
+    quote={**_word("", '"', "'", state="what cells may be quoted with"), "default": ""},
+    null_values=_say(_LIST, "the cells that mean: missing; empty ones always do", items=_STRING, default=[]),
+)
+_SOURCE = {
+    "source": _say(
+        _TEXT, "where the table lies: a CSV, Parquet (a file or a glob) or DuckDB file, relative to this one"
+    ),
+    "format": _word("csv", "parquet", "duckdb"),
+    "relation": _say(_TEXT, "the table or view of a DuckDB file"),
+    "csv": _CSV,
+    "columns": {
+        "type": "object",
+        "title": "a table of names",
+        "description": "what may be asked about, in [tables.NAME.columns]",
+        "additionalProperties": _COLUMN,
+    },
+}
+_UNIT = _keys(
+    "a privacy unit",
+    "Protect all rows that share one value of an identifier column, of which at most max_rows are used.",
+    "column max_rows",
+    column=_say(_TEXT, "the identifier column whose values are the units"),
+    max_rows=_say(_WHOLE, "the most rows of one unit that count"),
+    max_groups=_say(_WHOLE, "the most private keys that one unit counts under"),
+)
+_TABLE = _keys(
+    "a table",
+    "A table: where it lies, who is protected, and what is public about its columns.",
+    "source budget neighbors privacy_unit columns",
+    **_SOURCE,
+    budget=_say(_TEXT, "which of [budgets] this table draws on"),
+    neighbors=_word(
+        "add_remove",
+        "replace",
+        state='"add_remove" (hides whether a unit is in the table at all; the number of units is private) '
+        'or "replace" (hides what a unit\'s rows say; the number of units is taken as known); neither is guessed',
+    ),
+    privacy_unit={
+        "anyOf": [_word("row", other='{column = "user_id", max_rows = 5}'), _UNIT],
+        "description": '"row" (each row is one person) or {column = "user_id", max_rows = 5} '
+        "(all rows of one value of an identifier column are one person, of which max_rows count); neither is guessed",
+    },
+    row_ceiling=_say(_WHOLE, "public bound on the rows that the table can ever have"),
+)
+_PUBLIC = _keys(
+    "a public table",
+    "A table that holds nothing private, to be joined by its key.",
+    "source key columns",
+    **_SOURCE,
+    key=_say(_TEXT, "the column of the public table that a private table's column is compared with"),
+    max_rows=_say(_WHOLE, "the most of its rows that share a key; checked when it is opened", default=1),
+)
+_CAP = _keys(
+    "a cap",
+    "{epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}; no cap is guessed",
+    "",
+    epsilon=_say(_NUMBER, "the epsilon that may ever be lost, such as 1.0"),
+    delta=_say(_NUMBER, "a delta far below 1 / number of people"),
+    rho=_say(_NUMBER, "the rho that may ever be lost, such as 0.5"),
+)
+_CAP["oneOf"] = [
+    {"required": kind, "minProperties": len(kind), "maxProperties": len(kind)}
+    for kind in (["epsilon"], ["epsilon", "delta"], ["rho", "delta"])
 ]
-
-
-class UnitShape(_Shape):
-    """Protect all rows that share one value of an identifier column, of which at most max_rows are used."""
-
-    column: Text
-    max_rows: int
-    max_groups: int | None = Field(None, description="the most private keys that one unit counts under")
-
-
-class CsvShape(_Shape):
-    """How a CSV file is written: cells between delimiters, trimmed; one line is one row; nothing is sniffed."""
-
-    header: bool
-    names: list[Text] | None = None
-    delimiter: str = Field("", description="one character; without it a tab in a .tsv file, else a comma")
-    quote: Literal["", '"', "'"] = Field("", description="what cells may be quoted with")
-    null_values: list[str] = []
-
-
-class TableShape(_Shape):
-    """A table: where it lies, who is protected, and what is public about its columns."""
-
-    source: Text = Field(description="a CSV, Parquet (a file or a glob) or DuckDB file, relative to this file")
-    format: Literal["csv", "parquet", "duckdb"] | None = None
-    relation: Text | None = Field(None, description="the table or view of a DuckDB file")
-    budget: Text
-    neighbors: Literal["add_remove", "replace"]
-    privacy_unit: Annotated[
-        Annotated[UnitShape, Tag("<table>")] | Annotated[Literal["row"], Tag("<word>")], Discriminator(_table_or_word)
-    ]
-    row_ceiling: int | None = Field(None, description="public bound on the rows that the table can ever have")
-    csv: CsvShape | None = None
-    columns: dict[str, _Column]
-
-
-class PublicShape(_Shape):
-    """A table that holds nothing private, to be joined by its key."""
-
-    source: Text = Field(description="a CSV, Parquet (a file or a glob) or DuckDB file, relative to this file")
-    format: Literal["csv", "parquet", "duckdb"] | None = None
-    relation: Text | None = Field(None, description="the table or view of a DuckDB file")
-    key: Text = Field(description="the column that a private table's column is compared with")
-    max_rows: int = Field(1, description="the most of its rows that share a key; checked when it is opened")
-    csv: CsvShape | None = None
-    columns: dict[str, _Column]
-
-
-class _ProjectShape(_Shape):
-    """A project: budgets, the tables that draw on them, and public tables that these may be joined with."""
-
-    budgets: dict[Name, BudgetShape]
-    tables: dict[Name, TableShape]
-    public: dict[Name, PublicShape] = {}
-
-
-_COLUMN: TypeAdapter[ColumnShape] = TypeAdapter(_Column)
-
-
-def column_shape(raw: Mapping[str, Any]) -> ColumnShape:
-    """Return the shape of one declared column; raises pydantic's ValidationError where `shape_problems` names one."""
-    return _COLUMN.validate_python(raw)
+_BUDGET = _keys(
+    "a budget",
+    "A budget, which belongs to the people in the tables that draw on it.",
+    "cap ledger",
+    cap=_CAP,
+    ledger=_say(_TEXT, 'the SQLite file that holds every charge, relative to this file, such as "people.ledger"'),
+    reason=_say(_TEXT, "why the cap is what it is, for whoever reads the reports"),
+)
+_PROJECT = _keys(
+    "the project",
+    "A project: budgets, the tables that draw on them, and public tables that these may be joined with.",
+    "budgets tables",
+    budgets=_names(_BUDGET, 'who may lose how much: [budgets.people] with cap = {...} and ledger = "..."'),
+    tables=_names(_TABLE, "at least one: [tables.NAME]"),
+    public=_names(_PUBLIC, "the tables that hold nothing private: [public.NAME]"),
+)
+_TYPES = {"string": (str,), "integer": (int,), "number": (int, Decimal), "boolean": (bool,), "array": (list,)}
 
 
 def json_schema() -> dict[str, Any]:
@@ -275,60 +226,88 @@ def json_schema() -> dict[str, Any]:
     >>> sorted(json_schema()["properties"])
     ['budgets', 'public', 'tables']
     """
-    schema = _ProjectShape.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "sordino.toml"
-    kinds = (["epsilon"], ["epsilon", "delta"], ["rho", "delta"])
-    cap = schema["$defs"]["CapShape"]
-    cap["oneOf"] = [{"required": kind, "minProperties": len(kind), "maxProperties": len(kind)} for kind in kinds]
-    category = schema["$defs"]["CategoryShape"]
-    category["oneOf"] = [{"required": ["values"]}, {"required": ["values_from"]}]
-    for prop in (p for shape in schema["$defs"].values() for p in shape.get("properties", {}).values()):
-        if prop.get("default", ...) is None:
-            del prop["default"]  # an absent key: TOML has no null
-    for names in schema["properties"].values():
-        names.pop("default", None)
-        names["additionalProperties"] = False  # beside the pattern of a name
-    return schema
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_PROJECT, "title": "sordino.toml"}
 
 
 def shape_problems(document: Mapping[str, Any]) -> list[tuple[Path, str]]:
     """Return each place of the document that has the wrong shape, with what is wrong, the rule and the nearest key."""
-    try:
-        _ProjectShape.model_validate(dict(document))
-    except ValidationError as error:
-        found = [_problem(document, dict(item)) for item in error.errors()]
-        meant = {(at[:-1], said.rpartition("did you mean ")[2]) for at, said in found}  # misspelt, and so not missing
-        return [p for p in found if not (p[1].startswith("is missing") and (p[0][:-1], f"{p[0][-1]!r}?") in meant)]
-    return []
+    return list(_problems(document, _PROJECT, ()))
 
 
-def _problem(document: Mapping[str, Any], item: dict[str, Any]) -> tuple[Path, str]:
-    path: Path = tuple(part for part in item["loc"] if not _is_tag(part))
-    kind, given = item["type"], item["input"]
-    match kind:
-        case "extra_forbidden":
-            keys, noun = _keys_at(document, path[:-1])
-            return path, f"{noun} has no such key; {nearest(str(path[-1]), keys)}"
-        case "missing":
-            return path, f"is missing; {_MISSING.get(str(path[-1]), 'it must be stated')}"
-        case "union_tag_not_found" | "union_tag_invalid":
-            if isinstance(given, Mapping) and "type" in given:
-                hint = nearest(str(given["type"]), _TYPES)
-                return (*path, "type"), f"must be the type of a column, not {_quoted(given['type'])}; {hint}"
-            return (*path, "type"), f"is missing; {_MISSING['type']}"
-        case "literal_error":
-            rule = item["ctx"]["expected"].replace("'", '"')
-            hint = nearest(given, rule.replace('"', "").split(" or ")) if isinstance(given, str) else ""
-            tail = _LITERALS.get(str(path[-1]), "")
-            return path, f"must be {rule}{tail}, not {_quoted(given)}" + (f"; {hint}" if "did" in hint else "")
-        case "value_error":
-            return path, f"{item['ctx']['error']}"
-        case "string_pattern_mismatch":
-            return path[:-1] if path[-1] == "[key]" else path, _name_rule(str(given))
-        case "string_too_short":
-            return path, "must not be empty"
-    return path, f"must be {_KINDS.get(kind, 'of another type')}, not {_quoted(given)}"
+def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
+    table = isinstance(value, Mapping)
+    if _is_blank(value):
+        state = "" if "properties" in rule else rule.get("description")
+        yield at, f"is still to be filled in: state {state or 'what holds'}"
+        return
+    if rule is _COLUMN:
+        kind = value.get("type") if table else None
+        if not isinstance(kind, str) or kind not in _COLUMNS:
+            yield (*at, "type"), _type_rule(value)
+            return
+        rule = _COLUMNS[kind]
+    if "anyOf" in rule:
+        rule = rule["anyOf"][table]
+    if rule.get("type") == "object" and table:
+        yield from _key_problems(value, rule, at)
+    elif (said := _misfit(value, rule, name=str(at[-1]))) is not None:
+        yield at, said
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _problems(item, {"description": rule["description"], **rule["items"]}, (*at, place))
+
+
+def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
+    keys = rule.get("properties", {})
+    hints = {key: nearest(key, keys) for key in table if keys and key not in keys}
+    for key, value in table.items():
+        if key in hints:
+            yield (*at, key), f"{rule['title']} has no such key; {hints[key]}"
+        elif "patternProperties" in rule and not re.search(_NAME, key):
+            yield (*at, key), _name_rule(key)
+        else:
+            of = keys.get(key) or rule.get("patternProperties", {}).get(_NAME) or rule["additionalProperties"]
+            yield from _problems(value, of, (*at, key))
+    for key in rule.get("required", ()):
+        if key not in table and f"did you mean {key!r}?" not in hints.values():  # misspelt, and so not missing
+            yield (*at, key), f"is missing; state {keys[key]['description']}"
+
+
+def _misfit(value: Any, rule: Rule, *, name: str) -> str | None:
+    """Return why a value is not what a rule without keys allows, None where it is."""
+    must = f"must be {'a table {...}' if 'properties' in rule else rule.get('title')}, not {_quote(value)}"
+    if "const" in rule:
+        return None
+    if "enum" in rule:
+        if value in rule["enum"]:
+            return None
+        hint = nearest(value, rule["enum"]) if isinstance(value, str) else ""
+        return must + (f"; {hint}" if "did" in hint else "")
+    kinds = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
+    dated = "format" in rule or rule["type"] == _CELL["type"]  # TOML has days, JSON has not
+    allowed = [t for kind in kinds for t in _TYPES.get(kind, ())] + [datetime.date] * dated
+    fits = bool in allowed if isinstance(value, bool) else isinstance(value, tuple(allowed))
+    if not fits:
+        return must
+    if rule["type"] == _NUMBER["type"]:
+        try:
+            to_fraction(value, name=name)
+        except DeclarationError as error:
+            return str(error)
+    return "must not be empty" if rule.get("minLength") and not value else None
+
+
+def _type_rule(column: Any) -> str:
+    if not isinstance(column, Mapping) or "type" not in column:
+        return f"is missing; state {_COLUMN['description']}"
+    given = column["type"]
+    if _is_blank(given):
+        return f"is still to be filled in: state {_COLUMN['description']}"
+    return f"must be the type of a column, not {_quote(given)}; {nearest(str(given), _COLUMNS)}"
+
+
+def _is_blank(value: object) -> bool:
+    return isinstance(value, str) and value.strip().upper().startswith(FILL_IN)
 
 
 def _name_rule(name: str) -> str:
@@ -337,79 +316,9 @@ def _name_rule(name: str) -> str:
     return f"a budget's or table's name is letters, digits and _ and starts with no digit, as in SQL; try {better!r}"
 
 
-def _keys_at(document: Mapping[str, Any], path: Path) -> tuple[list[str], str]:
-    """Return the keys that the table at `path` may have, and what to call that table."""
-    shape: type[_Shape]
-    match path:
-        case ():
-            shape, noun = _ProjectShape, "the project"
-        case ("budgets", _):
-            shape, noun = BudgetShape, "a budget"
-        case ("budgets", _, "cap"):
-            shape, noun = CapShape, "a cap"
-        case ("tables", _):
-            shape, noun = TableShape, "a table"
-        case ("public", _):
-            shape, noun = PublicShape, "a public table"
-        case ("tables" | "public", _, "csv"):
-            shape, noun = CsvShape, "csv"
-        case ("tables", _, "privacy_unit"):
-            shape, noun = UnitShape, "a privacy unit"
-        case ("tables" | "public" as section, table, "columns", column):
-            kind = document[str(section)][table]["columns"][column]["type"]
-            shape, noun = _TYPES[kind], f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} column"
-        case _:
-            shape, noun = FillShape, "missing"
-    return list(shape.model_fields), noun
-
-
-def _is_tag(part: str | int) -> bool:
-    return part in ("<table>", "<word>") or (isinstance(part, str) and part[:1] == "<" and part[1:-1] in _TYPES)
-
-
-def _quoted(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "a table"
-    if isinstance(value, list):
-        return "a list"
+def _quote(value: object) -> str:
+    if isinstance(value, (Mapping, list)):
+        return "a table" if isinstance(value, Mapping) else "a list"
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value[:40]}"' if isinstance(value, str) else str(value)[:40]
-
-
-_KINDS = {
-    "string_type": "text in quotes",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "list_type": "a list [...]",
-    "dict_type": "a table of names",
-    "model_type": "a table {...}",
-    "model_attributes_type": "a table {...}",
-}
-
-_LITERALS = {
-    "missing": " (or {fill = value})",
-    "privacy_unit": ' or {column = "user_id", max_rows = 5}',
-}
-
-_MISSING = {
-    "budgets": 'state who may lose how much: [budgets.people] with cap = {...} and ledger = "..."',
-    "tables": "state at least one: [tables.NAME]",
-    "cap": "state {epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}; no cap is guessed",
-    "ledger": 'state the file that holds the charges, such as ledger = "people.ledger"',
-    "source": "state where the table lies: a CSV, Parquet or DuckDB file",
-    "budget": "state which of [budgets] this table draws on",
-    "neighbors": 'state "add_remove" (hides whether a unit is in the table at all; the number of units is private) '
-    'or "replace" (hides what a unit\'s rows say; the number of units is taken as known); neither is guessed',
-    "privacy_unit": 'state "row" (each row is one person) or {column = "user_id", max_rows = 5} '
-    "(all rows of one value of an identifier column are one person, of which max_rows count); neither is guessed",
-    "columns": "declare what may be asked about in [tables.NAME.columns]",
-    "header": "state true (the first line holds names) or false (names lists them); it is never sniffed",
-    "type": "state one of: " + ", ".join(_TYPES),
-    "column": "state the identifier column whose values are the units",
-    "key": "state the column of the public table that is compared",
-    "max_rows": "state the most rows of one unit that count",
-    "lower": "state the first day that counts, as 2000-01-31",
-    "upper": "state the last day that counts, as 2000-01-31",
-    "fill": "state the value that a missing cell counts as: {fill = value}",
-}

@@ -9,12 +9,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from sordino.project.schema import FILL_IN
+from sordino.project.schema import FILL_IN, Path
 from sordino.source import Csv
 
-__all__ = ["dotted", "positions", "write_template"]
-
-Path = tuple[str | int, ...]
+__all__ = ["dotted_key", "positions", "write_template"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SPACE = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
@@ -45,10 +43,10 @@ def positions(text: str) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def dotted(path: Path) -> str:
+def dotted_key(path: Path) -> str:
     """Return a path as a TOML key: bare where it can be, list elements in brackets.
 
-    >>> dotted(("tables", "adult", "columns", "marital status", "values", 2))
+    >>> dotted_key(("tables", "adult", "columns", "marital status", "values", 2))
     'tables.adult.columns."marital status".values[2]'
     """
     parts = (f"[{p}]" if isinstance(p, int) else f".{_key(p)}" for p in path)
@@ -109,7 +107,7 @@ class _Scan:
         while True:
             match = self._match(_KEY)
             self.at = match.end()
-            yield _unquoted(match.group()), match.start()
+            yield _unquote(match.group()), match.start()
             dot = _DOT.match(self.text, self.at)
             if dot is None:
                 return
@@ -171,7 +169,7 @@ def _line_of(starts: Sequence[int], offset: int) -> int:
     return low
 
 
-def _unquoted(key: str) -> str:
+def _unquote(key: str) -> str:
     if key[0] == "'":
         return key[1:-1]
     if key[0] != '"':

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Column, Date, Domain, Integer, Real
+from sordino.domain import Domain, column_from_dict
 from sordino.errors import DeclarationError, SourceError
-from sordino.loss import to_fraction
 from sordino.synth.answers import Parts
 from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.columns import model_column
@@ -100,7 +99,7 @@ def _read(source: Path) -> Stored | str | None:
     header = json.loads(raw["header"].tobytes().decode())
     if header["format"] != _FORMAT:
         return str(header["format"])[:40]
-    domain = Domain({n: _column(d) for n, d in header["domain"]})
+    domain = Domain({n: column_from_dict(d) for n, d in header["domain"]})
     columns = tuple(model_column(n, domain) for n in domain)
     codes = tuple(DomainCompression(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
     cliques = tuple(tuple(c) for c in header["cliques"])
@@ -169,18 +168,3 @@ def _constraint(data: Any) -> Constraint:
     if data[0] == "never":
         return Never(node_from(data[1]))
     return Determines(data[1], data[2], tuple((a, b) for a, b in data[3]))
-
-
-def _column(data: dict[str, Any]) -> Column:
-    """Return the column that `to_dict` wrote."""
-    kind, missing = data["type"], data["missing"]
-    if kind == "integer":
-        return Integer(data["lower"], data["upper"], missing=missing)
-    if kind == "real":
-        low, high, step = (
-            None if data[n] is None else to_fraction(data[n], name=n) for n in ("lower", "upper", "resolution")
-        )
-        return Real(low, high, resolution=step, missing=missing)
-    if kind == "category":
-        return Category(data["values"], missing=missing, other=data["other"])
-    return Boolean(missing=missing) if kind == "boolean" else Date(data["lower"], data["upper"], missing=missing)

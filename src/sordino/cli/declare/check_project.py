@@ -46,7 +46,8 @@ def check(
     is a problem.
     """
     from sordino.cli.shared.opening import project_path
-    from sordino.project.load import check_project, json_schema, load_project
+    from sordino.project.load import check_project, load_project
+    from sordino.project.schema import json_schema
 
     if schema:
         say(json.dumps(json_schema(), ensure_ascii=False, indent=2))
@@ -104,7 +105,7 @@ def _compare_with_data(project: Project) -> dict[str, DataCheck]:
 def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[str]:
     """Yield what does not fit, each with the line of the project file to change."""
     from sordino.curator.against_data import MARK
-    from sordino.project.text import dotted, positions
+    from sordino.project.text import dotted_key, positions
 
     if not compared:
         return
@@ -116,7 +117,7 @@ def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[st
         for misfit in found.misfits:
             at = ("tables", name, *misfit.key.split(".", 1))
             line = next(lines[at[:n]][0] for n in range(len(at), 0, -1) if at[:n] in lines)
-            key = dotted(at)
+            key = dotted_key(at)
             yield plain(f"{place}:{line}: {key}: {misfit.what}: {misfit.count:,}; {misfit.change}")
         for column, counts in found.columns.items():
             if counts.missing:

@@ -47,8 +47,8 @@ def init(
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.datasets.file_schema import read_schema
-    from sordino.project.load import write_template
     from sordino.project.schema import FILL_IN
+    from sordino.project.text import write_template
 
     if output.exists() and not force:
         raise DeclarationError(f"{output} is there already; --force replaces it, -o FILE writes another")

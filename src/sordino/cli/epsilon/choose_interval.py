@@ -27,7 +27,7 @@ from sordino.errors import DeclarationError, UnknownName, nearest
 
 if TYPE_CHECKING:
     from sordino.project.cap_change import CapChange
-    from sordino.project.load import Project, Table
+    from sordino.project.load import DeclaredTable, Project
     from sordino.report.odds_icons import Tradeoff
     from sordino.risk.precision import Currency
     from sordino.risk.requirement_choice import Choice, Requirement
@@ -97,7 +97,7 @@ def choose(
 class _Asking:
     """A question about a declared table, and what its answer is to be asked in."""
 
-    table: Table
+    table: DeclaredTable
     query: str | None
     confidence: Any
     rows: int | None
@@ -184,7 +184,7 @@ class _Asking:
         return tradeoff_of(made, precision, self.rows, before)
 
 
-def _table_of(project: Project, name: str | None) -> Table:
+def _table_of(project: Project, name: str | None) -> DeclaredTable:
     tables = project.tables
     if name is None:
         if len(tables) != 1:

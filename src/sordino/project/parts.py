@@ -1,0 +1,118 @@
+"""One declared part at a time: a cap, a column, a source or the neighbors, out of its keys in sordino.toml.
+
+It knows neither where a part stands in the file nor any other part of it, and opens nothing but lists of codes. Each
+takes keys of the right shape (project/schema.py); a DeclarationError names the key at fault, dotted, where one key is.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from sordino.domain import COLUMN_TYPES, Column, Identifier
+from sordino.errors import DeclarationError, nearest
+from sordino.loss import Loss, loss_from, to_fraction
+from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
+from sordino.source import Csv, Source, source_from
+
+__all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "source_of"]
+
+LARGEST_FILE = 16 * 2**20  # bytes of a project file or of a list of codes
+
+
+def cap_from(raw: Mapping[str, Any]) -> Loss:
+    """Return the loss that {epsilon}, {epsilon, delta} or {rho, delta} states; raises DeclarationError for others.
+
+    >>> cap_from({"epsilon": "1/3"})
+    PureDP(epsilon='1/3')
+    """
+    keys = set(raw)
+    if keys not in ({"epsilon"}, {"epsilon", "delta"}, {"rho", "delta"}):
+        why = "; delta is the target at which rho is converted to an epsilon" if keys == {"rho"} else ""
+        rule = "must be {epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}"
+        raise DeclarationError(f"{rule}, not {{{', '.join(raw)}}}{why}")
+    amounts: dict[str, Fraction] = {key: to_fraction(value, name=key) for key, value in raw.items()}
+    for key, amount in amounts.items():
+        if amount <= 0:
+            raise DeclarationError(f"{key} must be above 0: a budget of nothing answers nothing")
+    try:
+        return loss_from(amounts, delta=amounts.get("delta"))
+    except DeclarationError as error:
+        raise DeclarationError(str(error)) from None  # a problem of the cap as one value
+
+
+def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column:
+    """Return the column that its keys declare; `values_from` is relative to the directory `beside`.
+
+    >>> column_from({"type": "integer", "lower": 0, "upper": 125}, beside=Path()).upper
+    125
+    """
+    given = {key: value for key, value in raw.items() if key not in ("type", "values_from", "values_header")}
+    if raw["type"] == "category":
+        given["values"] = _values(raw, beside)
+    try:
+        return COLUMN_TYPES[raw["type"]](**given)
+    except DeclarationError as error:
+        if error.key == "fill":
+            raise DeclarationError(str(error), key="missing") from None
+        if error.key == "values" and "values" not in raw:
+            raise DeclarationError(error.rule, key="values_from") from None
+        raise
+
+
+def source_of(raw: Mapping[str, Any], *, beside: Path) -> Source:
+    """Return the source that the keys of a table state; its path is relative to the directory `beside`."""
+    stated = raw["source"]
+    if "://" in stated:
+        raise DeclarationError("must be a file on this machine, not an address", key="source")
+    rules = raw.get("csv")
+    if rules is not None:
+        lists = {key: tuple(rules[key]) for key in ("names", "null_values") if key in rules}
+        rules = Csv(**{**rules, **lists})
+    path = str(beside / stated)
+    try:
+        if "format" in raw:
+            return Source(path, raw["format"], raw.get("relation"), rules)
+        return source_from(path, relation=raw.get("relation"), csv=rules)
+    except DeclarationError as error:
+        raise DeclarationError(str(error).replace(path, stated), key="source") from None
+
+
+def neighbors_of(raw: Mapping[str, Any], *, columns: Mapping[str, Column]) -> Neighbors:
+    """Return the neighbors that the keys of a table with these columns state."""
+    unit = raw["privacy_unit"]
+    if isinstance(unit, str):
+        return neighbors_from(neighbors=raw["neighbors"], privacy_unit=unit)
+    name = unit["column"]
+    if name not in raw["columns"]:
+        identifiers = [n for n, column in columns.items() if isinstance(column, Identifier)]
+        hint = nearest(name, identifiers) if identifiers else 'add it as {type = "identifier"}'
+        raise DeclarationError(f"column {name!r} is not declared in columns; {hint}", key="column")
+    if not isinstance(columns.get(name, Identifier()), Identifier):
+        raise DeclarationError(
+            f'column {name!r} must be declared {{type = "identifier"}} to be the privacy unit', key="column"
+        )
+    return neighbors_from(neighbors=raw["neighbors"], privacy_unit=PrivacyUnit(**unit))
+
+
+def _values(raw: Mapping[str, Any], beside: Path) -> list[Any]:
+    """Return the values of a category, stated here or as the first cells of a public CSV file, trimmed."""
+    if ("values" in raw) == ("values_from" in raw):
+        raise DeclarationError('needs values = [...] or values_from = "codes.csv", and only one of them')
+    if "values" in raw:
+        if raw.get("values_header"):
+            raise DeclarationError("is about the file of values_from, which is not given", key="values_header")
+        return list(raw["values"])
+    path = beside / raw["values_from"]
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise DeclarationError(f"{path.name!r} is too large for a list of values", key="values_from")
+        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+    except OSError as error:
+        raise DeclarationError(f"{path.name!r} cannot be read: {error.strerror}", key="values_from") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise DeclarationError(f"{path.name!r} is not a CSV file in UTF-8", key="values_from") from None
+    return [row[0].strip() for row in rows[bool(raw.get("values_header")) :] if row and row[0].strip()]
