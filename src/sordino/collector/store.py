@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from sordino.errors import DeclarationError
+from sordino.ledger.durable_sqlite import (
+    FileFormat,
+    create_tables,
+    make_durable,
+    make_private,
+    open_sqlite,
+    read_format,
+    transact,
+)
 
 __all__ = ["Addition", "Chunk", "Store", "StoredTask", "token_hash"]
 
-T = TypeVar("T")
-
-_APPLICATION = 0x536F7243  # "SorC"
 _LOCK = 0x536F7264  # of one collector on a PostgreSQL database
 _PATIENCE = 3.0  # seconds
+_UNUSABLE = "used: see its disk, or that its server runs"
+_UNWRITTEN = "written; nothing of this was kept"
 _SCHEMA = (
     "CREATE TABLE tasks (number {serial}, task TEXT NOT NULL UNIQUE, manifest TEXT NOT NULL,"
     " closed INTEGER NOT NULL, counts TEXT NOT NULL)",
@@ -33,6 +40,9 @@ _SCHEMA = (
     "CREATE INDEX chunks_of_task ON chunks (task, number)",
     "CREATE TABLE tokens (number {serial}, role TEXT NOT NULL CHECK (role IN ('respondent', 'admin')),"
     " hash {blob} NOT NULL UNIQUE)",
+)
+_FORMAT = FileFormat(  # "SorC"; no version is written
+    0x536F7243, 0, [s.format(serial="INTEGER PRIMARY KEY AUTOINCREMENT", blob="BLOB") for s in _SCHEMA]
 )
 
 
@@ -98,25 +108,19 @@ class Store:
             raise DeclarationError(
                 f"the store {path} cannot be made: its directory is missing; make the directory first"
             )
-        with suppress(FileExistsError):  # reports are for the collector's own user
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        # A store that is there is opened by SQLite alone: to close any other descriptor of it would drop this process's
-        # locks, and with them the write-ahead log, which the next program to leave would take for its own.
+        make_private(path)  # reports are for the collector's own user
         try:
-            db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-            version = db.execute("PRAGMA application_id").fetchone()[0]
-            if version not in (0, _APPLICATION) or (version == 0 and db.execute("PRAGMA page_count").fetchone()[0]):
+            db = open_sqlite(path, patience=30, check_same_thread=False)
+            application, _, empty = read_format(db)
+            if application != _FORMAT.application and (application or not empty):
                 raise DeclarationError(f"{path} is a database, but not a collector's store; name another file")
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "trusted_schema = 0"):
-                db.execute(f"PRAGMA {setting}")
+            make_durable(db)
         except sqlite3.DatabaseError:
             raise DeclarationError(f"{path} is there, but is no store; name another file") from None
         store = cls(db, marker="?", where=str(path), path=path)
-        with store._transaction() as cursor:
-            if not cursor.execute("PRAGMA application_id").fetchone()[0]:
-                for statement in _SCHEMA:
-                    cursor.execute(statement.format(serial="INTEGER PRIMARY KEY AUTOINCREMENT", blob="BLOB"))
-                cursor.execute(f"PRAGMA application_id = {_APPLICATION}")
+        with store._transaction():
+            if not read_format(db)[0]:
+                create_tables(db, _FORMAT)
         return store
 
     @classmethod
@@ -251,29 +255,23 @@ class Store:
         return sql if self._marker == "?" else sql.replace("?", self._marker)
 
     def _run(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        return self._hide_database_errors(lambda: self._db.execute(self._words(sql), values))
+        with self._hide_database_errors(_UNUSABLE):
+            return self._db.execute(self._words(sql), values)
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
         """Give a cursor whose work is on disk, all or nothing, when the block ends."""
-        cursor = self._db.cursor()
-        self._hide_database_errors(lambda: cursor.execute("BEGIN IMMEDIATE" if self._path is not None else "BEGIN"))
-        try:
+        begin = "BEGIN IMMEDIATE" if self._path is not None else "BEGIN"
+        unusable, unwritten = self._hide_database_errors(_UNUSABLE), self._hide_database_errors(_UNWRITTEN)
+        with unusable, transact(self._db, begin=begin) as cursor, unwritten:
             yield cursor
-        except BaseException as error:
-            self._hide_database_errors(lambda: cursor.execute("ROLLBACK"))
-            if isinstance(error, sqlite3.Error) or type(error).__module__.startswith("psycopg"):
-                raise DeclarationError(f"the store {self._where} cannot be written; nothing of this was kept") from None
-            raise
-        self._hide_database_errors(lambda: cursor.execute("COMMIT"))
 
-    def _hide_database_errors(self, action: Callable[[], T]) -> T:
-        """Return what `action` returns; an error of the database becomes one line without any of its words."""
+    @contextmanager
+    def _hide_database_errors(self, what: str) -> Iterator[None]:
+        """Say in one line that the store cannot be used or written, without any of the database's own words."""
         try:
-            return action()
-        except sqlite3.Error:
-            pass
+            yield
         except Exception as error:
-            if not type(error).__module__.startswith("psycopg"):
+            if not isinstance(error, sqlite3.Error) and not type(error).__module__.startswith("psycopg"):
                 raise
-        raise DeclarationError(f"the store {self._where} cannot be used: see its disk, or that its server runs")
+            raise DeclarationError(f"the store {self._where} cannot be {what}") from None

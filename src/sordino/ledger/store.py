@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sordino.errors import LedgerError, SordinoError
+from sordino.ledger.durable_sqlite import FileFormat, create_tables, make_durable, open_sqlite, read_format, transact
 from sordino.ledger.high_water_mark import Checkpoint
 from sordino.ledger.records import (
     GENESIS,
@@ -47,32 +48,34 @@ __all__ = [
 
 T = TypeVar("T")
 
-_APPLICATION = 0x536F7264  # "Sord"
-_VERSION = 2  # 1 kept sums that no entry of its chain held
 _PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
 
-_SCHEMA = (
-    """CREATE TABLE entries (
+FORMAT = FileFormat(
+    0x536F7264,  # "Sord"
+    2,  # 1 kept sums that no entry of its chain held
+    (
+        """CREATE TABLE entries (
     seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, time TEXT NOT NULL, payload TEXT NOT NULL,
     prev TEXT NOT NULL, hash TEXT NOT NULL)""",
-    """CREATE TABLE state (
+        """CREATE TABLE state (
     one INTEGER PRIMARY KEY CHECK (one = 1), ledger TEXT NOT NULL, cap TEXT NOT NULL,
     carried TEXT NOT NULL, head INTEGER NOT NULL, hash TEXT NOT NULL, charges INTEGER NOT NULL)""",
-    """CREATE TABLE budget (
+        """CREATE TABLE budget (
     name TEXT PRIMARY KEY, spent TEXT NOT NULL, spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL,
     CHECK (spent_units BETWEEN 0 AND cap_units))""",
-    """CREATE TABLE charges (
+        """CREATE TABLE charges (
     number INTEGER PRIMARY KEY, request TEXT UNIQUE, question TEXT NOT NULL, state TEXT NOT NULL
     CHECK (state IN ('reserved', 'committed', 'failed')), reserved INTEGER NOT NULL, closed INTEGER)""",
-    "CREATE INDEX charges_by_question ON charges (question)",
-    "CREATE TABLE declarations (name TEXT PRIMARY KEY, declaration TEXT NOT NULL)",
-    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+        "CREATE INDEX charges_by_question ON charges (question)",
+        "CREATE TABLE declarations (name TEXT PRIMARY KEY, declaration TEXT NOT NULL)",
+        """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
     BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END""",
-    """CREATE TRIGGER entries_last BEFORE DELETE ON entries
+        """CREATE TRIGGER entries_last BEFORE DELETE ON entries
     BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
-    """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
+        """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
     WHEN NEW.seq IS NOT 1 + (SELECT coalesce(max(seq), 0) FROM entries)
     BEGIN SELECT RAISE(ABORT, 'entries are only appended'); END""",
+    ),
 )
 
 
@@ -140,7 +143,21 @@ def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Co
 
 def connect_file(path: Path) -> sqlite3.Connection:
     """Open an existing ledger file, ready for durable writes; raise LedgerError where it is not one."""
-    try:  # by name alone: to open and close the file would drop the locks that this process holds on it through SQLite
+    _check_readable(path)
+    db = open_sqlite(path, patience=_PATIENCE, check_same_thread=False)
+    try:
+        wrong = _find_fault(db)
+        if wrong is not None:
+            raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _check_readable(path: Path) -> None:
+    """Raise LedgerError where no file can be read; by name alone, since closing a descriptor drops SQLite's locks."""
+    try:
         wrong = None if path.stat().st_size else "it is empty"
         if wrong is None and not (path.is_file() and os.access(path, os.R_OK)):
             wrong = "it cannot be read"
@@ -150,42 +167,22 @@ def connect_file(path: Path) -> sqlite3.Connection:
         wrong = "it cannot be read"
     if wrong is not None:
         raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
-    db = sqlite3.connect(
-        path.absolute().as_uri() + "?mode=rw",
-        uri=True,
-        isolation_level=None,
-        check_same_thread=False,
-        timeout=_PATIENCE,
-    )
+
+
+def _find_fault(db: sqlite3.Connection) -> str | None:
+    """Make an open file durable; return why it is no ledger that this program reads, None where it is one."""
     try:
-        db.execute("PRAGMA schema_version")
+        application, version, _ = read_format(db)
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-            db.close()
-            wrong = "it is no ledger"
-    if wrong is not None:
-        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
-    try:
-        for setting in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1", "trusted_schema = 0"):
-            db.execute(f"PRAGMA {setting}")
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if application != _APPLICATION:
-            wrong = "it is a database, but no ledger"
-        elif version != _VERSION:
-            wrong = (
-                f"it is of format {version}, and this Sordino reads format {_VERSION}: keep it as a record, with what "
-            )
-            wrong += "it spent, and begin a new ledger at another path, its cap lower by that"
-        elif db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            wrong = "its disk does not allow a write-ahead log; keep it on a local disk"
-    except BaseException:
-        db.close()
+            return "it is no ledger"
         raise
-    if wrong is not None:
-        db.close()
-        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
-    return db
+    if application != FORMAT.application:
+        return "it is a database, but no ledger"
+    if version != FORMAT.version:
+        rule = f"it is of format {version}, and this Sordino reads format {FORMAT.version}"
+        return f"{rule}: keep it as a record, with what it spent, and begin a new ledger at another path, its cap lower by that"
+    return None if make_durable(db) else "its disk does not allow a write-ahead log; keep it on a local disk"
 
 
 def quick_check(db: sqlite3.Connection, seen: Checkpoint | None, *, whole_schema: bool = False) -> None:
@@ -193,7 +190,7 @@ def quick_check(db: sqlite3.Connection, seen: Checkpoint | None, *, whole_schema
     sums, head, _ = read_end(db)
     if whole_schema:
         kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if kept != set(_SCHEMA):
+        if kept != set(FORMAT.schema):
             raise LedgerError("the ledger's tables or triggers were altered; put back a sound copy of the ledger")
         if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise LedgerError("the ledger's file is damaged; put back a sound copy of the ledger")
@@ -266,7 +263,7 @@ def translate_errors(action: Callable[[], T], where: str) -> T:
 def describe_error(error: sqlite3.Error) -> str:
     """Return what an error of SQLite means to the owner of the ledger."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    told = {
+    meanings = {
         sqlite3.SQLITE_NOTADB: "it is no ledger",
         sqlite3.SQLITE_BUSY: "another program holds it; close that program",
         sqlite3.SQLITE_LOCKED: "another program holds it; close that program",
@@ -277,7 +274,7 @@ def describe_error(error: sqlite3.Error) -> str:
         sqlite3.SQLITE_IOERR: "the disk failed",
         sqlite3.SQLITE_CONSTRAINT: "a guard inside it refused what was to be written",
     }
-    return told.get(code, "it is damaged; put back a sound copy")
+    return meanings.get(code, "it is damaged; put back a sound copy")
 
 
 def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
@@ -285,21 +282,15 @@ def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time
         amounts_from_dict(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
     )
     sums = Sums(payload["ledger"], cap, carried, carried, 0, tables_digest({}))
-    told = canonical(amounts_to_dict(carried))
+    taken_over = canonical(amounts_to_dict(carried))
     text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
     digest = entry_hash(1, "open", time, text, GENESIS)
-    db.execute("BEGIN")
-    for statement in _SCHEMA:
-        db.execute(statement)
-    db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
-    db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, told, digest))
-    for name, most in cap.amounts().items():
-        db.execute(
-            "INSERT INTO budget VALUES (?, ?, ?, ?)", (name, str(carried[name]), units(carried[name]), units(most))
-        )
-    db.execute(f"PRAGMA application_id = {_APPLICATION}")
-    db.execute(f"PRAGMA user_version = {_VERSION}")
-    db.execute("COMMIT")
+    rows = [(name, str(carried[name]), units(carried[name]), units(most)) for name, most in cap.amounts().items()]
+    with transact(db):
+        create_tables(db, FORMAT)
+        db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
+        db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, taken_over, digest))
+        db.executemany("INSERT INTO budget VALUES (?, ?, ?, ?)", rows)
     return digest
 
 

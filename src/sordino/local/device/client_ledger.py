@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,25 +17,37 @@ from fractions import Fraction
 from pathlib import Path
 
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.ledger.durable_sqlite import (
+    FileFormat,
+    create_tables,
+    make_durable,
+    make_private,
+    open_sqlite,
+    read_format,
+    transact,
+)
 from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_directory
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
 __all__ = ["ClientCharge", "ClientLedger"]
 
-_APPLICATION = 0x536F724C  # "SorL"
-_VERSION = 2  # 0 held no sums, and drew two permanent answers by the same words
 _GENESIS = "0" * 64
-_SCHEMA = (
-    "CREATE TABLE device (one INTEGER PRIMARY KEY CHECK (one = 1), secret BLOB NOT NULL, cap TEXT NOT NULL)",
-    """CREATE TABLE charges (number INTEGER PRIMARY KEY, signer TEXT NOT NULL, task TEXT NOT NULL, epoch TEXT NOT NULL,
+_PATIENCE = 30.0  # seconds to wait for another program that answers by the same file
+_FORMAT = FileFormat(
+    0x536F724C,  # "SorL"
+    2,  # 0 held no sums, and drew two permanent answers by the same words
+    (
+        "CREATE TABLE device (one INTEGER PRIMARY KEY CHECK (one = 1), secret BLOB NOT NULL, cap TEXT NOT NULL)",
+        """CREATE TABLE charges (number INTEGER PRIMARY KEY, signer TEXT NOT NULL, task TEXT NOT NULL, epoch TEXT NOT NULL,
     manifest BLOB NOT NULL, epsilon TEXT NOT NULL, permanent BLOB, total TEXT NOT NULL, within TEXT NOT NULL,
     hash TEXT NOT NULL)""",
-    "CREATE INDEX charges_of_task ON charges (signer, task, epoch)",
-    """CREATE TRIGGER charges_stay BEFORE UPDATE ON charges
+        "CREATE INDEX charges_of_task ON charges (signer, task, epoch)",
+        """CREATE TRIGGER charges_stay BEFORE UPDATE ON charges
     BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END""",
-    """CREATE TRIGGER charges_last BEFORE DELETE ON charges
+        """CREATE TRIGGER charges_last BEFORE DELETE ON charges
     BEGIN SELECT RAISE(ABORT, 'charges are never removed'); END""",
+    ),
 )
 
 
@@ -90,22 +101,21 @@ class ClientLedger:
         place, most = Path(path).expanduser().absolute(), to_fraction(cap, name="cap")
         if most <= 0:
             raise DeclarationError(f"cap must be above 0, not {format_number(most)}")
-        try:  # only a new file is opened here: to close one that SQLite has open would drop its locks
-            os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            pass
+        try:
+            make_private(place)
         except OSError:
             raise LedgerError(f"the device's ledger {place} cannot be written; see its directory") from None
-        db = sqlite3.connect(place, isolation_level=None, timeout=30)
+        db: sqlite3.Connection | None = None
         try:
+            db = open_sqlite(place, patience=_PATIENCE, check_same_thread=True)
             _begin(db, most, rng)
             device = cls(db, where=str(place), mark=mark)
-        except sqlite3.Error:
-            db.close()
+        except (sqlite3.Error, LedgerError) as error:
+            if db is not None:
+                db.close()
+            if isinstance(error, LedgerError):
+                raise
             raise LedgerError(f"{place} is there, but is no device's ledger; name another file") from None
-        except LedgerError:
-            db.close()
-            raise
         if device.cap != most:
             had = format_number(device.cap)
             device.close()
@@ -220,15 +230,10 @@ class ClientLedger:
     def _transaction(self) -> Iterator[None]:
         """Write all or nothing, on disk when the block ends; then the mark follows."""
         with lock_mark(self._mark) as mark, self._hide_database_errors():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
+            with transact(self._db):
                 self._compare(mark)
                 yield
                 number, total, digest = self._last()
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
             with suppress(OSError):  # the charge stands; the next one advances the mark
                 mark.advance(Checkpoint(self._id, number, digest, self._where, json.dumps({"epsilon": str(total)})))
 
@@ -247,20 +252,15 @@ class ClientLedger:
 
 def _begin(db: sqlite3.Connection, cap: Fraction, rng: Rng) -> None:
     """Make the tables of a new file, whole or not at all; raise sqlite3.Error where another file lies there."""
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    if application != _APPLICATION and (application or db.execute("PRAGMA page_count").fetchone()[0]):
+    application, version, empty = read_format(db)
+    if application != _FORMAT.application and (application or not empty):
         raise sqlite3.DatabaseError("another file")
-    if application and db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+    if application and version != _FORMAT.version:
         raise LedgerError(
             "the device's ledger is of a former format, which this Sordino does not read; name another file"
         )
-    for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "trusted_schema = 0"):
-        db.execute(f"PRAGMA {setting}")
-    db.execute("BEGIN IMMEDIATE")
-    if not db.execute("PRAGMA application_id").fetchone()[0]:
-        db.execute(f"PRAGMA user_version = {_VERSION}")
-        for statement in _SCHEMA:
-            db.execute(statement)
-        db.execute("INSERT INTO device VALUES (1, ?, ?)", (rng.bytes(32), str(cap)))
-        db.execute(f"PRAGMA application_id = {_APPLICATION}")
-    db.execute("COMMIT")
+    make_durable(db)
+    with transact(db):
+        if not read_format(db)[0]:
+            create_tables(db, _FORMAT)
+            db.execute("INSERT INTO device VALUES (1, ?, ?)", (rng.bytes(32), str(cap)))
