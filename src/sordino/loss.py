@@ -30,11 +30,14 @@ __all__ = [
     "PureDP",
     "format_number",
     "loss_from",
+    "loss_from_numbers",
+    "loss_to_numbers",
     "parse_fraction",
     "read_loss",
     "round_down",
     "round_up",
     "to_fraction",
+    "to_json_number",
 ]
 
 Number = int | float | str | Decimal | Fraction
@@ -156,6 +159,12 @@ def format_number(value: Fraction) -> str:
     return f"{sign}{padded[:-places]}.{padded[-places:]}"
 
 
+def to_json_number(amount: Fraction) -> float | str:
+    """Return an amount as a JSON number; as text where no short decimal says it, as in "1/3"."""
+    near = float(amount)
+    return near if Fraction(repr(near)) == amount else format_number(amount)
+
+
 def parse_fraction(text: str) -> Fraction:
     """Return a fraction that `format_number` wrote, however long."""
     return Fraction(text) if len(text) > 100 else to_fraction(text, name="a stored number")
@@ -167,12 +176,12 @@ def round_up(value: float | Fraction, *, digits: int) -> str:
     >>> round_up(13.591409, digits=4), round_up(1e-6, digits=2)
     ('13.6', '1e-6')
     """
-    return _rounded(value, Context(prec=digits, rounding=ROUND_CEILING))
+    return _round(value, Context(prec=digits, rounding=ROUND_CEILING))
 
 
 def round_down(value: float | Fraction, *, digits: int) -> str:
     """Return a number above 0 in so many digits, rounded down."""
-    return _rounded(value, Context(prec=digits, rounding=ROUND_FLOOR))
+    return _round(value, Context(prec=digits, rounding=ROUND_FLOOR))
 
 
 def _amount(value: Number, *, name: str, below: int | None = None) -> Fraction:
@@ -279,7 +288,21 @@ def loss_from(amounts: dict[str, Fraction], *, delta: Fraction | None = None) ->
     return PureDP(amounts["epsilon"])
 
 
-def _rounded(value: float | Fraction, context: Context) -> str:
+def loss_to_numbers(loss: Loss) -> dict[str, float | str]:
+    """Return a loss as JSON numbers, such as {"epsilon": 0.5}; see `to_json_number`."""
+    numbers = {n: to_json_number(a) for n, a in loss.amounts().items()}
+    if isinstance(loss, ZCDP) and loss.delta is not None:
+        numbers["at_delta"] = to_json_number(loss.delta)
+    return numbers
+
+
+def loss_from_numbers(data: dict[str, float | str]) -> Loss:
+    """Return the loss that `loss_to_numbers` wrote."""
+    amounts = {n: to_fraction(t, name=n) for n, t in data.items() if n != "at_delta"}
+    return loss_from(amounts, delta=to_fraction(data["at_delta"], name="delta") if "at_delta" in data else None)
+
+
+def _round(value: float | Fraction, context: Context) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     whole = Fraction(value)

@@ -13,14 +13,22 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.accounting.composition import currencies
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.codec import estimate_from_dict
 from sordino.estimates.estimate import Estimate
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.selected import Selected
-from sordino.loss import ZCDP, Event, Loss, format_number, loss_from, to_fraction
+from sordino.loss import (
+    Event,
+    Loss,
+    format_number,
+    loss_from,
+    loss_from_numbers,
+    loss_to_numbers,
+    to_fraction,
+    to_json_number,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -106,7 +114,7 @@ class Release:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict a row, keyed by column name."""
-        return self._rows([o.estimate.values() for o in self.outputs])
+        return self._rows(self.columns, [o.estimate.values() for o in self.outputs])
 
     @property
     def value(self) -> Any:
@@ -152,7 +160,7 @@ class Release:
         A number for a single value, a dict by name for several, an Arrow table for a group-by; in the value's units.
         Raises DeclarationError unless 0 < confidence < 1.
         """
-        return self._shaped([o.estimate.errors(_probability(confidence)) for o in self.outputs])
+        return self._shape([o.estimate.errors(_probability(confidence)) for o in self.outputs])
 
     def interval(self, confidence: float) -> Any:
         """Return the confidence interval of each value by itself: (lower, upper).
@@ -162,7 +170,7 @@ class Release:
         """
         pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs]
         if not self.keys:
-            return self._shaped(pairs)
+            return self._shape(pairs)
         ends: dict[str, list[tuple[str, Sequence[Any]]]] = {k.name: [(k.name, k.labels)] for k in self.keys}
         for o, column in zip(self.outputs, pairs, strict=True):
             ends[o.name] = [(f"{o.name}_{side}", [p[i] for p in column]) for i, side in enumerate(("lower", "upper"))]
@@ -184,7 +192,12 @@ class Release:
 
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return the release as JSON data, with errors and intervals at `confidence`; the inverse of `from_dict`."""
-        pairs = [[list(p) for p in o.estimate.intervals(confidence)] for o in self.outputs]
+        columns = self.columns
+        values, errors, pairs = [], [], []
+        for o in self.outputs:
+            values.append(o.estimate.values())
+            errors.append(o.estimate.errors(confidence))
+            pairs.append([list(p) for p in o.estimate.intervals(confidence)])
         return {
             "schema": SCHEMA_VERSION,
             "private": self.private,
@@ -193,12 +206,12 @@ class Release:
             "time": self.time,
             "table": self.table_name,
             "question": self.question,
-            "columns": list(self.columns),
-            "rows": self.rows,
+            "columns": list(columns),
+            "rows": self._rows(columns, values),
             "confidence": confidence,
-            "errors": self._rows([o.estimate.errors(confidence) for o in self.outputs]),
+            "errors": self._rows(columns, errors),
             "error_units": {o.name: u for o in self.outputs if (u := getattr(o.estimate, "error_unit", ""))},
-            "intervals": self._rows(pairs),
+            "intervals": self._rows(columns, pairs),
             "mechanism": {o.name: o.mechanism for o in self.outputs},
             "cost": loss_to_numbers(self.cost),
             "currencies": currencies_to_dict(self.event),
@@ -304,51 +317,37 @@ class Release:
     def _height(self) -> int:
         return len(self.keys[0].labels) if self.keys else 1
 
-    def _rows(self, columns: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-        cells: dict[str, Sequence[Any]] = {k.name: k.labels for k in self.keys}
-        cells |= {o.name: column for o, column in zip(self.outputs, columns, strict=True)}
-        return [{n: cells[n][i] for n in self.columns} for i in range(self._height())]
+    def _rows(self, names: Sequence[str], cells: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+        """Return one dict a row of the keys and of `cells`, which holds the cells of each output."""
+        found: dict[str, Sequence[Any]] = {k.name: k.labels for k in self.keys}
+        found |= {o.name: column for o, column in zip(self.outputs, cells, strict=True)}
+        return [{n: found[n][i] for n in names} for i in range(self._height())]
 
-    def _shaped(self, columns: Sequence[Sequence[Any]]) -> Any:
+    def _shape(self, cells: Sequence[Sequence[Any]]) -> Any:
+        """Return the cells of each output as a number, a dict or an Arrow table, as the release's own shape is."""
         if self.keys:
-            return _arrow(self.columns, self._rows(columns))
-        if len(columns) == 1:
-            return columns[0][0]
-        return {o.name: c[0] for o, c in zip(self.outputs, columns, strict=True)}
-
-
-def loss_to_numbers(loss: Loss) -> dict[str, float | str]:
-    """Return a loss as JSON numbers, such as {"epsilon": 0.5}; as text where no short decimal says it, as in "1/3"."""
-    amounts = {n: _number(a) for n, a in loss.amounts().items()}
-    if isinstance(loss, ZCDP) and loss.delta is not None:
-        amounts["at_delta"] = _number(loss.delta)
-    return amounts
+            return _arrow(self.columns, self._rows(self.columns, cells))
+        if len(cells) == 1:
+            return cells[0][0]
+        return {o.name: c[0] for o, c in zip(self.outputs, cells, strict=True)}
 
 
 def currencies_to_dict(event: Event) -> dict[str, Any]:
     """Return what an event costs in each currency, as JSON numbers: epsilon, (epsilon, delta), rho; None where unknown."""
-    found = currencies(event)
+    epsilon, pair, rho = event.pure(), event.approx(), event.rho()
     return {
-        n: None if c is None else [_number(a) for a in c] if isinstance(c, tuple) else _number(c)
-        for n, c in found.items()
+        "epsilon": None if epsilon is None else to_json_number(epsilon),
+        "approx": None if pair is None else [to_json_number(pair[0]), to_json_number(pair[1])],
+        "rho": None if rho is None else to_json_number(rho),
     }
 
 
 def other_currencies(event: Event, cost: Loss) -> list[str]:
     """Return what an event costs in the currencies that it was not charged in, in words, where a bound is known."""
-    found, charged = currencies(event), cost.amounts()
-    words = []
-    if "rho" not in charged and isinstance(found["rho"], Fraction):
-        words.append(f"rho {show_number(float(found['rho']))}")
-    if "epsilon" not in charged and isinstance(found["epsilon"], Fraction):
-        words.append(f"epsilon {show_number(float(found['epsilon']))}")
+    charged = cost.amounts()
+    found = {name: amount for name, amount in (("rho", event.rho()), ("epsilon", event.pure())) if name not in charged}
+    words = [f"{name} {show_number(float(amount))}" for name, amount in found.items() if amount is not None]
     return [f"({', '.join(words)} in another currency)"] if words else []
-
-
-def loss_from_numbers(data: dict[str, float | str]) -> Loss:
-    """Return the loss that `loss_to_numbers` wrote."""
-    amounts = {n: to_fraction(t, name=n) for n, t in data.items() if n != "at_delta"}
-    return loss_from(amounts, delta=to_fraction(data["at_delta"], name="delta") if "at_delta" in data else None)
 
 
 def show_columns(parts: Sequence[Key | Output]) -> list[str]:
@@ -422,11 +421,6 @@ def show_rows(error: float, unit: str) -> str:
 
 def _plain_number(value: Fraction) -> int | float:
     return int(value) if value.denominator == 1 else float(value)
-
-
-def _number(amount: Fraction) -> float | str:
-    near = float(amount)
-    return near if to_fraction(near, name="amount") == amount else format_number(amount)
 
 
 def _label(label: Label) -> str:

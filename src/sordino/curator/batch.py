@@ -13,9 +13,9 @@ from typing import Any
 
 from sordino.curator.plan import Plan
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import Loss, Number, format_number, loss_from, read_loss, to_fraction
+from sordino.loss import Loss, Number, format_number, loss_from, loss_to_numbers, read_loss, to_fraction
 from sordino.queries.aggregates.robust import Robust
-from sordino.release import loss_to_numbers, show_number, show_rows
+from sordino.release import show_number, show_rows
 
 __all__ = ["Batch", "plan_batch"]
 

@@ -11,11 +11,11 @@ from sordino.accounting.composition import charge_amounts
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
-from sordino.loss import ZCDP, Event, Loss, loss_from
+from sordino.loss import ZCDP, Event, Loss, loss_from, loss_to_numbers
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.release import currencies_to_dict, loss_to_numbers, other_currencies
+from sordino.release import currencies_to_dict, other_currencies
 
 __all__ = [
     "ONE_ROW",

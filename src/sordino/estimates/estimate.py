@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
-__all__ = ["Estimate", "Number", "take_rows", "to_units"]
+__all__ = ["Estimate", "Number", "take_rows"]
 
 Number = int | float
 
@@ -39,6 +38,7 @@ class Estimate(Protocol):
 def take_rows(estimate: Any, places: Sequence[int]) -> Any:
     """Return an estimate with the rows at these places, in this order.
 
+    >>> from fractions import Fraction
     >>> from sordino.estimates.noisy import Noisy
     >>> from sordino.noise.laws import DiscreteLaplace
     >>> take_rows(Noisy((5, 7, 9), Fraction(1), DiscreteLaplace(Fraction(1))), [2, 0]).steps
@@ -54,9 +54,3 @@ def take_rows(estimate: Any, places: Sequence[int]) -> Any:
         else:
             changed[name] = tuple(held[i] for i in places)
     return replace(estimate, **changed)
-
-
-def to_units(steps: int, unit: Fraction) -> Number:
-    """Return a number of steps in the question's units: an int where the unit is whole."""
-    value = steps * unit
-    return int(value) if unit.denominator == 1 else float(value)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from sordino.estimates.estimate import Number, to_units
+from sordino.estimates.estimate import Number
 from sordino.loss import format_number, parse_fraction
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 
-__all__ = ["Law", "Noisy", "law_from_dict", "law_to_dict", "noisy_from_dict"]
+__all__ = ["Law", "Noisy", "law_from_dict", "law_to_dict", "noisy_from_dict", "to_units"]
 
 Law = DiscreteLaplace | DiscreteGaussian
 
@@ -68,6 +68,12 @@ class Noisy:
         if self.least is not None:
             step = max(step, self.least)
         return step if self.most is None else min(step, self.most)
+
+
+def to_units(steps: int, unit: Fraction) -> Number:
+    """Return a number of steps in the question's units: an int where the unit is whole."""
+    value = steps * unit
+    return int(value) if unit.denominator == 1 else float(value)
 
 
 def law_to_dict(law: Law) -> dict[str, str]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from sordino.estimates.estimate import Number, to_units
+from sordino.estimates.estimate import Number
+from sordino.estimates.noisy import to_units
 from sordino.loss import format_number, parse_fraction
 
 __all__ = ["PointEstimate", "from_dict"]

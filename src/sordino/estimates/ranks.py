@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.estimates.estimate import Number
+from sordino.estimates.noisy import to_units
 from sordino.loss import format_number, parse_fraction
 
 __all__ = ["RankStage", "Ranks", "from_dict"]
@@ -40,8 +41,7 @@ class Ranks:
 
     def values(self) -> list[Number]:
         """Return the values."""
-        whole = self.unit.denominator == 1
-        return [int(s * self.unit) if whole else float(s * self.unit) for s in self.steps]
+        return [to_units(s, self.unit) for s in self.steps]
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the rank error that is not exceeded with probability `confidence`, the same for every row."""

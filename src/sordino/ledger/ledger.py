@@ -32,6 +32,7 @@ from sordino.ledger.lookup import (
     describe_spent,
     entries_of,
     loss_of,
+    open_charge,
     remaining_of,
     stored_answer,
 )
@@ -44,7 +45,6 @@ from sordino.ledger.records import (
     amounts_to_dict,
     canonical,
     charge_id,
-    charge_number,
     hash_of,
     loss_to_dict,
     tables_digest,
@@ -366,11 +366,9 @@ class Ledger:
 
     def _close(self, charge: Charge, kind: str, payload: dict[str, Any], state: str) -> None:
         def job(step: Transaction) -> None:
-            found = charge_of(step.db, charge.id)
-            if found.state != "reserved":
-                raise LedgerError(f"charge {charge.id} is {found.state} already, and stays so; charge anew")
+            number = open_charge(step.db, charge.id)
             seq, _ = step.append(kind, payload)
-            row = (state, seq, charge_number(charge.id))
+            row = (state, seq, number)
             step.db.execute("UPDATE charges SET state = ?, closed = ? WHERE number = ?", row)
 
         self._writer.write(job)

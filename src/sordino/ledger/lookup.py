@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, InDoubt, QuestionRefused, UnknownName
+from sordino.errors import (
+    BudgetExhausted,
+    ChargedError,
+    DeclarationError,
+    InDoubt,
+    LedgerError,
+    QuestionRefused,
+    UnknownName,
+)
 from sordino.ledger.records import (
     Charge,
     Entry,
@@ -35,6 +43,7 @@ __all__ = [
     "describe_spent",
     "entries_of",
     "loss_of",
+    "open_charge",
     "remaining_of",
     "stored_answer",
 ]
@@ -62,10 +71,19 @@ def charge_of(db: sqlite3.Connection, name: str) -> Charge:
     """Return the charge with this id; raise UnknownName where there is none."""
     found = charges_where(db, "charges.number = ?", charge_number(name))
     if not found:
-        last = db.execute("SELECT charges FROM state").fetchone()[0]
-        hint = f"the last is {charge_id(last)}" if last else "none was made yet"
-        raise UnknownName(f"there is no charge {name}; {hint}")
+        raise _no_charge(db, name)
     return found[0]
+
+
+def open_charge(db: sqlite3.Connection, name: str) -> int:
+    """Return the number of a charge that has no outcome yet; raise UnknownName or LedgerError for any other."""
+    number = charge_number(name)
+    found = db.execute("SELECT state FROM charges WHERE number = ?", (number,)).fetchone()
+    if found is None:
+        raise _no_charge(db, name)
+    if found[0] != "reserved":
+        raise LedgerError(f"charge {name} is {found[0]} already, and stays so; charge anew")
+    return number
 
 
 def answer_of(db: sqlite3.Connection, charge: Charge) -> str:
@@ -138,6 +156,12 @@ def check_cap(cap: Loss, spent: Mapping[str, Fraction], *, held: Loss) -> None:
     if any(spent[name] > most for name, most in cap.amounts().items()):
         rule = f"the cap cannot be set below what was spent ({describe_spent(spent, held)})"
         raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+
+
+def _no_charge(db: sqlite3.Connection, name: str) -> UnknownName:
+    last = db.execute("SELECT charges FROM state").fetchone()[0]
+    hint = f"the last is {charge_id(last)}" if last else "none was made yet"
+    return UnknownName(f"there is no charge {name}; {hint}")
 
 
 def _bare(loss: Loss) -> str:

@@ -10,7 +10,7 @@ from sordino.accounting.calibrate import calibrate_gaussian
 from sordino.accounting.events import DiscreteGaussianEvent, GaussianEvent
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
-from sordino.mechanisms.vector import add_noise
+from sordino.mechanisms.mechanism import add_noise
 from sordino.noise.laws import DiscreteGaussian
 from sordino.noise.rng import Rng
 

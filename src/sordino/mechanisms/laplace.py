@@ -9,7 +9,7 @@ from fractions import Fraction
 from sordino.accounting.events import DiscreteLaplaceEvent, LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
-from sordino.mechanisms.vector import add_noise
+from sordino.mechanisms.mechanism import add_noise
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
@@ -59,4 +59,5 @@ class Laplace:
         """Return the mechanism in words."""
         if self.l1 == 0:
             return "no noise: no unit can move it"
-        return f"discrete Laplace, scale {format_number(self.law.scale)} step{'' if self.law.scale == 1 else 's'}"
+        scale = self.l1 / self.epsilon
+        return f"discrete Laplace, scale {format_number(scale)} step{'' if scale == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What a mechanism is: frozen parameters, the event it amounts to, and how wrong it makes an answer."""
+"""What a mechanism is: frozen parameters, the event it amounts to, how it adds its noise, and how wrong that makes an answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sordino.estimates.noisy import Law
 from sordino.loss import Event
 from sordino.noise.rng import Rng
 
-__all__ = ["Mechanism"]
+__all__ = ["Mechanism", "add_noise"]
 
 
 class Mechanism(Protocol):
@@ -28,3 +28,11 @@ class Mechanism(Protocol):
 
     def describe(self) -> str:
         """Return the mechanism in words."""
+
+
+def add_noise(exact: Sequence[int], law: Law, rng: Rng) -> list[int]:
+    """Return each number plus a fresh draw of `law`, in Python's unbounded integers."""
+    if len(exact) == 1:
+        return [int(exact[0]) + int(law.sample(rng))]
+    drawn = law.sample(rng, size=len(exact))
+    return [int(x) + z for x, z in zip(exact, drawn.tolist(), strict=True)]

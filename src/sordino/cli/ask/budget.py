@@ -97,8 +97,7 @@ class _State:
 
     def to_dict(self) -> dict[str, Any]:
         from sordino.ledger.records import formers_to_dict
-        from sordino.loss import ZCDP, loss_from
-        from sordino.release import loss_to_numbers
+        from sordino.loss import ZCDP, loss_from, loss_to_numbers
 
         report, target = self.report, self.cap.delta if isinstance(self.cap, ZCDP) else None
         return {

@@ -23,7 +23,7 @@ def explain(
     """Say what a past release reveals at most about one person, in plain words."""
     from sordino.cli.shared.opening import load_release, project_at
     from sordino.curator.explain import explain as explained
-    from sordino.release import loss_to_numbers
+    from sordino.loss import loss_to_numbers
 
     release = load_release(project_at(project), charge, budget=budget)
     text = explained(release)

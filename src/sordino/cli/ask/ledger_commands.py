@@ -174,7 +174,7 @@ def _brief(value: object) -> str:
 
 def _report_to_dict(report: Report | None) -> dict[str, Any]:
     from sordino.ledger.records import formers_to_dict
-    from sordino.release import loss_to_numbers
+    from sordino.loss import loss_to_numbers
 
     if report is None:
         return {"entries": 0}

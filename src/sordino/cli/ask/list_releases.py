@@ -51,7 +51,7 @@ def releases(
 
 def _charges(budget: Budget) -> list[dict[str, Any]]:
     from sordino.cli.shared.opening import open_ledger
-    from sordino.release import loss_to_numbers
+    from sordino.loss import loss_to_numbers
 
     with open_ledger(budget) as ledger:
         charges = [] if ledger is None else ledger.charges()
