@@ -17,6 +17,7 @@ from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.codec import estimate_from_dict
 from sordino.estimates.estimate import Estimate
+from sordino.estimates.model_estimate import ModelSource
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.selected import Selected
 from sordino.loss import (
@@ -75,7 +76,8 @@ class Output:
 class Release:
     """Hold one answer: `.value`, `.table`, `.interval(0.95)`, `.error(0.95)`, `.cost`, `.question`, `.event`.
 
-    Made by `ask`; `private` is False only for seeded test noise, and then every view says NOT PRIVATE.
+    Made by `ask`, or by a model's `answer`, at no cost: then `charge` is what paid for the model, and `model` says what
+    the answer comes from. `private` is False only for seeded test noise, and then every view says NOT PRIVATE.
     """
 
     question: str
@@ -96,6 +98,7 @@ class Release:
     notes: tuple[str, ...] = field(default=())
     chosen: tuple[tuple[str, Fraction | None], ...] = field(default=())  # of a search; None where it found nothing
     layout: tuple[str, ...] = field(default=())  # the columns as SELECT orders them; empty for keys first
+    model: ModelSource | None = None  # where the answer was computed from a model, and nothing was charged
 
     # ---- values
 
@@ -146,7 +149,8 @@ class Release:
     def remarks(self) -> tuple[str, ...]:
         """What to read beside the answer: the notes, and which released values lie past what is possible."""
         own = (o.estimate.remarks(o.name) for o in self.outputs if isinstance(o.estimate, (Noisy, Selected)))
-        return (*self.notes, *(r for several in own for r in several))
+        source = () if self.model is None else (self.model.remark(),)
+        return (*source, *self.notes, *(r for several in own for r in several))
 
     @property
     def table(self) -> pa.Table:
@@ -226,6 +230,7 @@ class Release:
             "event": event_to_dict(self.event),
             "keys": [{"name": k.name, "labels": list(k.labels)} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
+            **({} if self.model is None else self.model.to_dict()),
         }
 
     def to_json(self, *, confidence: float = 0.95) -> str:
@@ -259,6 +264,7 @@ class Release:
             request=data["request"],
             notes=tuple(data["notes"]),
             chosen=tuple((n, None if v is None else to_fraction(v, name=n)) for n, v in data.get("chosen", {}).items()),
+            model=ModelSource(data["kind"], data["paid"]) if "paid" in data else None,
         )
 
     # ---- views
@@ -266,6 +272,8 @@ class Release:
     def summary(self) -> str:
         """Return what it cost, what is left and whom it protects, in one line."""
         seal = "" if self.private else "NOT PRIVATE (seeded noise). "
+        if self.model is not None:
+            return f"{seal}{self.model.describe(self.table_name)}; charge {self.charge}"
         return (
             f"{seal}cost: {self.cost.describe()}, left: {self.remaining.describe()} of {self._cap().describe()}; "
             f"privacy unit: {self.privacy_unit}, {self.neighbors.replace('_', '/')}; charge {self.charge}"
@@ -286,7 +294,8 @@ class Release:
             return "\n".join([self.question, self._instead(), self.summary()])
         lines = align([show_columns(self.parts), *self.display_rows(0.95)[:_SHOWN]])
         more = [f"... {self._height() - _SHOWN:,} more rows"] if self._height() > _SHOWN else []
-        return "\n".join([self.question, *(lines if self.outputs else []), *more, self.summary()])
+        beside = self.remarks if self.model is not None else ()
+        return "\n".join([self.question, *(lines if self.outputs else []), *more, self.summary(), *beside])
 
     def _repr_html_(self) -> str:
         rows = self.display_rows(0.95)

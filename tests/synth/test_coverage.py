@@ -12,7 +12,7 @@ import sordino as sd
 from sordino import synth
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
-from sordino.synth.errors import ColumnNoise, Errors
+from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from synth.support import Source
 
 ROWS = 20_000
@@ -120,11 +120,11 @@ def test_coverage_over_tables_losses_and_kinds(name: str, epsilon: str) -> None:
         assert width <= 9 * error + 2, kind
 
 
-def _law(sizes: tuple[int, ...], pairs: float, higher: float) -> tuple[Errors, list[Any]]:
+def _law(sizes: tuple[int, ...], pairs: float, higher: float) -> tuple[ErrorLaw, list[Any]]:
     rng = np.random.default_rng(3)
     shares = [rng.dirichlet(np.ones(n) * 3) for n in sizes]
     noises = [ColumnNoise(p, np.full(len(p), 50.0), np.zeros(len(p)), np.zeros(len(p))) for p in shares]
-    return Errors(tuple(noises), frozenset(), 1.0, pairs, pairs, higher, 3.0), shares
+    return ErrorLaw(tuple(noises), frozenset(), 1.0, pairs, pairs, higher, 3.0), shares
 
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 3), (3, 4, 5), (2, 3, 2, 3)])
@@ -187,8 +187,8 @@ def test_means_and_sums_err_by_their_own_values() -> None:
             Source(domain, keys, sd.Rng.seeded(seed), cache=cache), epsilon=1, rng=sd.Rng.seeded(seed)
         )
         answer = model.answer(Selection().agg(sd.mean("c3"), sd.sum("c5")))
-        low, high = answer.interval(0.95)["mean_c3"][0]
-        least, most = answer.interval(0.95)["sum_c5"][0]
+        low, high = answer.interval(0.95)["mean_c3"]
+        least, most = answer.interval(0.95)["sum_c5"]
         covered += [low <= keys["c3"].mean() <= high, least <= keys["c5"].sum() <= most]
         assert high - low < 1.0
         assert most - least < 0.05 * keys["c5"].sum()

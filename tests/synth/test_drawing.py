@@ -94,11 +94,11 @@ def test_missing_cells_are_answered_as_the_curator_answers_them(rule: Any) -> No
     for ask in QUESTIONS:
         ours = model.answer(ask(Selection()))
         theirs = table.ask(ask(table), epsilon=50).table
-        names = [n for n, _ in ours.keys]
+        names = [k.name for k in ours.keys]
         assert [r[n] for r in ours.table.to_pylist() for n in names] == [
             r[n] for r in theirs.to_pylist() for n in names
         ]
-        for a, b in zip(ours.values[0], theirs.column(ours.names[0]).to_pylist(), strict=True):
+        for a, b in zip(*(t[ours.outputs[0].name].to_pylist() for t in (ours.table, theirs)), strict=True):
             assert abs(a - b) < 25, ours.question
 
 

@@ -24,8 +24,8 @@ from sordino.report.synth_page import sheet_page
 from sordino.source import Csv
 from sordino.synth.encoding import encode_table
 from sordino.synth.evaluation.correlations import Correlations
+from sordino.synth.evaluation.evaluation import Evaluation, Prediction
 from sordino.synth.evaluation.evaluator import plan_evaluation, release_figures
-from sordino.synth.evaluation.figures import Evaluation, Prediction
 from sordino.synth.evaluation.prediction import count_hits, hits_question, train_scorecard
 from sordino.synth.evaluation.workload import Workload
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 import sordino as sd
-from sordino import synth
+from sordino import col, synth
 from sordino.cli.ask.render_release import arrow_table, table_lines
+from sordino.errors import QuestionRefused, UnknownName
 from sordino.queries.build import Selection
-from sordino.synth.evaluation.figures import Evaluation
+from sordino.release import Release
+from sordino.synth.evaluation.evaluation import Evaluation
 from synth.support import Source, small
 
 DOMAIN, KEYS = small()
@@ -17,20 +23,53 @@ def fitted() -> synth.Model:
     return synth.fit(source, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
 
 
+def test_a_model_answer_is_a_release_that_costs_nothing() -> None:
+    answer = fitted().answer(Selection().group_by("job").agg(sd.count(), sd.mean("age")))
+    assert isinstance(answer, Release)
+    assert answer.cost == sd.PureDP(0)
+    assert [answer.event.pure(), answer.event.rho()] == [0, 0]
+    assert answer.charge == "c-1"  # what paid for the model
+    assert (answer.neighbors, answer.privacy_unit, answer.table_name) == ("add_remove", "one row", "test")
+    assert not answer.private  # the model's noise was seeded
+    assert "NOT PRIVATE" in answer.summary()
+    back = Release.from_dict(json.loads(answer.to_json()))
+    assert back == answer
+    assert answer.to_dict().keys() >= {"from", "question", "kind", "confidence", "notes", "rows", "intervals", "paid"}
+    assert any("on average" in remark for remark in answer.remarks)
+    assert "free" in sd.plot(answer).chart.to_json()
+
+
 def test_a_model_answer_is_rendered_as_a_release() -> None:
     answer = fitted().answer(Selection().group_by("job").agg(sd.count(), sd.mean("age")))
-    assert answer.columns == ("job", *answer.names)
-    ends = answer.interval(0.9)
+    assert answer.columns == ("job", "count", "mean_age")
+    ends, errors = answer.interval(0.9), answer.error(0.9)
     for output in answer.outputs:
-        assert output.estimate.intervals(0.9) == ends[output.name]
-        assert output.estimate.errors(0.9) == answer.error(0.9)[output.name]
+        pairs = list(zip(*(ends[f"{output.name}_{side}"].to_pylist() for side in ("lower", "upper")), strict=True))
+        assert output.estimate.intervals(0.9) == pairs
+        assert output.estimate.errors(0.9) == errors[output.name].to_pylist()
     lines = table_lines(answer, confidence=0.9)
     assert len(lines) == 1 + 4
     assert lines[0].count("90% interval") == 2
     table = arrow_table(answer, {}, confidence=0.9)
-    count = answer.names[0]
-    assert table.column_names[:4] == ["job", count, f"{count}_lower", f"{count}_upper"]
-    assert list(zip(*(table[f"{count}_{e}"].to_pylist() for e in ("lower", "upper")), strict=True)) == ends[count]
+    assert table.column_names[:4] == ["job", "count", "count_lower", "count_upper"]
+    assert table["count_lower"].to_pylist() == ends["count_lower"].to_pylist()
+
+
+def test_a_model_answers_sql_and_what_is_done_to_the_answer() -> None:
+    model = fitted()
+    text = "SELECT COUNT(*) AS n, job FROM {} WHERE age > 20 GROUP BY job HAVING COUNT(*) > 100 ORDER BY n DESC LIMIT 2"
+    made = model.answer(sd.sql(text.format("test")))
+    assert made == model.answer(sd.sql(text.format("model")))
+    assert made.columns == ("n", "job")
+    whole = model.answer(sd.sql("SELECT job, COUNT(*) AS n FROM test WHERE age > 20 GROUP BY job"))
+    largest = sorted((row for row in whole.value if row["n"] > 100), key=lambda row: -row["n"])[:2]
+    assert made.value == [{"n": row["n"], "job": row["job"]} for row in largest]
+    written = Selection().where(col("age") > 20).group_by("job").agg(n=sd.count()).having(col("n") > 100)
+    assert model.answer(written.order_by(-col("n")).limit(2)).table["n"].to_pylist() == made.table["n"].to_pylist()
+    with pytest.raises(UnknownName, match="'other'"):
+        model.answer(sd.sql("SELECT COUNT(*) FROM other"))
+    with pytest.raises(QuestionRefused, match="joins and samples"):
+        model.answer(Selection().sample("0.1").agg(sd.count()))
 
 
 def test_answers_and_evaluations_print_and_show_as_tables() -> None:
@@ -41,7 +80,7 @@ def test_answers_and_evaluations_print_and_show_as_tables() -> None:
         assert word in text
         assert word in page
     assert page.count("<tr>") == 1 + 4
-    assert answer.to_dict()["rows"][0].keys() == {"job", answer.names[0]}
+    assert answer.to_dict()["rows"][0].keys() == {"job", "count"}
     single = model.answer(Selection().agg(sd.count()))
     assert "95% interval" in str(single)
     source = Source(DOMAIN, KEYS, sd.Rng.seeded(3), sd.Neighbors("add_remove", None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sordino.estimates import curve, moments, point_estimate, ranks, ratio, selections
+from sordino.estimates import curve, model_estimate, moments, point_estimate, ranks, ratio, selections
 from sordino.estimates.estimate import Estimate
 from sordino.estimates.noisy import noisy_from_dict
 from sordino.estimates.selected import Selected
@@ -27,6 +27,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], Estimate]] = {
     "bare": point_estimate.from_dict,
     "choices": selections.from_dict,
     "curve": curve.from_dict,
+    "model": model_estimate.from_dict,
     "ranks": ranks.from_dict,
     "ratio": ratio.from_dict,
     "selected": _selected,

@@ -195,6 +195,8 @@ def _notes(release: Release, confidence: float) -> list[str]:
     height = _height(release)
     if height > MOST_ROWS:
         notes.append(f"the first {MOST_ROWS} of {height:,} rows")
+    if release.model is not None:
+        return [*notes, release.model.remark(), release.model.describe(release.table_name)]
     seal = f"cost {release.cost.describe()}; privacy unit: {release.privacy_unit}, "
     return [*notes, f"{seal}{release.neighbors.replace('_', '/')}; charge {release.charge}"]
 

@@ -15,7 +15,7 @@ from sordino.report.synth_page import Section, Sheet
 
 if TYPE_CHECKING:
     from sordino.synth.evaluation.correlations import Correlations
-    from sordino.synth.evaluation.figures import Evaluation, Prediction
+    from sordino.synth.evaluation.evaluation import Evaluation, Prediction
     from sordino.synth.evaluation.workload import Workload
     from sordino.synth.model import Model
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from sordino.synth.answers import Answered as Answered
     from sordino.synth.comparison import compare_frames as compare_frames
     from sordino.synth.comparison import percent_error as percent_error
     from sordino.synth.condition_text import parse_condition as parse_condition
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from sordino.synth.constraints import at_most as at_most
     from sordino.synth.constraints import determines as determines
     from sordino.synth.constraints import never as never
+    from sordino.synth.evaluation.evaluation import Evaluation as Evaluation
     from sordino.synth.evaluation.evaluator import evaluate as evaluate
-    from sordino.synth.evaluation.figures import Evaluation as Evaluation
     from sordino.synth.fitting import AIM as AIM
     from sordino.synth.fitting import MST as MST
     from sordino.synth.fitting import Independent as Independent
@@ -37,12 +36,11 @@ if TYPE_CHECKING:
     from sordino.synth.ranges import plan_ranges as plan_ranges
 
 _EXPORTS = {
-    "sordino.synth.answers": "Answered",
     "sordino.synth.comparison": "compare_frames percent_error",
     "sordino.synth.constraints": "at_most determines never",
     "sordino.synth.condition_text": "parse_condition read_determines",
     "sordino.synth.evaluation.evaluator": "evaluate",
-    "sordino.synth.evaluation.figures": "Evaluation",
+    "sordino.synth.evaluation.evaluation": "Evaluation",
     "sordino.synth.fitting": "AIM Independent MST Marginals Tree fit",
     "sordino.synth.histogram": "Histogram Representation",
     "sordino.synth.model": "Model load",

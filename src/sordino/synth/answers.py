@@ -9,41 +9,41 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sordino.accounting.events import Composed
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
+from sordino.estimates.estimate import take_rows
+from sordino.estimates.model_estimate import ModelEstimate, ModelSource
+from sordino.loss import PureDP
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.sums import Mean, Sum
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
-from sordino.release import Key, Output, align, html_table, show_cells, show_columns
+from sordino.queries.post_processing import select_rows
+from sordino.release import Key, Output, Release
 from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.classes import ClassGrid, Dependencies, class_grid, predicates_of
 from sordino.synth.columns import EncodedColumn
 from sordino.synth.compress import DomainCompression
 from sordino.synth.constraints import Constraint, Never, functional_dependencies
-from sordino.synth.errors import Errors, kind_of
+from sordino.synth.error_law import ErrorLaw, kind_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in
 from sordino.synth.inference import joint
-from sordino.synth.model_estimate import ModelEstimate
 from sordino.synth.projection import Floats
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = ["ModelParts", "answer_question"]
 
-__all__ = ["Answered", "Parts", "answered"]
-
-_FREE = "from a model, not from the table: free"
-_MOST_SHOWN, _MOST_HTML = 40, 200  # rows that print, and a notebook, shows
-_MOST_HELD = 3_000_000  # cells of the table in which an answer's constraints are held
+_NOTHING = PureDP(0)  # what post-processing costs
+_MOST_CELLS = 3_000_000  # of the table in which an answer's constraints are applied
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What answering needs of a model."""
+class ModelParts:
+    """What a model holds: the declared columns and their codes, the fitted tree over codes, and the law of its errors."""
 
     domain: Domain
     columns: tuple[EncodedColumn, ...]
@@ -51,114 +51,19 @@ class Parts:
     within: tuple[Floats, ...]
     field: MarkovRandomField
     measured: frozenset[tuple[int, ...]]
-    errors: Errors
+    errors: ErrorLaw
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Answered:
-    """An answer from a model: labels, values and the standard deviation of each value's error, all free.
-
-    `.interval(0.95)` holds on average over random questions (see Errors), not for each by itself. It is cut to
-    what is possible: at `least`, and at `most`, a value and its own deviation, such as the number of rows. `notes` says
-    which constraints it does not hold to.
-    """
-
-    question: str
-    kind: str
-    keys: tuple[tuple[str, tuple[Any, ...]], ...]
-    names: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
-    deviations: tuple[tuple[float, ...], ...]
-    least: tuple[float, ...]
-    most: tuple[tuple[float, float], ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def value(self) -> Any:
-        """The number, where the answer is one; else the list of its rows."""
-        if not self.keys and len(self.names) == 1:
-            return self.values[0][0]
-        return self.table.to_pylist()
-
-    @property
-    def table(self) -> pa.Table:
-        """The values as an Arrow table: keys, then a column an aggregate."""
-        import pyarrow as pa
-
-        return pa.table({n: pa.array(list(v)) for n, v in (*self.keys, *zip(self.names, self.values, strict=True))})
-
-    @property
-    def outputs(self) -> tuple[Output, ...]:
-        """The answered columns, each with its estimate, as a release has them."""
-        columns = zip(self.names, self.values, self.deviations, self.least, self.most, strict=True)
-        return tuple(Output(n, ModelEstimate(v, d, low, top), "the model's tables") for n, v, d, low, top in columns)
-
-    @property
-    def parts(self) -> tuple[Key | Output, ...]:
-        """The keys and outputs, in the order of the columns."""
-        return (*(Key(n, labels) for n, labels in self.keys), *self.outputs)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in their order."""
-        return tuple(p.name for p in self.parts)
-
-    def error(self, confidence: float) -> Any:
-        """Return the error not exceeded with this probability: a number, or a list for each aggregate."""
-        return self._shaped([o.estimate.errors(confidence) for o in self.outputs])
-
-    def interval(self, confidence: float) -> Any:
-        """Return (lower, upper): a pair, or a list of pairs for each aggregate."""
-        return self._shaped([o.estimate.intervals(confidence) for o in self.outputs])
-
-    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
-        """Return the answer as JSON data, with its intervals at `confidence`; None for an end without a bound."""
-        ends = {o.name: o.estimate.intervals(confidence) for o in self.outputs}
-        return {
-            "schema": 1,
-            "from": "a model, not the table",
-            "question": self.question,
-            "kind": self.kind,
-            "confidence": confidence,
-            "notes": list(self.notes),
-            "rows": self.table.to_pylist(),
-            "intervals": [
-                {n: [e if e is not None and math.isfinite(e) else None for e in pairs[i]] for n, pairs in ends.items()}
-                for i in range(len(self.values[0]))
-            ],
-        }
-
-    def __repr__(self) -> str:
-        shape = repr(self.value) if not self.keys else f"{len(self.values[0])} rows"
-        return f"<Answer from a model: {self.question}: {shape}>"
-
-    def __str__(self) -> str:
-        """The question and the table with its 95% intervals, at most 40 rows."""
-        head, rows = show_columns(self.parts), show_cells(self.parts, 0.95)
-        more = [f"... {len(rows) - _MOST_SHOWN:,} more rows"] if len(rows) > _MOST_SHOWN else []
-        return "\n".join([self.question, *align([head, *rows[:_MOST_SHOWN]]), *more, _FREE, *self.notes])
-
-    def _repr_html_(self) -> str:
-        rows = show_cells(self.parts, 0.95)
-        more = [f"{len(rows) - _MOST_HTML} more rows"] if len(rows) > _MOST_HTML else []
-        return html_table(
-            self.question, show_columns(self.parts), rows[:_MOST_HTML], notes=(*more, *self.notes), foot=_FREE
-        )
-
-    def _shaped(self, columns: list[Any]) -> Any:
-        if not self.keys and len(self.names) == 1:
-            return columns[0][0]
-        return dict(zip(self.names, columns, strict=True))
-
-
-def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constraint] = ()) -> Answered:
+def answer_question(
+    parts: ModelParts, question: Aggregation, constraints: Sequence[Constraint], facts: Mapping[str, str]
+) -> Release:
     """Return the model's answer; raises QuestionRefused for what the table itself would refuse, and for new columns.
 
     Constraints on the question's columns hold in it: cells that no row may be in count nothing, and the others are raised
-    so that as many rows are left.
+    so that as many rows are left. HAVING, ORDER BY and LIMIT are applied to the answer. `facts` are the model's.
     """
     if question.sample is not None or question.joins:
-        raise QuestionRefused("a model answers about all of its own rows: leave TABLESAMPLE and JOIN out")
+        raise QuestionRefused("a model answers questions about its own columns: leave out joins and samples")
     resolved = compile_query(question, parts.domain)
     by_name = {c.name: c for c in parts.columns}
     whole = _whole(question)
@@ -166,38 +71,55 @@ def answered(parts: Parts, question: Aggregation, constraints: Sequence[Constrai
     missing = [n for n in names if n not in by_name]
     if missing:
         raise QuestionRefused(f"the model has no column {missing[0]!r}; it has {', '.join(by_name)}")
-    asked = _Asked(
+    asked = _Columns(
         by_name,
         parts.domain,
         whole,
         tuple(predicates_of(question.where)),
         functional_dependencies(constraints, by_name),
     )
-    grid, held, notes = _held(asked, names, constraints)
-    table = _table(parts, grid, held)
-    met = _met(question.where, grid, held)
+    grid, forbidden, notes = _apply_constraints(asked, names, constraints)
+    allowed = math.prod(1.0 - evaluate_condition(condition, grid.cells)[0] for condition in forbidden)
+    meets = 1.0 if question.where is None else evaluate_condition(question.where, grid.cells)[0]
+    inside = np.ones(grid.shape) * meets * allowed
+    counts = _model_counts(parts, grid, allowed)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
     kind = kind_of([place[asked.dependencies[n][0] if n in asked.dependencies else n] for n in names], parts.measured)
-    summing = _Summing(parts, grid, [place[n] for n in grid.names], table * met, met, groups, sizes)
-    columns = [summing.column(a) for a in question.aggregates]
-    labels = list(itertools.product(*(k.labels for k in resolved.keys)))
-    return Answered(
-        question.describe(),
-        kind,
-        tuple((g.alias, tuple(row[i] for row in labels)) for i, g in enumerate(question.groups)),
-        tuple(a.alias for a in question.aggregates),
-        tuple(tuple(v.tolist()) for v, _, _, _ in columns),
-        tuple(tuple(d.tolist()) for _, d, _, _ in columns),
-        tuple(low for _, _, low, _ in columns),
-        tuple(most for _, _, _, most in columns),
-        notes,
+    sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes)
+    rows = list(itertools.product(*(k.labels for k in resolved.keys)))
+    keys = [Key(g.alias, tuple(row[i] for row in rows)) for i, g in enumerate(question.groups)]
+    outputs = [Output(a.alias, sums.estimate(a), "the model's tables") for a in question.aggregates]
+    if question.after is not None:
+        columns = {k.name: k.labels for k in keys} | {o.name: o.estimate.values() for o in outputs}
+        shown = select_rows(question.after, columns)
+        keys = [Key(k.name, tuple(k.labels[i] for i in shown)) for k in keys]
+        outputs = [Output(o.name, take_rows(o.estimate, shown), o.mechanism) for o in outputs]
+    unit, _, relation = facts.get("neighbors", "").rpartition(", ")
+    return Release(
+        question=question.describe(),
+        keys=tuple(keys),
+        outputs=tuple(outputs),
+        cost=_NOTHING,
+        spent=_NOTHING,
+        remaining=_NOTHING,
+        event=Composed(()),
+        neighbors=relation.replace("/", "_"),
+        privacy_unit=unit,
+        declaration="",
+        charge=facts.get("charge", ""),
+        table_name=facts.get("table", "model"),
+        time="",
+        private=facts.get("private") == "true",
+        notes=(*notes, facts["caps"]) if "caps" in facts else notes,
+        layout=question.layout,
+        model=ModelSource(kind, facts.get("loss", "")),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a grid for a question needs."""
+class _Columns:
+    """The columns of a question, of which grids are made."""
 
     by_name: Mapping[str, EncodedColumn]
     domain: Domain
@@ -222,13 +144,13 @@ def _whole(question: Aggregation) -> list[str]:
     return list(dict.fromkeys(n for node in nodes for n in names_in(node)))
 
 
-def _held(
-    asked: _Asked, names: Sequence[str], constraints: Sequence[Constraint]
+def _apply_constraints(
+    asked: _Columns, names: Sequence[str], constraints: Sequence[Constraint]
 ) -> tuple[ClassGrid, list[Node], tuple[str, ...]]:
-    """Return the grid that tells the question and each constraint on its columns, those constraints, and what was left out."""
+    """Return a grid for the question and the constraints on its columns, what those forbid, and notes on the ones left out."""
     grid = asked.grid(names, [])
     touched = set(grid.names)
-    held: list[Node] = []
+    forbidden: list[Node] = []
     notes: list[str] = []
     for one in constraints:
         if not isinstance(one, Never):
@@ -236,16 +158,16 @@ def _held(
         needed = names_in(one.condition)
         if touched.isdisjoint(asked.dependencies[n][0] if n in asked.dependencies else n for n in needed):
             continue
-        wider = asked.grid(list(dict.fromkeys([*names, *needed])), [*held, one.condition])
-        if math.prod(wider.shape) > _MOST_HELD:
+        wider = asked.grid(list(dict.fromkeys([*names, *needed])), [*forbidden, one.condition])
+        if math.prod(wider.shape) > _MOST_CELLS:
             notes.append(f"not held in this answer: {one.describe()}, which joins too many values")
             continue
         names, grid = list(dict.fromkeys([*names, *needed])), wider
-        held.append(one.condition)
-    return grid, held, tuple(notes)
+        forbidden.append(one.condition)
+    return grid, forbidden, tuple(notes)
 
 
-def _table(parts: Parts, grid: ClassGrid, held: Sequence[Node]) -> Floats:
+def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
     """Return the model's counts on the grid, with nothing where a constraint forbids rows."""
     place = {c.name: i for i, c in enumerate(parts.columns)}
     chosen = [place[n] for n in grid.names]
@@ -256,35 +178,29 @@ def _table(parts: Parts, grid: ClassGrid, held: Sequence[Node]) -> Floats:
         shares.append(weights)
     table = joint(parts.field, chosen, [c.size for c in parts.codes], shares)
     total = float(table.sum())
-    for condition in held:
-        table = table * (1.0 - evaluate_condition(condition, grid.cells)[0])
+    table *= allowed
     left = float(table.sum())
-    return table * (total / left) if held and left > 0 else table
-
-
-def _met(where: Node | None, grid: ClassGrid, held: Sequence[Node]) -> Floats:
-    """Return 1 for the cells that meet the condition and every constraint held, 0 for the others."""
-    met = np.ones(grid.shape)
-    if where is not None:
-        met = met * evaluate_condition(where, grid.cells)[0]
-    for condition in held:
-        met = met * (1.0 - evaluate_condition(condition, grid.cells)[0])
-    return met
+    return table * (total / left) if left > 0 else table
 
 
 @dataclass(frozen=True, slots=True)
-class _Summing:
+class _Sums:
     """The cells of a question: the model's count of each, whether it is asked for, and its group."""
 
-    parts: Parts
+    parts: ModelParts
     grid: ClassGrid
     chosen: Sequence[int]
     weight: Floats
-    met: Floats
+    inside: Floats
     groups: Any
     sizes: int
 
-    def column(self, aggregate: Any) -> tuple[Floats, Floats, float, tuple[float, float]]:
+    def estimate(self, aggregate: Any) -> ModelEstimate:
+        """Return the estimate of one aggregate over all groups."""
+        values, deviations, least, most = self._column(aggregate)
+        return ModelEstimate(tuple(values.tolist()), tuple(deviations.tolist()), least, most)
+
+    def _column(self, aggregate: Any) -> tuple[Floats, Floats, float, tuple[float, float]]:
         """Return values, deviations, and the least and most possible value of one aggregate over all groups."""
         errors, cells = self.parts.errors, self.grid.cells
         total = max(float(self.parts.field.tables[0].sum()), 1.0)
@@ -306,10 +222,10 @@ class _Summing:
 
     def _sum(self, values: Any) -> Floats:
         weight = np.broadcast_to(self.weight * values, self.grid.shape)
-        return _summed(weight, self.groups, self.sizes)
+        return _sum_by_group(weight, self.groups, self.sizes)
 
     def _deviation(self, values: Any) -> Floats:
-        asked = np.broadcast_to(self.met * values, self.grid.shape)
+        asked = np.broadcast_to(self.inside * values, self.grid.shape)
         return self.parts.errors.deviation(self.chosen, self.grid.members, asked, self.groups, self.sizes)
 
 
@@ -317,7 +233,7 @@ def _absent(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
     return cells[node.name].missing if isinstance(node, Name) else evaluate_number(node, cells)[1]
 
 
-def _summed(weight: Floats, groups: Any, sizes: int) -> Floats:
+def _sum_by_group(weight: Floats, groups: Any, sizes: int) -> Floats:
     if groups is None:
         return np.array([float(weight.sum())])
     place = np.broadcast_to(groups, weight.shape).ravel()

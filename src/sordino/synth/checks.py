@@ -17,7 +17,7 @@ from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.calibrate import marginal
 from sordino.synth.columns import EncodedColumn
-from sordino.synth.errors import ColumnNoise, Errors
+from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.inference import joint
 from sordino.synth.outcome import FittedModel
 from sordino.synth.projection import Floats
@@ -39,7 +39,7 @@ _LARGE = 2.0  # deviations at which a count is taken to be none of those that ar
 Contrast = tuple[tuple[int, ...], tuple[float, float, float]]  # columns; square, variance a unit of scale, of noise
 
 
-def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Floats]) -> Errors:
+def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Floats]) -> ErrorLaw:
     """Return the law of the model's errors, spending all that is left on random tables.
 
     A contrast of a table, the sum of its residuals times a product of standardised indicators, has the variance
@@ -58,7 +58,7 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     other = [c for c in orders[2] if c not in known]
     flat = np.ones(len(wide))
     known, other = (one if len(one) >= _FEW else orders[2] for one in (known, other))
-    return Errors(
+    return ErrorLaw(
         columns,
         measured,
         own=_scale(orders[1], own, about),

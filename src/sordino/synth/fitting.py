@@ -15,7 +15,7 @@ from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Release
 from sordino.synth.adaptive import MIN_RHO, fit_adaptive
 from sordino.synth.aim import fit_aim
-from sordino.synth.answers import Parts
+from sordino.synth.answers import ModelParts
 from sordino.synth.checks import measure_errors
 from sordino.synth.columns import EncodedColumn, encode_columns
 from sordino.synth.constraints import Constraint, check_constraints
@@ -246,14 +246,14 @@ class _Plan:
 
 def _fit_parts(
     data: Queryable, columns: Sequence[EncodedColumn], domain: Domain, algorithm: Algorithm, rng: Rng
-) -> tuple[Parts, str]:
+) -> tuple[ModelParts, str]:
     kept = share_of(_CHECKING)
     session = FitSession(data, split_loss(data.loss, data.neighbors), rng, left=1 - kept)
     fitted = algorithm(session, columns)
     session.left = kept
     within = fitted.one_way.within(fitted.compressed.codes)
     errors = measure_errors(session, fitted, within)
-    parts = Parts(
+    parts = ModelParts(
         domain,
         tuple(columns),
         fitted.compressed.codes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from sordino.queries.build import as_aggregation
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Connective, Node
-from sordino.synth.answers import Answered, Parts, answered
+from sordino.queries.sql.parse import SqlText, parse_sql, table_of
+from sordino.release import Release
+from sordino.synth.answers import ModelParts, answer_question
 from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.columns import steps_of, values_of
 from sordino.synth.condition_text import parse_condition
@@ -45,7 +47,7 @@ class Model:
     `facts` says how it was made: method, tier, loss, neighbors, and whether the noise was private.
     """
 
-    parts: Parts
+    parts: ModelParts
     constraints: tuple[Constraint, ...]
     facts: Mapping[str, str]
 
@@ -81,13 +83,21 @@ class Model:
         """Return the declared keys of drawn rows, one array a column."""
         return self._drawn(rows, None, rng)[0] if self.constraints else self._keys(rows, {}, rng)
 
-    def answer(self, question: object) -> Answered:
-        """Return the model's own answer to a question, with its stated error; from its tables, not from drawn rows.
+    def answer(self, question: object) -> Release:
+        """Return the model's own answer to a question, in Python or as `sd.sql(...)`; free, with its stated error.
 
-        Constraints on its columns hold in it as in rows. Raises QuestionRefused for a column that the model does not have.
+        It is computed from the model's tables, not from drawn rows; constraints on its columns hold in it as in rows. SQL
+        names the table that was modelled, or `model`. Raises QuestionRefused for a column that the model does not have.
         """
-        made = answered(self.parts, as_aggregation(question), self.constraints)
-        return replace(made, notes=(*made.notes, self.facts["caps"])) if "caps" in self.facts else made
+        if not isinstance(question, SqlText):
+            return answer_question(self.parts, as_aggregation(question), self.constraints, self.facts)
+        table = self.facts.get("table", "model")
+        name = "model" if table_of(question.text).lower() == "model" else table
+        asked = parse_sql(question.text, table=name, columns=self.columns)
+        try:
+            return answer_question(self.parts, asked, self.constraints, self.facts)
+        except QuestionRefused as refused:
+            raise refused.in_sql() from None
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open file of arrays and JSON, with a checksum; no pickle."""

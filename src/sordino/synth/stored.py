@@ -20,18 +20,18 @@ import numpy as np
 
 from sordino.domain import Domain, column_from_dict
 from sordino.errors import DeclarationError, SourceError
-from sordino.synth.answers import Parts
+from sordino.synth.answers import ModelParts
 from sordino.synth.calibrate import MarkovRandomField
 from sordino.synth.columns import model_column
 from sordino.synth.compress import DomainCompression
 from sordino.synth.constraints import Constraint, Determines, Never
-from sordino.synth.errors import ColumnNoise, Errors
+from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction import JunctionTree, Link
 from sordino.synth.nodes import node_from, node_to
 
 __all__ = ["Stored", "read", "write"]
 
-Stored = tuple[Parts, tuple[Constraint, ...], dict[str, str]]
+Stored = tuple[ModelParts, tuple[Constraint, ...], dict[str, str]]
 
 _FORMAT = "sordino model 3"  # 3: errors by column, pair and more; 2: missing cells a key of their own
 _LARGEST = 1 << 31
@@ -53,7 +53,7 @@ _BROKEN = (  # what reading an altered archive may raise
 )
 
 
-def write(path: str | Path, parts: Parts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> None:
+def write(path: str | Path, parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> None:
     """Write a model to `path`, whole or not at all."""
     header = json.dumps(_header(parts, constraints, facts), sort_keys=True)
     raw = {"header": np.frombuffer(header.encode(), dtype=np.uint8), **_arrays(parts)}
@@ -109,7 +109,7 @@ def _read(source: Path) -> Stored | str | None:
         [raw[f"table{i}"].astype(np.float64) for i in range(len(cliques))],
         [raw[f"separator{i}"].astype(np.float64) for i in range(len(links))],
     )
-    parts = Parts(
+    parts = ModelParts(
         domain,
         columns,
         codes,
@@ -121,13 +121,13 @@ def _read(source: Path) -> Stored | str | None:
     return parts, tuple(_constraint(c) for c in header["constraints"]), header["facts"]
 
 
-def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> Errors:
+def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> ErrorLaw:
     count = sum(name.startswith("noise") for name in raw)
     columns = tuple(ColumnNoise(*(part.astype(np.float64) for part in raw[f"noise{i}"])) for i in range(count))
-    return Errors(columns, measured, **{name: float(header[name]) for name in _SCALES})
+    return ErrorLaw(columns, measured, **{name: float(header[name]) for name in _SCALES})
 
 
-def _arrays(parts: Parts) -> dict[str, Any]:
+def _arrays(parts: ModelParts) -> dict[str, Any]:
     found: dict[str, Any] = {f"codes{i}": c.codes for i, c in enumerate(parts.codes)}
     found |= {f"within{i}": w for i, w in enumerate(parts.within)}
     found |= {f"noise{i}": np.stack([c.share, c.variance, c.lean, c.drift]) for i, c in enumerate(parts.errors.columns)}
@@ -136,7 +136,7 @@ def _arrays(parts: Parts) -> dict[str, Any]:
     return found
 
 
-def _header(parts: Parts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> dict[str, Any]:
+def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "domain": [[n, parts.domain[n].to_dict()] for n in parts.domain],

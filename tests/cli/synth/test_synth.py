@@ -336,7 +336,7 @@ def test_an_answer_comes_from_the_model_with_its_interval(here: Path, run: Run) 
 def test_answers_in_every_form(run: Run) -> None:
     sql = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM people WHERE age < 60 GROUP BY sex ORDER BY n DESC"
     shown = run("synth", "answer", "people.model", sql)
-    assert "from the model people.model, not from the table" in shown.out
+    assert "from the model of people, not from the table" in shown.out
     assert "95% interval" in shown.out
     assert run("synth", "answer", "people.model", sql, "-o", "a.csv").code == 0
     assert Path("a.csv").read_text().startswith("sex,n,n_lower,n_upper,age,age_lower,age_upper\n")

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared.options import AnswerFormat
 from sordino.cli.shared.terminal import columns_of, paint, plain
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from sordino.release import Release
 
 __all__ = [
-    "Answer",
     "chosen_format",
     "cost_lines",
     "distinct_names",
-    "encode_data",
     "encode_release",
     "left_of",
     "table_lines",
@@ -42,18 +40,6 @@ _ENDINGS = {
     ".parquet": AnswerFormat.parquet,
     ".pq": AnswerFormat.parquet,
 }
-
-
-class Answer(Protocol):
-    """What can be rendered: a release, or a model's answer."""
-
-    @property
-    def parts(self) -> tuple[Key | Output, ...]:
-        """The keys and outputs, in the order of the columns."""
-
-    @property
-    def table(self) -> pa.Table:
-        """The values as an Arrow table."""
 
 
 def chosen_format(given: AnswerFormat | None, output: Path | None) -> AnswerFormat:
@@ -91,14 +77,10 @@ def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -
     """Return a release as the bytes of a file."""
     if form is AnswerFormat.table:
         return ("\n".join([*table_lines(release, confidence=confidence), *cost_lines(release)]) + "\n").encode()
-    return encode_data(release, release.to_dict(confidence=confidence), form, confidence=confidence)
-
-
-def encode_data(answer: Answer, data: dict[str, Any], form: AnswerFormat, *, confidence: float) -> bytes:
-    """Return an answer as JSON data, as given, or as the bytes of a CSV or Parquet file."""
+    data = release.to_dict(confidence=confidence)
     if form is AnswerFormat.json:
         return (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode()
-    table = arrow_table(answer, {k: v for k, v in data.items() if k in _TOLD}, confidence=confidence)
+    table = arrow_table(release, {k: v for k, v in data.items() if k in _TOLD}, confidence=confidence)
     if form is AnswerFormat.csv:
         return _csv(table)
     import pyarrow.parquet as pq
@@ -108,13 +90,13 @@ def encode_data(answer: Answer, data: dict[str, Any], form: AnswerFormat, *, con
     return sink.getvalue()
 
 
-def arrow_table(answer: Answer, facts: dict[str, Any], *, confidence: float) -> pa.Table:
+def arrow_table(release: Release, facts: dict[str, Any], *, confidence: float) -> pa.Table:
     """Return keys and, for each output, its value and the ends of its interval: name, name_lower, name_upper."""
     import pyarrow as pa
 
-    values = answer.table
-    outputs = [p for p in answer.parts if isinstance(p, Output)]
-    keys = [p.name for p in answer.parts if isinstance(p, Key)]
+    values = release.table
+    outputs = [p for p in release.parts if isinstance(p, Output)]
+    keys = [p.name for p in release.parts if isinstance(p, Key)]
     columns = [values.column(name) for name in keys]
     for output in outputs:
         ends = output.estimate.intervals(confidence)
@@ -123,7 +105,7 @@ def arrow_table(answer: Answer, facts: dict[str, Any], *, confidence: float) -> 
     names = distinct_names(keys, [o.name for o in outputs])
     made = pa.table(columns, names=names).replace_schema_metadata({"sordino": json.dumps(facts)})
     beside = {o.name: [f"{o.name}{end}" for end in ("", "_lower", "_upper")] for o in outputs}
-    return made.select([n for p in answer.parts for n in beside.get(p.name, [p.name])])
+    return made.select([n for p in release.parts for n in beside.get(p.name, [p.name])])
 
 
 _TOLD = (
@@ -143,25 +125,25 @@ _TOLD = (
 )
 
 
-def table_lines(answer: Answer, *, confidence: float, most: int | None = None) -> list[str]:
-    """Return an answer as lines: a table where it has keys, else one line an output; at most `most` rows."""
+def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
+    """Return a release as lines: a table where it has keys, else one line an output; at most `most` rows."""
     interval = f"{100 * confidence:g}% interval"
-    cells = {o.name: _format_estimate(o.estimate, confidence) for o in answer.parts if isinstance(o, Output)}
-    keys = [p for p in answer.parts if isinstance(p, Key)]
+    cells = {o.name: _format_estimate(o.estimate, confidence) for o in release.parts if isinstance(o, Output)}
+    keys = [p for p in release.parts if isinstance(p, Key)]
     if not keys:
-        rows = [[p.name, *cells[p.name][0]] for p in answer.parts]
+        rows = [[p.name, *cells[p.name][0]] for p in release.parts]
         lines = columns_of(
             ["", "", ""], [[n, v, f" {_ends(ends, interval)}"] for n, v, ends in rows], right=[False, True, False]
         )
         return lines[1:]
     height = len(keys[0].labels)
     kept = height if most is None or height <= most else most
-    head = [t for p in answer.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
+    head = [t for p in release.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
     body = [
-        [c for p in answer.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
+        [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
         for i in range(kept)
     ]
-    right = [r for p in answer.parts for r in ([False] if isinstance(p, Key) else [True, True])]
+    right = [r for p in release.parts for r in ([False] if isinstance(p, Key) else [True, True])]
     lines = columns_of(head, body, right=right)
     lines[0] = paint(lines[0], "bold")
     if not height:
@@ -172,13 +154,15 @@ def table_lines(answer: Answer, *, confidence: float, most: int | None = None) -
 
 
 def cost_lines(release: Release) -> list[str]:
-    """Return what it cost, what was left, whom it protects, and which charge it is."""
+    """Return what it cost, what was left, whom it protects, and which charge it is; of a model's answer, that it is free."""
     relation = release.neighbors.replace("_", "/")
     seal = [] if release.private else ["NOT PRIVATE: its noise was seeded"]
+    notes = [*seal, *(f"note: {n}" for n in release.remarks)]
+    if release.model is not None:
+        return [*notes, release.model.describe(release.table_name)]
     left = left_of(release.remaining, release.spent)
     return [
-        *seal,
-        *(f"note: {n}" for n in release.remarks),
+        *notes,
         f"cost: {release.cost.describe()}, left: {left}; privacy unit: {release.privacy_unit}, {relation}",
         f"charge {release.charge}; `sordino explain {release.charge}` says what this reveals",
     ]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.queries.aggregation import Aggregation
     from sordino.synth.constraints import Constraint
     from sordino.synth.model import Model
 
@@ -21,7 +20,6 @@ __all__ = [
     "constraints_of",
     "listed_columns",
     "model_at",
-    "question_of",
     "sets_of",
     "taken",
 ]
@@ -46,23 +44,6 @@ def model_at(path: Path) -> Model:
             f"{path} was fitted by a version that cut its columns otherwise: use that version, or fit again"
         )
     return model
-
-
-def table_of(model: Model) -> str:
-    """Return the name of the table that a model is of."""
-    return model.facts.get("table") or "model"
-
-
-def question_of(model: Model, text: str) -> Aggregation:
-    """Return the question that SQL text asks of a model; its table is the model's, or `model`."""
-    from sordino.queries.sql.parse import parse_sql
-    from sordino.queries.sql.parse import table_of as asked_of
-
-    name = "model" if asked_of(text).lower() == "model" else table_of(model)
-    question = parse_sql(text, table=name, columns=model.columns)
-    if question.sample is not None or question.joins:
-        raise QuestionRefused("a model answers questions about its own columns: leave out joins and samples")
-    return question
 
 
 def sets_of(text: str | None, *, option: str) -> list[tuple[str, ...]]:

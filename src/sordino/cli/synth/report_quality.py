@@ -16,7 +16,7 @@ from sordino.errors import ChargedError, DeclarationError
 if TYPE_CHECKING:
     from sordino.cli.shared.atomic_file import AtomicFile
     from sordino.source import Csv
-    from sordino.synth.evaluation.figures import Evaluation
+    from sordino.synth.evaluation.evaluation import Evaluation
     from sordino.synth.model import Model
 
 __all__ = ["synth_report"]

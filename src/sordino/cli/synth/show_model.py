@@ -9,8 +9,8 @@ import typer
 
 from sordino.cli.shared.options import Confidence, TextFormat
 from sordino.cli.shared.terminal import columns_of, paint, say, wrap
-from sordino.cli.synth.answer_question import KIND_WORDS
 from sordino.cli.synth.arguments import ModelFile
+from sordino.estimates.model_estimate import KIND_WORDS
 
 if TYPE_CHECKING:
     from sordino.synth.model import Model
@@ -37,9 +37,9 @@ def synth_show(
 
 def _data(model: Model, confidence: float) -> dict[str, Any]:
     parts, names = model.parts, model.columns
-    from sordino.synth.errors import multiple
+    from sordino.estimates.curve import normal_quantile
 
-    reach = multiple(confidence)
+    reach = normal_quantile(confidence)
     return {
         "schema": 1,
         "table": model.facts.get("table"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sordino.estimates.curve import normal_quantile
 from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.errors import multiple
 from sordino.synth.evaluation.table_counts import Counter, count_model, one_way_counts
 from sordino.synth.projection import Floats
 
@@ -71,11 +71,11 @@ def compare_correlations(model: Model, cut: Sequence[BinnedColumn], counter: Cou
         own, _ = _correlation(count_model(model, [(cut[i][0], cut[i][1]) for i in (a, b)]), ranks, 0.0)
         found, deviation = _correlation(counts.cells, ranks, counts.variance)
         made[a, b] = made[b, a] = 0.0 if own is None else own
-        unclear = deviation is not None and multiple(0.95) * deviation > _UNCLEAR
+        unclear = deviation is not None and normal_quantile(0.95) * deviation > _UNCLEAR
         real[a][b] = real[b][a] = None if unclear else found
         errors.append(deviation)
     told = [e for e in errors if e is not None]
-    error = multiple(0.95) * float(np.sqrt(np.mean(np.square(told)))) if told else math.inf
+    error = normal_quantile(0.95) * float(np.sqrt(np.mean(np.square(told)))) if told else math.inf
     names = tuple(columns[i].name for i, _, _ in cut)
     return Correlations(names, tuple(map(tuple, made.tolist())), tuple(map(tuple, real)), error)
 

@@ -26,7 +26,7 @@ from sordino.synth.condition_text import parse_condition
 from sordino.synth.encoding import encode_table
 from sordino.synth.evaluation.correlations import BinnedColumn, Correlations, bin_columns, compare_correlations
 from sordino.synth.evaluation.distances import Distance, choose_sets, exact_distances, release_distances
-from sordino.synth.evaluation.figures import ColumnCounts, Evaluation, Prediction
+from sordino.synth.evaluation.evaluation import ColumnCounts, Evaluation, Prediction
 from sordino.synth.evaluation.prediction import (
     ConfusionMatrix,
     Scorecard,

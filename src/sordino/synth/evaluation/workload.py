@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sordino.errors import QuestionRefused
+from sordino.estimates.curve import normal_quantile
 from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.errors import multiple
 from sordino.synth.evaluation.table_counts import Counter, count_model
 from sordino.synth.projection import Floats
 
@@ -90,7 +90,7 @@ def evaluate_workload(
     sets = []
     for chosen, several in by_set.items():
         off, stated = (np.concatenate([one[i] for one in several]) for i in (0, 1))
-        coverage = float((np.abs(off) <= multiple(0.95) * np.sqrt(np.square(stated) + noise)).mean())
+        coverage = float((np.abs(off) <= normal_quantile(0.95) * np.sqrt(np.square(stated) + noise)).mean())
         error = math.sqrt(max(float(np.square(off).mean()) - noise, 0.0))
         names = tuple(columns[c].name for c in chosen)
         sets.append(SetError(names, len(off), error, float(np.sqrt(np.square(stated).mean())), coverage))

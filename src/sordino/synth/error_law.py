@@ -10,16 +10,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from sordino.synth.projection import Floats
 
-__all__ = ["KINDS", "ColumnNoise", "Errors", "kind_of", "multiple"]
+__all__ = ["ColumnNoise", "ErrorLaw", "kind_of"]
 
-KINDS = ("one", "measured", "unmeasured", "many")
 _WIDER = 1.3  # on each variance: that columns, pairs and triples differ among themselves
 _STEP = 0.25  # added to the variance of a sum of counts, in units of its largest weight: counts are whole
 
@@ -40,12 +38,12 @@ class ColumnNoise:
     def by_class(self, member: Any, size: int) -> ColumnNoise:
         """Return the same of classes of keys; `member` gives each key its class."""
         parts = (self.share, self.variance, self.lean, self.drift)
-        return ColumnNoise(*(_summed(member, part, size) for part in parts))
+        return ColumnNoise(*(_sum_by(member, part, size) for part in parts))
 
     def spread(self, weights: Floats, classes: Any, owners: Any, count: int) -> Floats:
         """Return, by owner, the expected square of what the weighted sum of its counts misses, their total being known."""
-        linear = [_summed(owners, weights * part[classes], count) for part in self._parts()]
-        noise = _summed(owners, np.square(weights) * self.variance[classes], count)
+        linear = [_sum_by(owners, weights * part[classes], count) for part in self._parts()]
+        noise = _sum_by(owners, np.square(weights) * self.variance[classes], count)
         total = max(float(self.variance.sum()), 1e-12)
         found: Floats = (
             np.maximum(noise - np.square(linear[0]) / total, 0.0) + np.square(linear[1]) + np.square(linear[2])
@@ -57,7 +55,7 @@ class ColumnNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
+class ErrorLaw:
     """The law of a model's errors: a Hoeffding decomposition in which each order has a variance of its own.
 
     A weighted count sum f(x) n(x) errs with variance  a sum_i V_i(f_i) + sum_ij t_ij ||f_ij||^2 + h ||f_more||^2  and what
@@ -139,7 +137,7 @@ class _Weighted:
     def square(self) -> Floats:
         """Return E[f^2] by group."""
         weights = np.square(self.values) * self._product(range(len(self.noises)))
-        return _summed(self.groups, weights, self.count)
+        return _sum_by(self.groups, weights, self.count)
 
     def mean(self, axes: Sequence[int]) -> tuple[Any, tuple[Any, ...], Floats]:
         """Return E[f | classes on these axes] where it is not 0: groups, classes on each axis, and values."""
@@ -149,7 +147,7 @@ class _Weighted:
             code = code * size + self.classes[i]
         weights = self.values * self._product(i for i in range(len(self.noises)) if i not in axes)
         seen, place = np.unique(code, return_inverse=True)
-        means = _summed(place.ravel(), weights, len(seen))
+        means = _sum_by(place.ravel(), weights, len(seen))
         found: list[Any] = []
         for size in reversed(sizes):
             found.append(seen % size)
@@ -162,7 +160,7 @@ class _Weighted:
         weights = np.square(means)
         for i, places in zip(axes, classes, strict=True):
             weights = weights * self.noises[i].share[places]
-        return _summed(owners, weights, self.count)
+        return _sum_by(owners, weights, self.count)
 
     def _product(self, axes: Any) -> Floats:
         made = np.ones(len(self.values))
@@ -171,13 +169,8 @@ class _Weighted:
         return made
 
 
-def _summed(places: Any, weights: Floats, minlength: int) -> Floats:
+def _sum_by(places: Any, weights: Floats, minlength: int) -> Floats:
     return np.asarray(np.bincount(places, weights, minlength), dtype=np.float64)
-
-
-def multiple(confidence: float) -> float:
-    """Return how many deviations an interval reaches at a confidence."""
-    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
 def kind_of(columns: Sequence[int], measured: frozenset[tuple[int, ...]]) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sordino.estimates.curve import normal_quantile
 from sordino.loss import Loss, loss_from
-from sordino.synth.errors import multiple
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -76,7 +76,7 @@ class Evaluation:
     def error(self, ways: int, confidence: float) -> float:
         """Return the error, from the noise of asking, of that mean."""
         found = [d.deviation for d in self.distances if len(d.columns) == ways]
-        return multiple(confidence) * math.sqrt(sum(v * v for v in found)) / len(found) if found else math.nan
+        return normal_quantile(confidence) * math.sqrt(sum(v * v for v in found)) / len(found) if found else math.nan
 
     def floor(self, ways: int) -> float:
         """Return the mean of what sampling alone would show."""

@@ -1,0 +1,94 @@
+"""The estimate of a model's answer: values, the deviation of each, the ends of what is possible, and where it comes from.
+
+It is post-processing of a released model; it knows no data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sordino.estimates.curve import normal_quantile
+
+__all__ = ["KIND_WORDS", "ModelEstimate", "ModelSource", "from_dict"]
+
+KIND_WORDS = {
+    "one": "one column",
+    "measured": "columns that were measured together",
+    "unmeasured": "two columns that were not measured together",
+    "many": "three columns or more",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEstimate:
+    """One column of a model's answer.
+
+    Its intervals hold on average over random questions, not for each by itself. They are cut to what is possible: at
+    `least`, and at `most`, a value and its own deviation, such as the number of rows.
+    """
+
+    numbers: tuple[float, ...]
+    deviations: tuple[float, ...]
+    least: float
+    most: tuple[float, float]
+
+    per_row: ClassVar[tuple[str, ...]] = ("numbers", "deviations")
+
+    def values(self) -> list[float]:
+        """Return the model's values."""
+        return list(self.numbers)
+
+    def errors(self, confidence: float) -> list[float]:
+        """Return the error of each that is not exceeded with this probability."""
+        reach = normal_quantile(confidence)
+        return [reach * d for d in self.deviations]
+
+    def intervals(self, confidence: float) -> list[tuple[float, float]]:
+        """Return (lower, upper) of each."""
+        reach, (top, beyond) = normal_quantile(confidence), self.most
+        return [
+            (min(max(v - reach * d, self.least), v), max(min(v + reach * d, top + reach * beyond), v))
+            for v, d in zip(self.numbers, self.deviations, strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON data; a bound that there is none of is None."""
+        return {
+            "kind": "model",
+            "values": list(self.numbers),
+            "deviations": list(self.deviations),
+            "least": self.least if math.isfinite(self.least) else None,
+            "most": list(self.most),
+        }
+
+
+def from_dict(data: dict[str, Any]) -> ModelEstimate:
+    """Return the estimate that `ModelEstimate.to_dict` wrote."""
+    least = -math.inf if data["least"] is None else float(data["least"])
+    top, beyond = map(float, data["most"])
+    return ModelEstimate(tuple(map(float, data["values"])), tuple(map(float, data["deviations"])), least, (top, beyond))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """Where an answer that costs nothing comes from: a model, the kind of question to it, and what the model cost.
+
+    `kind` is a key of KIND_WORDS; `paid` is in words.
+    """
+
+    kind: str
+    paid: str
+
+    def describe(self, table: str) -> str:
+        """Return why the answer is free."""
+        return f"from the model of {table}, not from the table: free, the model was paid for ({self.paid})"
+
+    def remark(self) -> str:
+        """Return what its intervals mean."""
+        return f"intervals hold on average over questions of this kind: {KIND_WORDS.get(self.kind, self.kind)}"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the source as JSON data."""
+        return {"from": "a model, not the table", "kind": self.kind, "paid": self.paid}
