@@ -84,12 +84,11 @@ def census(rows: int = 100_000) -> tuple[Any, Keys]:
     import sordino as sd
     from sordino.datasets.census import census_domain, make_census
     from sordino.neighbors import Neighbors
-    from sordino.synth.columns import encode_columns
-    from sordino.synth.encoding import encode_table
+    from sordino.synth.encoded_column import encode_columns, encode_table
 
     table, domain = make_census(rows, sd.Rng.seeded(1)), census_domain()
     columns = tuple(encode_columns(domain, None, Neighbors("add_remove", None)))
-    found = encode_table(table, columns, domain)
+    found = encode_table(table, columns)
     whole = np.all([k >= 0 for k in found], axis=0)
     keys = {c.name: k[whole] for c, k in zip(columns, found, strict=True)}
     sizes = {c.name: c.size for c in columns}

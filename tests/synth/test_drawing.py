@@ -14,8 +14,8 @@ from sordino import synth
 from sordino.noise.rng import Rng
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
-from sordino.synth.calibrate import MarkovRandomField
-from sordino.synth.junction import junction_tree
+from sordino.synth.junction_tree import junction_tree
+from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.sampler import draw_codes, spacings
 from synth.support import Source, mean_distance, small
 

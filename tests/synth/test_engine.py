@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from sordino.noise.rng import Rng
-from sordino.synth.calibrate import Measurement, calibrate, independent_field, marginal, restart, wright_omega
-from sordino.synth.compress import compress_domain
+from sordino.synth.domain_compression import compress_domain, project
+from sordino.synth.hierarchy import best_layout, combine_levels, layout_of, range_variances
 from sordino.synth.inference import condition_on, joint
-from sordino.synth.junction import JunctionTree, columns_of, grow_clique, junction_tree, maximal_cliques
-from sordino.synth.levels import best_layout, combine_levels, layout_of, range_variances
-from sordino.synth.projection import project
+from sordino.synth.junction_tree import JunctionTree, columns_of, grow_clique, junction_tree, maximal_cliques
+from sordino.synth.markov_random_field import Factor, calibrate, independent_field, marginal, restart, wright_omega
+from sordino.synth.pair_selection import allocation, mean_distance, shrink_scores
 from sordino.synth.sampler import draw_codes, spacings
-from sordino.synth.selection import allocation, mean_distance, shrink_scores
 
 
 def test_projection_is_the_nearest_point_of_the_simplex() -> None:
@@ -99,7 +98,7 @@ def fit(seed: int, softness: float) -> Any:
     for clique in tree.cliques:
         for pair in itertools.combinations(clique, 2):
             y = marginal(truth, range(d), pair)
-            blocks.append(Measurement(pair, y, softness, np.zeros_like(y)))
+            blocks.append(Factor(pair, y, softness, np.zeros_like(y)))
     calibrate(field, blocks, sizes, sweeps=300)
     return sizes, tree, truth, field, blocks, ways
 

@@ -22,7 +22,7 @@ from sordino.noise.rng import Rng
 from sordino.report.synth_evaluation import evaluation_sheet
 from sordino.report.synth_page import sheet_page
 from sordino.source import Csv
-from sordino.synth.encoding import encode_table
+from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.correlations import Correlations
 from sordino.synth.evaluation.evaluation import Evaluation, Prediction
 from sordino.synth.evaluation.evaluator import plan_evaluation, release_figures
@@ -226,7 +226,7 @@ def test_the_question_of_a_score_is_the_scorecard(both: Both) -> None:
     table, model, _ = both
     keys = model.drawn_keys(4000, Rng.seeded(9))
     card = train_scorecard(model, sd.col("pay") > 65, keys)
-    exact = count_hits(card, model, encode_table(table, model.parts.columns, model.parts.domain))
+    exact = count_hits(card, model, encode_table(table, model.parts.columns))
     asked = protected(table).ask(hits_question(card, model), epsilon=10**6)
     counts = {
         (g, t): n

@@ -268,9 +268,9 @@ def test_values_are_drawn_on_each_columns_own_steps() -> None:
             "born": pa.array(rng.integers(-20_000, 9000, 4000).astype(np.int32)).cast(pa.date32()),
         }
     )
-    from sordino.synth.encoding import encode_table
+    from sordino.synth.encoded_column import encode_table
 
-    keys = dict(zip(domain, encode_table(values, columns, domain), strict=True))
+    keys = dict(zip(domain, encode_table(values, columns), strict=True))
     model = synth.fit(Source(domain, keys, sd.Rng.seeded(1)), epsilon=20, delta="1e-9", rng=sd.Rng.seeded(2))
     table = model.sample(4000, rng=sd.Rng.seeded(3))
     gain, rate = table["gain"].to_numpy(), table["rate"].to_numpy()
@@ -283,7 +283,7 @@ def test_values_are_drawn_on_each_columns_own_steps() -> None:
 
 
 def synth_columns(domain: sd.Domain) -> Any:
-    from sordino.synth.columns import encode_columns
+    from sordino.synth.encoded_column import encode_columns
 
     return tuple(encode_columns(domain, None, Neighbors("add_remove", None)))
 

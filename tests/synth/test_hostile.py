@@ -204,12 +204,12 @@ def test_a_file_with_objects_or_of_another_version_is_refused(tmp_path: Path) ->
 
 
 def test_a_version_that_is_newer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sordino.synth import stored
+    from sordino.synth import model_file
 
     model = synth.Independent().fit(
         Source(DOMAIN, table("constant"), sd.Rng.seeded(1)), epsilon=1, rng=sd.Rng.seeded(2)
     )
-    monkeypatch.setattr(stored, "_FORMAT", "sordino model 9")
+    monkeypatch.setattr(model_file, "_FORMAT", "sordino model 9")
     model.save(tmp_path / "a.model")
     monkeypatch.undo()
     with pytest.raises(DeclarationError, match="sordino model 9"):

@@ -18,10 +18,9 @@ from sordino import synth
 from sordino.datasets import adult_domain, load_adult
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
-from sordino.synth.columns import encode_columns
-from sordino.synth.encoding import encode_table
+from sordino.synth.domain_compression import project
+from sordino.synth.encoded_column import encode_columns, encode_table
 from sordino.synth.evaluation.distances import table_distance
-from sordino.synth.projection import project
 from synth.support import Source
 
 NAMES = ("age", "occupation", "education_num", "sex", "income", "marital_status")
@@ -35,7 +34,7 @@ def extract() -> tuple[sd.Domain, Mapping[str, Any]]:
     declared = adult_domain()
     domain = sd.Domain({n: declared[n] for n in NAMES})
     columns = tuple(encode_columns(domain, None, Neighbors("add_remove", None)))
-    return domain, dict(zip(NAMES, encode_table(load_adult(ADULT), columns, domain), strict=True))
+    return domain, dict(zip(NAMES, encode_table(load_adult(ADULT), columns), strict=True))
 
 
 def adult(seed: int = 1, relation: Any = "add_remove") -> Source:

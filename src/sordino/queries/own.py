@@ -50,7 +50,7 @@ def refuse_foreign(question: object) -> None:
     if parts is None:
         raise QuestionRefused(
             f"a question is made of Sordino's own classes, and {kind.__name__[:60]} is none of them: its sensitivity has no "
-            "proof here; use sd.count, sd.sum and the like, or Marginals, Distances, MagnitudeHistogram, TailCount and "
+            "proof here; use sd.count, sd.sum and the like, or MarginalQuery, Distances, MagnitudeHistogram, TailCount and "
             "Contributions"
         )
     for part in parts:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from sordino.synth.fitting import Tree as Tree
     from sordino.synth.fitting import fit as fit
     from sordino.synth.histogram import Histogram as Histogram
+    from sordino.synth.histogram import RangePlan as RangePlan
     from sordino.synth.histogram import Representation as Representation
+    from sordino.synth.histogram import plan_ranges as plan_ranges
     from sordino.synth.model import Model as Model
     from sordino.synth.model import load as load
-    from sordino.synth.ranges import RangePlan as RangePlan
-    from sordino.synth.ranges import plan_ranges as plan_ranges
 
 _EXPORTS = {
     "sordino.synth.comparison": "compare_frames percent_error",
@@ -42,9 +42,8 @@ _EXPORTS = {
     "sordino.synth.evaluation.evaluator": "evaluate",
     "sordino.synth.evaluation.evaluation": "Evaluation",
     "sordino.synth.fitting": "AIM Independent MST Marginals Tree fit",
-    "sordino.synth.histogram": "Histogram Representation",
+    "sordino.synth.histogram": "Histogram RangePlan Representation plan_ranges",
     "sordino.synth.model": "Model load",
-    "sordino.synth.ranges": "RangePlan plan_ranges",
 }
 
 __getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)

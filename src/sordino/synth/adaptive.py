@@ -13,32 +13,34 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.synth.access import NoisyTable
-from sordino.synth.calibrate import MarkovRandomField, marginal
-from sordino.synth.columns import EncodedColumn
-from sordino.synth.junction import Pair
-from sordino.synth.loss_shares import share_of
-from sordino.synth.outcome import FittedModel, compress_columns, independent_model
-from sordino.synth.pairs import CompressedMarginals, fit_field, merge_measurements, pair_table
-from sordino.synth.projection import Floats
-from sordino.synth.sampler import draw_codes, spacings
-from sordino.synth.selection import allocation, choose_pairs, mean_distance, shrink_scores
-from sordino.synth.session import FitSession
-from sordino.synth.ways import OneWayMarginals, combine_one_way
+from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.fitted_model import FittedModel, fit_field, independent_model, merge_measurements
+from sordino.synth.junction_tree import Pair
+from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.measurement import FitSession, share_of
+from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, combine_one_way
+from sordino.synth.pair_selection import (
+    choose_pairs,
+    measure_pairs,
+    model_pairs,
+    score_independence,
+    score_pairs,
+    shrink_scores,
+)
 
-__all__ = ["MIN_RHO", "fit_adaptive", "information", "measure_pairs", "model_pairs", "score_pairs"]
+__all__ = ["MIN_RHO", "fit_adaptive"]
 
 MIN_RHO = 5e-5  # rho below which only one-way counts are asked, for a table of unknown size (epsilon .06 at delta 1e-9)
 _ONE_WAY = 0.2  # of the loss, for one-way counts
 _ONE_WAY_MOST = 0.5  # where their error is large
 _ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get more
-_CALM = 0.003  # the mean error of one-way counts below which larger cliques pay
+_SMALL_ERROR = 0.003  # the mean error of one-way counts below which larger cliques pay
 _SCORES = 0.03  # of the loss, for each round of scores
 _FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
-_SMALL, _LARGE, _LARGEST = 3e4, 5e5, 1.6e6  # cells of all cliques: first round, last round, last round if calm
+_SMALL, _LARGE, _LARGEST = 3e4, 5e5, 1.6e6  # cells of all cliques: first round, last round, last round at a small error
 _SWEEPS, _SWEEPS_LAST, _SWEEPS_LARGEST = 10, 40, 17
 _CLEAR = 3.5  # deviations at which a score is no accident
-_SAMPLE = 200_000
 
 
 def fit_adaptive(
@@ -51,104 +53,29 @@ def fit_adaptive(
     """Return the model fitted through the session, spending all that is left of it; `pairs` None looks at all."""
     if len(columns) == 1:
         return independent_model(session.measure_one_way(columns, session.left), "independent columns")
-    one_way, error = _first_ways(session, columns)
-    compressed = compress_columns(one_way, one_way.compress_domain())
+    one_way, error = _measure_one_way(session, columns)
+    compressed = one_way.compress()
     pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
-    models = [compressed.independent(p) for p in pairs]
-    margins = [compressed.independent_variance(p) for p in pairs]
-    excess, deviation = score_pairs(session, compressed, pairs, models, share_of(_SCORES), margins=margins)
+    excess, deviation = score_independence(session, compressed, pairs, share_of(_SCORES))
     scores = shrink_scores(excess, deviation)
     if int((excess > _CLEAR * deviation).sum()) < min(len(columns), len(pairs)):
-        return _fit_few_pairs(session, one_way, compressed, pairs, scores, models)
-    large = cap if cap is not None else _LARGEST if error < _CALM else _LARGE
+        return _fit_few_pairs(session, one_way, compressed, pairs, scores)
+    large = cap if cap is not None else _LARGEST if error < _SMALL_ERROR else _LARGE
     budget = share_of(float(session.left) * _FIRST)
-    taken, cliques, _ = choose_pairs(
-        pairs,
-        scores,
-        models,
-        sizes=compressed.sizes,
-        rows=compressed.rows,
-        variance_each=session.variance(budget),
-        cap=min(_SMALL, large),
-    )
+    each = session.variance(budget)
+    taken, cliques, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
     measured = measure_pairs(session, compressed, taken, budget, {})
-    kept: dict[tuple[int, ...], Floats] = {}
-    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, kept=kept)
+    potentials: dict[tuple[int, ...], Floats] = {}
+    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, potentials=potentials)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    wanted, cliques = _second_pairs(session, compressed, field, pairs, first, taken, large)
+    wanted, cliques = _choose_again(session, compressed, field, pairs, first, taken, large)
     measured = merge_measurements(measured, measure_pairs(session, compressed, wanted, session.left, measured))
     sweeps = _SWEEPS_LAST if large <= _LARGE else _SWEEPS_LARGEST
-    field = fit_field(compressed, measured, cliques, sweeps=sweeps, kept=kept)
+    field = fit_field(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
     return FittedModel(one_way, compressed, field, measured, "a clique tree of pairs")
 
 
-def score_pairs(
-    session: FitSession,
-    compressed: CompressedMarginals,
-    pairs: Sequence[Pair],
-    models: Sequence[Floats],
-    share: Fraction,
-    *,
-    margins: Sequence[Floats] | None = None,
-) -> tuple[Floats, float]:
-    """Return how much farther each pair's table lies from its model than noise explains, and the deviation of the scores.
-
-    `margins` are the variances of the models' own cells.
-    """
-    raw, variance = session.distances([pair_table(compressed, p) for p in pairs], models, share)
-    floors = [mean_distance(m, 0.0 if margins is None else margins[i]) for i, m in enumerate(models)]
-    return raw - np.array(floors), math.sqrt(variance)
-
-
-def measure_pairs(
-    session: FitSession,
-    compressed: CompressedMarginals,
-    pairs: Sequence[Pair],
-    share: Fraction,
-    known: dict[tuple[int, ...], NoisyTable],
-) -> dict[tuple[int, ...], NoisyTable]:
-    """Return noisy tables of the pairs, with more of the share for those with more cells above the noise."""
-    weights = information(session, compressed, pairs, share, known)
-    found = session.measure_weighted([pair_table(compressed, p) for p in pairs], share, weights)
-    return {pairs[i]: counts for i, counts in found.items()}
-
-
-def information(
-    session: FitSession,
-    compressed: CompressedMarginals,
-    pairs: Sequence[Pair],
-    share: Fraction,
-    known: dict[tuple[int, ...], NoisyTable],
-) -> list[float]:
-    """Return the information (1 / variance) to add to each pair."""
-    each = session.variance(share)
-    floor = 0.8 * math.sqrt(each * max(len(pairs), 1))
-    cells = [float((compressed.independent(p) > floor).sum()) for p in pairs]
-    return allocation(cells, [1.0 / known[p].variance if p in known else 0.0 for p in pairs], 1.0 / each)
-
-
-def model_pairs(
-    session: FitSession, compressed: CompressedMarginals, field: MarkovRandomField, pairs: Sequence[Pair]
-) -> list[Floats]:
-    """Return the model's table of each pair: exact within a clique, else counted in rows drawn from the model."""
-    sizes, tree = compressed.sizes, field.tree
-    rows = int(max(min(2 * compressed.rows, _SAMPLE), 1000))
-    drawn = None
-    found: list[Floats] = []
-    for pair in pairs:
-        home = tree.home(pair, sizes)
-        if home is not None:
-            found.append(marginal(field.tables[home], tree.cliques[home], pair))
-            continue
-        if drawn is None:
-            drawn = draw_codes(field, sizes, rows=rows, alphas=spacings(), rng=session.rng)
-        a, b = pair
-        counts = np.bincount(drawn[a] * sizes[b] + drawn[b], minlength=sizes[a] * sizes[b])
-        found.append(np.asarray(counts.reshape(sizes[a], sizes[b]) * (compressed.rows / rows), dtype=np.float64))
-    return found
-
-
-def _first_ways(session: FitSession, columns: Sequence[EncodedColumn]) -> tuple[OneWayMarginals, float]:
+def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> tuple[OneWayMarginals, float]:
     """Return the one-way counts, asked again where their error is large, and the mean error of the first."""
     first = share_of(_ONE_WAY)
     one_way = session.measure_one_way(columns, first)
@@ -157,7 +84,7 @@ def _first_ways(session: FitSession, columns: Sequence[EncodedColumn]) -> tuple[
     return (combine_one_way(one_way, session.measure_one_way(columns, more)) if more > 0 else one_way), error
 
 
-def _second_pairs(
+def _choose_again(
     session: FitSession,
     compressed: CompressedMarginals,
     field: MarkovRandomField,
@@ -172,16 +99,13 @@ def _second_pairs(
     scores = dict(zip(pairs, shrink_scores(excess, deviation).tolist(), strict=True))
     fresh = [p for p in pairs if p not in done]
     more, cliques, _ = choose_pairs(
+        compressed,
         fresh,
         np.array([scores[p] for p in fresh]),
-        [compressed.independent(p) for p in fresh],
-        sizes=compressed.sizes,
-        rows=compressed.rows,
         variance_each=session.variance(),
         cap=cap,
         kept=done,
-        kept_distances=np.array([first[p] for p in done]),
-        kept_means=[compressed.independent(p) for p in done],
+        kept_distances=[first[p] for p in done],
     )
     return [*done, *more], cliques
 
@@ -192,7 +116,6 @@ def _fit_few_pairs(
     compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     scores: Floats,
-    models: Sequence[Floats],
 ) -> FittedModel:
     """Spend what is left where few pairs show: on pairs, on one-way counts, or half each, whatever promises the most."""
     errors = one_way.errors() * 2.0 * compressed.rows
@@ -205,9 +128,7 @@ def _fit_few_pairs(
         cliques, worth = [1 << i for i in range(len(errors))], 0.0
         if part < 1:
             each = session.variance(session.left * (1 - part))
-            taken, cliques, worth = choose_pairs(
-                pairs, scores, models, sizes=compressed.sizes, rows=compressed.rows, variance_each=each, cap=_SMALL
-            )
+            taken, cliques, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
         if gain + worth > best[0]:
             best = (gain + worth, part, taken, cliques)
     _, part, taken, cliques = best
@@ -216,7 +137,7 @@ def _fit_few_pairs(
         one_way = combine_one_way(one_way, session.measure_one_way(compressed.columns, session.left * part))
     if not taken:
         return independent_model(one_way, "independent columns: no pair shows above the noise")
-    compressed = compress_columns(one_way, compressed.codes)
+    compressed = one_way.compress(compressed.codes)
     measured = measure_pairs(session, compressed, taken, session.left, {})
-    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST, kept={})
+    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST, potentials={})
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

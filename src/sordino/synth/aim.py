@@ -9,20 +9,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.synth.access import NoisyTable
-from sordino.synth.adaptive import model_pairs, score_pairs
-from sordino.synth.columns import EncodedColumn
-from sordino.synth.junction import Pair, grow_clique
-from sordino.synth.loss_shares import share_of
-from sordino.synth.outcome import FittedModel, compress_columns, independent_model
-from sordino.synth.pairs import fit_field, merge_measurements, pair_table
-from sordino.synth.projection import Floats
-from sordino.synth.session import FitSession
+from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.fitted_model import FittedModel, Measured, fit_field, independent_model, merge_measurements
+from sordino.synth.junction_tree import Pair, grow_clique
+from sordino.synth.measurement import FitSession, share_of
+from sordino.synth.pair_selection import model_pairs, score_pairs
 
 __all__ = ["fit_aim"]
 
 _ONE_WAY = 0.2
 _ROUNDS = 8
+_SWEEPS, _SWEEPS_LAST = 10, 40
 _SCORES = 0.3  # of a round's part, for its scores
 _MEAN = math.sqrt(2.0 / math.pi)
 
@@ -37,35 +35,34 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
     if len(columns) == 1:
         return independent_model(session.measure_one_way(columns, session.left), "AIM")
     one_way = session.measure_one_way(columns, share_of(_ONE_WAY * float(session.left)))
-    compressed = compress_columns(one_way, one_way.compress_domain())
+    compressed = one_way.compress()
     pairs = list(itertools.combinations(range(len(columns)), 2))
-    measured: dict[tuple[int, ...], NoisyTable] = {}
-    kept: dict[tuple[int, ...], Floats] = {}
+    measured: Measured = {}
+    potentials: dict[tuple[int, ...], Floats] = {}
     edges: list[Pair] = []
     cliques = [1 << i for i in range(len(columns))]
-    field = fit_field(compressed, {}, cliques, sweeps=0, kept={})
+    field = fit_field(compressed, {}, cliques, sweeps=0, potentials={})
+    most = max(1, len(columns) // 4)
     for turn in range(_ROUNDS):
         part = _round(session.left, turn)
         scores_share = share_of(float(part) * _SCORES)
         models = model_pairs(session, compressed, field, pairs)
         distance, _ = score_pairs(session, compressed, pairs, models, scores_share)
-        most = max(1, len(columns) // 4)
         rest = part - scores_share if turn < _ROUNDS - 1 else session.left
         deviation = math.sqrt(session.variance(rest, tables=most))
-        worth = np.array(
-            [d - _MEAN * deviation * _visible_cells(m, deviation) for d, m in zip(distance, models, strict=True)]
-        )
+        visible = np.array([_visible_cells(m, deviation) for m in models])
+        worth = distance - _MEAN * deviation * visible
         order = [pairs[i] for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0]
-        best = order if order else [pairs[int(np.argmax(distance))]]
+        best = order or [pairs[int(np.argmax(distance))]]
         taken, cliques = grow_clique(best, compressed.sizes, cap=cap, start=edges, most=most)
-        if not taken:
-            taken = [edges[0]] if edges else []
+        taken = taken or edges[:1]
         if not taken:
             break
-        counts = session.measure_weighted([pair_table(compressed, p) for p in taken], rest, [1.0] * len(taken))
+        counts = session.measure_weighted([compressed.table(p) for p in taken], rest, [1.0] * len(taken))
         measured = merge_measurements(measured, {taken[i]: c for i, c in counts.items()})
         edges = list(dict.fromkeys([*edges, *taken]))
-        field = fit_field(compressed, measured, cliques, sweeps=40 if turn == _ROUNDS - 1 else 10, kept=kept)
+        sweeps = _SWEEPS_LAST if turn == _ROUNDS - 1 else _SWEEPS
+        field = fit_field(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
     return FittedModel(one_way, compressed, field, measured, f"AIM: {len(measured)} pairs in {_ROUNDS} rounds")
 
 

@@ -17,10 +17,10 @@ from sordino.errors import DeclarationError
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Compare, Name, Node, describe
-from sordino.synth.classes import Dependencies, class_grid, predicates_of
-from sordino.synth.columns import EncodedColumn, label_of
+from sordino.synth.arrays import Codes
+from sordino.synth.encoded_column import EncodedColumn, label_of
+from sordino.synth.equivalence_classes import Dependencies, class_grid, predicates_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, names_in
-from sordino.synth.sampler import Codes
 
 __all__ = [
     "Constraint",

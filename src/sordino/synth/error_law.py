@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.synth.projection import Floats
+from sordino.synth.arrays import Floats
 
 __all__ = ["ColumnNoise", "ErrorLaw", "kind_of"]
 

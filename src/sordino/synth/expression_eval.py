@@ -37,9 +37,8 @@ from sordino.queries.expressions.nodes import (
     describe,
     walk,
 )
-from sordino.synth.columns import EncodedColumn
-from sordino.synth.projection import Floats
-from sordino.synth.sampler import Codes
+from sordino.synth.arrays import Codes, Floats
+from sordino.synth.encoded_column import EncodedColumn
 
 __all__ = ["ColumnCells", "Truth", "column_cells", "evaluate_condition", "evaluate_number", "names_in"]
 

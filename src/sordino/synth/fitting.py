@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 
-from sordino.accounting.zcdp import rho_for
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.loss import ZCDP, ApproxDP, Number, read_loss
+from sordino.loss import ZCDP, ApproxDP, Number, PureDP, read_loss
 from sordino.noise.rng import Rng
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.release import Release
 from sordino.synth.adaptive import MIN_RHO, fit_adaptive
 from sordino.synth.aim import fit_aim
 from sordino.synth.answers import ModelParts
-from sordino.synth.checks import measure_errors
-from sordino.synth.columns import EncodedColumn, encode_columns
 from sordino.synth.constraints import Constraint, check_constraints
-from sordino.synth.loss_shares import share_of, split_loss
+from sordino.synth.contrasts import measure_errors
+from sordino.synth.encoded_column import EncodedColumn, encode_columns
+from sordino.synth.fitted_model import FittedModel, independent_model
+from sordino.synth.measurement import FitSession, LossShares, share_of, split_loss
 from sordino.synth.model import Model
-from sordino.synth.outcome import FittedModel, independent_model
-from sordino.synth.session import FitSession, pure_is_steadier
 from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, require_cells
 
 __all__ = ["AIM", "MST", "Independent", "Marginals", "Tree", "fit"]
 
 Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
-_CAP = 5e5
 _ASSUMED_ROWS = 50_000
 _CHECKING = 0.05  # of the loss, for measuring the model's own error
 
@@ -55,17 +50,16 @@ def fit(
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
-    plan = _Plan(source, columns, constraints, epsilon=epsilon, delta=delta, rho=rho)
+    plan = _plan(source, columns, constraints, epsilon=epsilon, delta=delta, rho=rho)
     if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 100):
         raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
     pairs = _workload(workload, plan.columns)
     assumed = _ASSUMED_ROWS if assume_rows is None else assume_rows
     if assumed < 1:
         raise DeclarationError("assume_rows must be a whole number of 1 or more")
-    if plan.rho is not None and float(plan.rho) * (assumed / _ASSUMED_ROWS) ** 2 < MIN_RHO:
-        words = "independent columns: the loss is too small for more"
-        return plan.run(_ways_only(words), "fit", pure=plan.steadier_pure(), rng=rng)
-    return plan.run(lambda s, c: fit_adaptive(s, c, cap=cap, pairs=pairs), "fit", pure=False, rng=rng)
+    if plan.split.currency == "rho" and float(plan.split.total) * (assumed / _ASSUMED_ROWS) ** 2 < MIN_RHO:
+        return plan.run_independent("independent columns: the loss is too small for more", "fit", rng)
+    return plan.run(lambda s, c: fit_adaptive(s, c, cap=cap, pairs=pairs), "fit", rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +82,8 @@ class Independent:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model; with delta the noise is Laplace or Gaussian, whichever errs less by public parameters."""
-        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run(_ways_only("independent columns"), "Independent", pure=plan.steadier_pure(), rng=rng)
+        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run_independent("independent columns", "Independent", rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +109,9 @@ class Marginals:
         """Return the model; raises DeclarationError, before anything is spent, where its tables pass the cap."""
         cliques = [(c,) if isinstance(c, str) else tuple(c) for c in self.cliques]
         names = list(dict.fromkeys(n for c in cliques for n in c))
-        plan = _Plan(source, names, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        plan = _plan(source, names, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
         require_cells(plan.columns, cliques, self.cap)
-        return plan.run(lambda s, c: fit_marginals(s, c, cliques), "Marginals", pure=False, rng=rng)
+        return plan.run(lambda s, c: fit_marginals(s, c, cliques), "Marginals", rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +131,8 @@ class Tree:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model."""
-        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run(fit_tree, "Tree", pure=False, rng=rng)
+        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run(fit_tree, "Tree", rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +152,8 @@ class MST:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model."""
-        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run(fit_mst, "MST", pure=False, rng=rng)
+        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run(fit_mst, "MST", rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,106 +174,108 @@ class AIM:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model."""
-        plan = _Plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run(lambda s, c: fit_aim(s, c, cap=self.cap), "AIM", pure=False, rng=rng)
+        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return plan.run(lambda s, c: fit_aim(s, c, cap=self.cap), "AIM", rng)
 
 
+@dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is known before anything is spent: columns, constraints, the loss; `run` charges and fits."""
+    """What is known before anything is spent: columns, constraints, the loss as it was asked; `run` charges and fits."""
 
-    def __init__(
-        self,
-        source: Adaptive,
-        names: Sequence[str] | None,
-        constraints: Sequence[Constraint],
-        *,
-        epsilon: Number | None,
-        delta: Number | None,
-        rho: Number | None,
-    ) -> None:
-        if isinstance(names, str):
-            raise DeclarationError(f"columns is a list of names, such as [{names!r}]")
-        self.source = source
-        self.columns = encode_columns(source.domain, names, source.neighbors)
-        self.constraints = tuple(constraints)
-        check_constraints(self.constraints, self.columns, source.domain)
-        self.epsilon, self.delta, self.asked_rho = epsilon, delta, rho
-        self.loss = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        split_loss(self.loss, source.neighbors)
+    source: Adaptive
+    columns: tuple[EncodedColumn, ...]
+    constraints: tuple[Constraint, ...]
+    split: LossShares
+    epsilon: Number | None
+    delta: Number | None
+    rho: Number | None
 
-    @property
-    def rho(self) -> Fraction | None:
-        """The rho that the loss amounts to, None for a pure one."""
-        if isinstance(self.loss, ZCDP):
-            return self.loss.rho
-        if isinstance(self.loss, ApproxDP) and self.loss.delta > 0:
-            return rho_for(self.loss.epsilon, self.loss.delta)
-        return None
+    def run_independent(self, tier: str, method: str, rng: Rng | None) -> Model:
+        """Return independent columns, with Laplace noise of the same epsilon where that errs less, by public parameters.
 
-    def steadier_pure(self) -> bool:
-        """Return whether one-way counts err less with Laplace noise of the same epsilon, and the budget counts epsilon."""
-        if not isinstance(self.loss, ApproxDP) or isinstance(getattr(self.source, "remaining", None), ZCDP):
-            return False
-        return pure_is_steadier(self.loss, self.source.neighbors, [c.size for c in self.columns])
+        sum n E|noise| is (sum n^(1/2))^2 scale for Laplace, .8 (sum n^(2/3))^(3/2) sigma for Gaussian. A budget of rho
+        counts no epsilon.
+        """
+        delta = self.delta
+        asked = read_loss(epsilon=self.epsilon, delta=delta, rho=self.rho)
+        if (
+            isinstance(asked, ApproxDP)
+            and asked.epsilon > 0
+            and not isinstance(getattr(self.source, "remaining", None), ZCDP)
+        ):
+            sizes = [c.size for c in self.columns]
+            pure = split_loss(PureDP(asked.epsilon), self.source.neighbors)
+            laplace = sum(n**0.5 for n in sizes) ** 2 * (pure.variance(1.0, tables=1) / 2.0) ** 0.5
+            gaussian = 0.8 * sum(n ** (2.0 / 3.0) for n in sizes) ** 1.5 * self.split.variance(1.0, tables=1) ** 0.5
+            delta = None if laplace < gaussian else delta
+        return replace(self, delta=delta).run(
+            lambda session, columns: independent_model(session.measure_one_way(columns, session.left), tier),
+            method,
+            rng,
+        )
 
-    def run(self, algorithm: Algorithm, method: str, *, pure: bool, rng: Rng | None) -> Model:
+    def run(self, algorithm: Algorithm, method: str, rng: Rng | None) -> Model:
         """Charge the whole loss, fit, measure the model's error with what was kept for it, and return the model."""
-        source = Rng.secure() if rng is None else rng
-        declared = self.source.domain
+        declared, own = self.source.domain, Rng.secure() if rng is None else rng
         domain = Domain(
             {c.name: declared[c.name] for c in self.columns},
             row_ceiling=declared.row_ceiling,
             unreadable_rows=declared.unreadable_rows,
         )
-        names = ", ".join(c.name for c in self.columns)
         caps = self.source.neighbors.describe_caps()
-        parts, release = self.source.adapt(
-            lambda data: _fit_parts(data, self.columns, domain, algorithm, source),
-            describe=f"a synthetic table ({method}) of {names}",
+        (parts, tier), release = self.source.adapt(
+            lambda data: _fit_parts(data, self.columns, domain, algorithm, own),
+            describe=f"a synthetic table ({method}) of {', '.join(domain)}",
             tell=lambda found: ReleaseContent(notes=(found[1], *caps)),
             epsilon=self.epsilon,
-            delta=None if pure else self.delta,
-            rho=self.asked_rho,
+            delta=self.delta,
+            rho=self.rho,
         )
-        return Model(parts[0], self.constraints, _facts(method, parts[1], release, caps))
+        facts = {
+            **({"caps": "; ".join(caps)} if caps else {}),
+            "method": method,
+            "tier": tier,
+            "loss": release.cost.describe(),
+            "neighbors": f"{release.privacy_unit}, {release.neighbors.replace('_', '/')}",
+            "private": "true" if release.private else "false",
+            "charge": release.charge,
+            "table": release.table_name,
+        }
+        return Model(parts, self.constraints, facts)
+
+
+def _plan(
+    source: Adaptive,
+    names: Sequence[str] | None,
+    constraints: Sequence[Constraint],
+    *,
+    epsilon: Number | None,
+    delta: Number | None,
+    rho: Number | None,
+) -> _Plan:
+    """Return the plan of a fit; raises UnknownName, QuestionRefused or DeclarationError for what cannot be fitted."""
+    if isinstance(names, str):
+        raise DeclarationError(f"columns is a list of names, such as [{names!r}]")
+    columns = tuple(encode_columns(source.domain, names, source.neighbors))
+    check_constraints(constraints, columns, source.domain)
+    split = split_loss(read_loss(epsilon=epsilon, delta=delta, rho=rho), source.neighbors)
+    return _Plan(source, columns, tuple(constraints), split, epsilon, delta, rho)
 
 
 def _fit_parts(
     data: Queryable, columns: Sequence[EncodedColumn], domain: Domain, algorithm: Algorithm, rng: Rng
 ) -> tuple[ModelParts, str]:
+    """Return what answering needs of the model, and the name of its tier."""
     kept = share_of(_CHECKING)
     session = FitSession(data, split_loss(data.loss, data.neighbors), rng, left=1 - kept)
     fitted = algorithm(session, columns)
     session.left = kept
-    within = fitted.one_way.within(fitted.compressed.codes)
+    codes = fitted.compressed.codes
+    within = fitted.one_way.shares_within(codes)
     errors = measure_errors(session, fitted, within)
-    parts = ModelParts(
-        domain,
-        tuple(columns),
-        fitted.compressed.codes,
-        tuple(within),
-        fitted.field,
-        frozenset(fitted.measured),
-        errors,
-    )
-    return parts, fitted.tier
-
-
-def _facts(method: str, tier: str, release: Release, caps: Sequence[str]) -> dict[str, str]:
-    return {
-        **({"caps": "; ".join(caps)} if caps else {}),
-        "method": method,
-        "tier": tier,
-        "loss": release.cost.describe(),
-        "neighbors": f"{release.privacy_unit}, {release.neighbors.replace('_', '/')}",
-        "private": "true" if release.private else "false",
-        "charge": release.charge,
-        "table": release.table_name,
-    }
-
-
-def _ways_only(tier: str) -> Algorithm:
-    return lambda session, columns: independent_model(session.measure_one_way(columns, session.left), tier)
+    return ModelParts(
+        domain, tuple(columns), codes, within, fitted.field, frozenset(fitted.measured), errors
+    ), fitted.tier
 
 
 def _workload(

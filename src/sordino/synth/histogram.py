@@ -8,35 +8,42 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Date
+from sordino.domain import Date
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.noisy import Law
-from sordino.loss import Number, format_number, to_fraction
+from sordino.loss import Number, PureDP, format_number, to_fraction
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.queries.expressions.bound_number import EPOCH
-from sordino.queries.expressions.compile import bind_number
-from sordino.queries.expressions.nodes import Name
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.synth.access import NoisyTable, release_counts
-from sordino.synth.columns import EncodedColumn, histogram_column, steps_of, values_of
-from sordino.synth.levels import Layout, best_layout, combine_levels, layout_of, quantile, sum_quantile, weights_of
-from sordino.synth.loss_shares import share_of, split_loss
-from sordino.synth.projection import Floats, project
+from sordino.synth.arrays import Codes, Floats
+from sordino.synth.domain_compression import project
+from sordino.synth.encoded_column import EncodedColumn, histogram_column, steps_of, values_of
+from sordino.synth.hierarchy import (
+    Layout,
+    best_layout,
+    combine_levels,
+    layout_of,
+    quantile,
+    range_variances,
+    sum_quantile,
+    weights_of,
+)
+from sordino.synth.measurement import NoisyTable, release_counts, share_of, split_loss
 from sordino.synth.sampler import draw_within
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Histogram", "Range", "Representation", "histogram_bins", "place_of"]
+__all__ = ["Histogram", "Range", "RangePlan", "Representation", "plan_ranges"]
 
-_MOST_LEVELS_SIZE = 4096
+_MOST_BINS = 4096  # of a hierarchy
 _FEW = 60.0  # deviations up to which whole steps matter, and the exact law is reckoned
 _COUNTED = 0.1  # of the loss, for the number of rows where it is asked for
 
@@ -77,7 +84,7 @@ class Histogram:
     """Ask for a noisy histogram of one column: a bin a declared value, or of `width`; `ranges` chooses the cheaper kind.
 
     `ranges`, pairs (a, b) for a <= x < b, are what it will be asked: where many are long, runs of bins are counted as well
-    and the answers combine_levels, if that makes the expected squared error less. `rows` asks for the number of rows too, with a
+    and the answers combined, if that makes the expected squared error less. `rows` asks for the number of rows too, with a
     tenth of the loss.
 
     >>> Histogram("age").ranges is None
@@ -102,28 +109,25 @@ class Histogram:
         Theorem: a row is in one bin of a level, so a level is one release by parallel composition, and k levels cost k of
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
-        column = histogram_bins(self.column, source, self.width)
+        column = _bins(self.column, source, self.width)
         pure = rho is None and (delta is None or to_fraction(delta, name="delta") == 0)
-        size = column.size - column.missing
-        if self.ranges is not None and size > _MOST_LEVELS_SIZE:
+        size = column.value_count
+        if self.ranges is not None and size > _MOST_BINS:
             raise QuestionRefused(f"a hierarchy of {size} bins is too large: give a larger width")
-        wanted = None if self.ranges is None else [place_of(column, source, a, b) for a, b in self.ranges]
+        wanted = None if self.ranges is None else [_bins_between(column, a, b) for a, b in self.ranges]
         layout = layout_of(size, None) if not wanted else best_layout(size, wanted, pure=pure)
-        told = f"a histogram of {self.column}" + ("" if layout.flat else f" in {len(layout.widths)} levels")
-        made, release = source.adapt(
+        words = f"a histogram of {self.column}" + ("" if layout.flat else f" in {len(layout.widths)} levels")
+        (levels, total), release = source.adapt(
             lambda data: _release_levels(data, column, layout, self.rows),
-            describe=told,
-            tell=lambda _: ReleaseContent(notes=(f"{told}: {size} bins",)),
+            describe=words,
+            tell=lambda _: ReleaseContent(notes=(f"{words}: {size} bins",)),
             epsilon=epsilon,
             delta=delta,
             rho=rho,
         )
-        levels, total = made
         seal = "" if release.private else "NOT PRIVATE (seeded noise). "
-        facts = f"{seal}{told}; cost: {release.cost.describe()}; charge {release.charge}"
-        step = bind_number(Name(self.column), source.domain) if column.ordered else None
-        unit = Fraction(1) if step is None else step.unit
-        return Representation(column, layout, tuple(levels), total, unit, facts)
+        facts = f"{seal}{words}; cost: {release.cost.describe()}; charge {release.charge}"
+        return Representation(column, layout, tuple(levels), total, column.unit, facts)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -142,7 +146,7 @@ class Representation:
 
         A sum of r bins of a flat histogram has r times the variance of one, so its error grows like sqrt(r).
         """
-        low, high = _steps_between(self.column, self.unit, lower, upper)
+        low, high = _bins_between(self.column, lower, upper)
         weights = weights_of(self.layout, low, high)
         value = float(sum(w @ level.cells[: len(w)] for w, level in zip(weights, self.levels, strict=True)))
         variance = self.levels[0].variance
@@ -182,57 +186,103 @@ class Representation:
         return f"<Representation: {self.facts}>"
 
 
+@dataclass(frozen=True, slots=True)
+class RangePlan:
+    """The root mean squared error, in rows, of each way to count the ranges at the same loss; hierarchy None: not feasible.
+
+    `cheapest` names the least. Asking directly answers these ranges only; the other two any range, unlimited.
+    """
+
+    direct: float
+    flat: float
+    hierarchy: float | None
+
+    @property
+    def cheapest(self) -> Literal["direct", "flat", "hierarchy"]:
+        """The way that errs least."""
+        found: dict[Literal["direct", "flat", "hierarchy"], float] = {"direct": self.direct, "flat": self.flat}
+        if self.hierarchy is not None:
+            found["hierarchy"] = self.hierarchy
+        return min(found, key=lambda n: found[n])
+
+    def describe(self) -> str:
+        """Return the comparison as a sentence."""
+        tree = "too many bins" if self.hierarchy is None else f"{self.hierarchy:,.1f}"
+        words = f"asked one by one {self.direct:,.1f}, as a histogram {self.flat:,.1f}, as a hierarchy {tree}"
+        return f"expected error of a range, in rows: {words}; cheapest: {self.cheapest}"
+
+
+def plan_ranges(
+    source: Adaptive, column: str, ranges: Sequence[tuple[Any, Any]], *, epsilon: Number, width: Number | None = None
+) -> RangePlan:
+    """Return what each way of counting ranges [a, b) of a column costs in error at a pure loss, before anything is spent.
+
+    Theorem: with m ranges over one value at most, a row is in m of them, so asking all at once errs by sqrt(2) m / epsilon
+    each (add_remove; rows of a unit and replacement scale all three alike). A flat histogram errs by sqrt(2 r) / epsilon
+    over r bins; a hierarchy as `Histogram(..., ranges=...)` combines it.
+    """
+    if not ranges:
+        raise DeclarationError("plan_ranges takes one range or more, such as [(20, 30), (30, 65)]")
+    bins = _bins(column, source, width)
+    cell = split_loss(PureDP(to_fraction(epsilon, name="epsilon")), source.neighbors).variance(1.0, tables=1)
+    size = bins.value_count
+    places = [_bins_between(bins, a, b) for a, b in ranges]
+    rises = np.zeros(size + 1)
+    for low, high in places:
+        if low < high:
+            rises[low] += 1
+            rises[high] -= 1
+    deepest = max(float(np.cumsum(rises).max()), 1.0)
+    mean_bins = float(np.mean([high - low for low, high in places]))
+    tree = None
+    if 2 < size <= _MOST_BINS:
+        layouts = [best_layout(size, places, pure=True)]
+        layouts += [layout_of(size, 2)] if layouts[0].flat else []
+        tree = math.sqrt(cell * float(range_variances(layouts[-1], places, pure=True).mean()))
+    return RangePlan(deepest * math.sqrt(cell), math.sqrt(mean_bins * cell), tree)
+
+
 def _release_levels(
     data: Queryable, column: EncodedColumn, layout: Layout, rows: bool
 ) -> tuple[list[NoisyTable], NoisyTable | None]:
     split = split_loss(data.loss, data.neighbors)
     share = share_of(_COUNTED) if rows else Fraction(0)
-    tables = [ContingencyTable((column.with_codes(_codes(column, layout, width)),)) for width in layout.widths]
+    tables = [ContingencyTable((column.axis(_codes(column, layout, width)),)) for width in layout.widths]
     levels = release_counts(data, tables, split.loss(1 - share))
     if not rows:
         return levels, None
-    alone = ContingencyTable((column.with_codes([0] * column.size),))
+    alone = ContingencyTable((column.axis(np.zeros(column.size, dtype=np.int64)),))
     return levels, release_counts(data, [alone], split.loss(share))[0]
 
 
-def _codes(column: EncodedColumn, layout: Layout, width: int) -> list[int]:
+def _codes(column: EncodedColumn, layout: Layout, width: int) -> Codes:
     """Return the run of each key; a missing value, where it is a key, is in a run of its own on every level."""
     inner = layout.codes(width)
-    return [*inner, inner[-1] + 1] if column.missing else inner
+    return np.append(inner, inner[-1] + 1) if column.missing else inner
 
 
-def histogram_bins(name: str, source: Adaptive, width: Number | None) -> EncodedColumn:
+def _bins(name: str, source: Adaptive, width: Number | None) -> EncodedColumn:
     """Return the bins of a column: its declared keys, or runs of `width`."""
     found = histogram_column(name, source.domain)
     if width is None:
         return found
-    if isinstance(found.column, (Category, Boolean)):
+    if not found.ordered:
         raise QuestionRefused(f"{name!r} is no number: its bins are its values, so leave out width")
-    of = bind_number(Name(name), source.domain)
-    steps = to_fraction(width, name="width") / of.unit
+    steps = to_fraction(width, name="width") / found.unit
     if steps < 1 or steps.denominator != 1:
-        raise DeclarationError(f"width must be a whole number of steps of {format_number(of.unit)}, one or more")
-    low, high = int(of.interval.lower or 0), int(of.interval.upper or 0)
-    cuts = (*range(low, high + 1, int(steps)),)
-    edges = (*cuts, high)  # the last bin is closed: it holds the upper bound
-    return EncodedColumn(name, found.column, edges, len(edges) - 1 + found.missing, True, found.missing)
+        raise DeclarationError(f"width must be a whole number of steps of {format_number(found.unit)}, one or more")
+    high = found.highest
+    edges = (*range(found.lowest, high + 1, int(steps)), high)  # the last bin is closed: it holds the upper bound
+    return replace(found, edges=edges, size=len(edges) - 1 + found.missing)
 
 
-def place_of(column: EncodedColumn, source: Adaptive, lower: Any, upper: Any) -> tuple[int, int]:
-    """Return the bins [i, j) of the range of values lower <= x < upper."""
-    unit = bind_number(Name(column.name), source.domain).unit if column.ordered else Fraction(1)
-    return _steps_between(column, unit, lower, upper)
-
-
-def _steps_between(column: EncodedColumn, unit: Fraction, lower: Any, upper: Any) -> tuple[int, int]:
+def _bins_between(column: EncodedColumn, lower: Any, upper: Any) -> tuple[int, int]:
     """Return the bins [i, j) of a range of values; raises QuestionRefused for what is no range of whole bins."""
     if not column.ordered:
         raise QuestionRefused(f"{column.name!r} has no order, so it has no ranges: read .counts()")
-    ends = [_step(column, unit, v) for v in (lower, upper)]
-    size = column.size - column.missing
+    ends = [_step(column, v) for v in (lower, upper)]
     if column.edges is None:
-        least = _least(column)
-        low, high = (min(max(math.ceil(e) - least, 0), size) for e in ends)
+        low, high = (min(max(math.ceil(e) - column.lowest, 0), column.value_count) for e in ends)
     else:
         inner = column.edges[:-1]
         if any(inner[0] < e < inner[-1] + 1 and math.ceil(e) not in inner for e in ends):
@@ -243,15 +293,8 @@ def _steps_between(column: EncodedColumn, unit: Fraction, lower: Any, upper: Any
     return low, high
 
 
-def _step(column: EncodedColumn, unit: Fraction, value: Any) -> Fraction:
+def _step(column: EncodedColumn, value: Any) -> Fraction:
     if isinstance(column.column, Date):
         day = datetime.date.fromisoformat(value) if isinstance(value, str) else value
         return Fraction((day - EPOCH).days)
-    return to_fraction(value, name="an end of the range") / unit
-
-
-def _least(column: EncodedColumn) -> int:
-    declared = column.column
-    if isinstance(declared, Date):
-        return (declared.lower - EPOCH).days
-    return int(getattr(declared, "lower", 0) or 0)
+    return to_fraction(value, name="an end of the range") / column.unit

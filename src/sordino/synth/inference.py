@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sordino.noise.rng import Rng
-from sordino.synth.calibrate import MarkovRandomField, marginal, send, spread
-from sordino.synth.projection import Floats
+from sordino.synth.arrays import Floats
+from sordino.synth.markov_random_field import MarkovRandomField, make_consistent, marginal, spread
 from sordino.synth.sampler import draw_codes, spacings
 
 __all__ = ["condition_on", "joint"]
@@ -33,40 +33,30 @@ def joint(field: MarkovRandomField, columns: Sequence[int], sizes: Sequence[int]
     home = field.tree.home(columns, sizes)
     if home is None:
         try:
-            found, held = _collect(field, dict(zip(columns, classes, strict=True)))
+            found, axes = _collect(field, dict(zip(columns, classes, strict=True)))
         except _TooLarge:
             return _estimate_by_rows(field, columns, sizes, classes)
-        made: Floats = found.transpose([held.index(c + _CLASS) for c in columns])
-        return made
+        return found.transpose([axes.index(c + _CLASS) for c in columns])
     wanted = sorted(columns)
     table = marginal(field.tables[home], field.tree.cliques[home], wanted)
     table = table.transpose([wanted.index(c) for c in columns])
-    return _sum_by_class(table, classes)
+    for axis, shares in enumerate(classes):
+        table = np.moveaxis(np.tensordot(table, shares, axes=(axis, 0)), -1, axis)
+    return table
 
 
 def condition_on(field: MarkovRandomField, evidence: Mapping[int, Floats], sizes: Sequence[int]) -> MarkovRandomField:
     """Return the tree with each column's counts multiplied by its evidence, and made to agree again."""
     made = MarkovRandomField(field.tree, [t.copy() for t in field.tables], [s.copy() for s in field.separators])
     for column, weights in evidence.items():
-        home = made.tree.home((column,), sizes)
-        if home is None:
-            raise ValueError("evidence on a column outside the tree")
+        home = made.tree.require_home((column,), sizes)
         made.tables[home] *= spread(weights, (column,), made.tree.cliques[home])
-    for i in reversed(range(len(made.tree.links))):
-        send(made, i, made.tree.links[i], up=True)
-    for i, link in enumerate(made.tree.links):
-        send(made, i, link, up=False)
+    make_consistent(made)
     return made
 
 
 class _TooLarge(Exception):
     """Say that a table on the way would pass the limit."""
-
-
-def _sum_by_class(table: Floats, classes: Sequence[Floats]) -> Floats:
-    for axis, shares in enumerate(classes):
-        table = np.moveaxis(np.tensordot(table, shares, axes=(axis, 0)), -1, axis)
-    return table
 
 
 def _estimate_by_rows(
@@ -93,9 +83,7 @@ def _collect(field: MarkovRandomField, wanted: Mapping[int, Floats]) -> tuple[Fl
     The class of column c is an axis of its own, numbered c + _CLASS; it joins at the first clique that holds c.
     """
     tree = field.tree
-    below: list[list[int]] = [[] for _ in tree.cliques]
-    for i, link in enumerate(tree.links):
-        below[link.parent].append(i)
+    below = tree.below
     order = [0, *(link.child for link in tree.links)]
     joins = {c: next(i for i in order if c in tree.cliques[i]) for c in wanted}
     above = {link.child: i for i, link in enumerate(tree.links)}
@@ -107,8 +95,8 @@ def _collect(field: MarkovRandomField, wanted: Mapping[int, Floats]) -> tuple[Fl
         for i in below[clique]:
             message, names = done[i]
             if any(n >= _CLASS for n in names):  # else it says nothing that this clique does not know
-                shaped = _along(field.separators[i], tree.links[i].separator, names)
-                ratio = np.divide(message, shaped, out=np.zeros_like(message), where=shaped > _TINY)
+                shared = spread(field.separators[i], tree.links[i].separator, names)
+                ratio = np.divide(message, shared, out=np.zeros_like(message), where=shared > _TINY)
                 messages.append((ratio, names))
         up = set(tree.links[above[clique]].separator) if clique in above else set()
         needed = sorted(up.union(*(set(names) & set(tree.cliques[clique]) for _, names in messages)))
@@ -121,11 +109,6 @@ def _collect(field: MarkovRandomField, wanted: Mapping[int, Floats]) -> tuple[Fl
             return table, axes
         done[above[clique]] = (table, axes)
     raise ValueError("a tree without a root")
-
-
-def _along(values: Floats, held: Sequence[int], axes: Sequence[int]) -> Floats:
-    shape = dict(zip(held, values.shape, strict=True))
-    return values.reshape([shape.get(c, 1) for c in axes])
 
 
 def _product(a: Floats, axes_a: tuple[int, ...], b: Floats, axes_b: tuple[int, ...], keep: tuple[int, ...]) -> Floats:

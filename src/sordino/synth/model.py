@@ -18,15 +18,15 @@ from sordino.queries.expressions.nodes import Connective, Node
 from sordino.queries.sql.parse import SqlText, parse_sql, table_of
 from sordino.release import Release
 from sordino.synth.answers import ModelParts, answer_question
-from sordino.synth.calibrate import MarkovRandomField
-from sordino.synth.columns import steps_of, values_of
+from sordino.synth.arrays import Codes, Floats
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.constraints import Constraint, apply_dependencies, rows_allowed
+from sordino.synth.encoded_column import steps_of, values_of
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 from sordino.synth.inference import condition_on
-from sordino.synth.projection import Floats
-from sordino.synth.sampler import Codes, draw_codes, draw_within, spacings
-from sordino.synth.stored import read, write
+from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.model_file import read, write
+from sordino.synth.sampler import draw_codes, draw_within, spacings
 
 if TYPE_CHECKING:
     from pathlib import Path

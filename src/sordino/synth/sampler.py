@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from sordino.noise.rng import Rng
-from sordino.synth.calibrate import MarkovRandomField
-from sordino.synth.projection import Floats
+from sordino.synth.arrays import Codes, Floats
+from sordino.synth.markov_random_field import MarkovRandomField
 
-__all__ = ["Codes", "draw_codes", "draw_within", "spacings"]
-
-Codes = np.ndarray[Any, np.dtype[np.int64]]
+__all__ = ["draw_codes", "draw_within", "spacings"]
 
 _ORDERED_BY = 6  # other columns that rows are put in the order of
 _KEY_BITS = 62

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.synth.access import NoisyTable
-from sordino.synth.adaptive import measure_pairs, score_pairs
-from sordino.synth.columns import EncodedColumn
-from sordino.synth.junction import Pair, columns_of, count_cells, maximal_cliques
-from sordino.synth.loss_shares import share_of
-from sordino.synth.outcome import FittedModel, compress_columns, keep_codes
-from sordino.synth.pairs import CompressedMarginals, fit_field, pair_table
-from sordino.synth.projection import Floats
-from sordino.synth.session import FitSession
-from sordino.synth.ways import OneWayMarginals
+from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.fitted_model import FittedModel, fit_field, independent_model
+from sordino.synth.junction_tree import Pair, columns_of, count_cells, maximal_cliques
+from sordino.synth.measurement import FitSession, share_of
+from sordino.synth.one_way_marginals import OneWayMarginals
+from sordino.synth.pair_selection import measure_pairs, score_independence
 
 __all__ = ["fit_marginals", "fit_mst", "fit_tree", "require_cells"]
 
 _SWEEPS = 40
-_THIRD = Fraction(1, 3)
 
 
 def fit_mst(session: FitSession, columns: Sequence[EncodedColumn]) -> FittedModel:
@@ -34,15 +29,9 @@ def fit_mst(session: FitSession, columns: Sequence[EncodedColumn]) -> FittedMode
     d - 1 exponential mechanisms, and codes merged under two deviations in place of three.
     """
     if len(columns) == 1:
-        return _only_ways(session, columns, "MST")
-    one_way = session.measure_one_way(columns, _THIRD * session.left)
-    compressed = compress_columns(one_way, one_way.compress_domain())
-    pairs = list(itertools.combinations(range(len(columns)), 2))
-    models = [compressed.independent(p) for p in pairs]
-    margins = [compressed.independent_variance(p) for p in pairs]
-    scores, _ = score_pairs(session, compressed, pairs, models, session.left / 2, margins=margins)
-    tree = _spanning(pairs, scores, len(columns))
-    return _of_pairs(session, one_way, compressed, tree, "MST: a tree of pairs")
+        return independent_model(session.measure_one_way(columns, session.left), "MST")
+    one_way = session.measure_one_way(columns, session.left / 3)
+    return _fit_tree(session, one_way, session.left / 2, _spanning_tree, "MST: a tree of pairs")
 
 
 def fit_tree(session: FitSession, columns: Sequence[EncodedColumn]) -> FittedModel:
@@ -53,22 +42,10 @@ def fit_tree(session: FitSession, columns: Sequence[EncodedColumn]) -> FittedMod
     sensitivity is larger.
     """
     if len(columns) == 1:
-        return _only_ways(session, columns, "tree")
+        return independent_model(session.measure_one_way(columns, session.left), "tree")
     one_way = session.measure_one_way(columns, share_of(float(session.left) * 0.3))
-    compressed = compress_columns(one_way, one_way.compress_domain())
-    pairs = list(itertools.combinations(range(len(columns)), 2))
-    models = [compressed.independent(p) for p in pairs]
-    margins = [compressed.independent_variance(p) for p in pairs]
-    scores, _ = score_pairs(session, compressed, pairs, models, share_of(float(session.left) * 0.15), margins=margins)
-    by_pair = dict(zip(pairs, scores.tolist(), strict=True))
-    joined = [int(np.argmax(compressed.sizes))]
-    chosen: list[Pair] = []
-    while len(joined) < len(columns):
-        left = [c for c in range(len(columns)) if c not in joined]
-        best = max(((min(a, b), max(a, b)) for a in joined for b in left), key=lambda p: (by_pair[p], p))
-        chosen.append(best)
-        joined.append(best[0] if best[0] in left else best[1])
-    return _of_pairs(session, one_way, compressed, chosen, "a tree of one parent a column")
+    scoring = share_of(float(session.left) * 0.15)
+    return _fit_tree(session, one_way, scoring, _grow_tree, "a tree of one parent a column")
 
 
 def fit_marginals(
@@ -79,67 +56,74 @@ def fit_marginals(
     wanted = [tuple(sorted(place[n] for n in clique)) for clique in cliques]
     several = list(dict.fromkeys(w for w in wanted if len(w) > 1))
     if not several:
-        return _only_ways(session, columns, "one-way marginals")
-    one_way = session.measure_one_way(columns, _THIRD * session.left)
-    compressed = compress_columns(one_way, keep_codes(one_way))
-    masks = _masks(several, compressed.sizes)
-    counts = session.measure_weighted([pair_table(compressed, w) for w in several], session.left, [1.0] * len(several))
-    measured: dict[tuple[int, ...], NoisyTable] = {several[i]: c for i, c in counts.items()}
-    field = fit_field(compressed, measured, masks, sweeps=_SWEEPS, kept={})
+        return independent_model(session.measure_one_way(columns, session.left), "one-way marginals")
+    one_way = session.measure_one_way(columns, session.left / 3)
+    compressed = one_way.compress(one_way.identity_codes())
+    masks = _maximal_cliques(several, compressed.sizes)
+    counts = session.measure_weighted([compressed.table(w) for w in several], session.left, [1.0] * len(several))
+    measured = {several[i]: c for i, c in counts.items()}
+    field = fit_field(compressed, measured, masks, sweeps=_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, f"{len(several)} marginals")
 
 
-def require_cells(columns: Sequence[EncodedColumn], cliques: Sequence[tuple[str, ...]], cap: float) -> int:
-    """Return the cells of the tree that holds the cliques; raises DeclarationError where they pass `cap`."""
+def require_cells(columns: Sequence[EncodedColumn], cliques: Sequence[tuple[str, ...]], cap: float) -> None:
+    """Raise DeclarationError where the tree that holds the cliques has more cells than `cap`."""
     place = {c.name: i for i, c in enumerate(columns)}
     sizes = [c.size for c in columns]
-    masks = _masks([tuple(place[n] for n in clique) for clique in cliques], sizes)
-    worst = max(masks, key=lambda m: count_cells(m, sizes))
+    masks = _maximal_cliques([tuple(place[n] for n in clique) for clique in cliques], sizes)
     total = sum(count_cells(m, sizes) for m in masks)
     if total > cap:
+        worst = max(masks, key=lambda m: count_cells(m, sizes))
         names = ", ".join(columns[c].name for c in columns_of(worst))
         raise DeclarationError(
             f"these marginals need {total:,} cells, above the cap of {int(cap):,}; the largest table joins {names}. "
             "Name fewer columns together, bin or group their declared values, or use synth.fit, which chooses by itself"
         )
-    return total
 
 
-def _masks(cliques: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
+def _fit_tree(
+    session: FitSession,
+    one_way: OneWayMarginals,
+    scoring: Fraction,
+    choose: Callable[[dict[Pair, float], Sequence[int]], list[Pair]],
+    tier: str,
+) -> FittedModel:
+    """Return the model of a tree of pairs, chosen by scores for the share `scoring`; what is left measures them."""
+    compressed = one_way.compress()
+    pairs = list(itertools.combinations(range(len(compressed.columns)), 2))
+    scores, _ = score_independence(session, compressed, pairs, scoring)
+    tree = choose(dict(zip(pairs, scores.tolist(), strict=True)), compressed.sizes)
+    measured = measure_pairs(session, compressed, tree, session.left, {})
+    cliques = _maximal_cliques(tree, compressed.sizes)
+    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, potentials={})
+    return FittedModel(one_way, compressed, field, measured, tier)
+
+
+def _spanning_tree(scores: dict[Pair, float], sizes: Sequence[int]) -> list[Pair]:
+    """Return the spanning tree of the greatest total score, the best pair first (Kruskal)."""
+    root = list(range(len(sizes)))
+    chosen: list[Pair] = []
+    for a, b in sorted(scores, key=lambda p: -scores[p]):
+        if root[a] != root[b]:
+            chosen.append((a, b))
+            root = [root[a] if r == root[b] else r for r in root]
+    return chosen
+
+
+def _grow_tree(scores: dict[Pair, float], sizes: Sequence[int]) -> list[Pair]:
+    """Return the same tree, grown from the column of the most codes (Prim)."""
+    joined = {int(np.argmax(sizes))}
+    chosen: list[Pair] = []
+    while len(joined) < len(sizes):
+        best = max((p for p in scores if (p[0] in joined) != (p[1] in joined)), key=lambda p: (scores[p], p))
+        chosen.append(best)
+        joined |= set(best)
+    return chosen
+
+
+def _maximal_cliques(cliques: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
     around = [0] * len(sizes)
     for clique in cliques:
         for a, b in itertools.permutations(clique, 2):
             around[a] |= 1 << b
     return maximal_cliques(around, sizes, cap=math.inf) or []
-
-
-def _spanning(pairs: Sequence[Pair], scores: Floats, columns: int) -> list[Pair]:
-    """Return the spanning tree of the greatest total score (Kruskal)."""
-    root = list(range(columns))
-
-    def top(c: int) -> int:
-        while root[c] != c:
-            c = root[c]
-        return c
-
-    chosen = []
-    for i in np.argsort(-scores, kind="stable").tolist():
-        a, b = pairs[i]
-        if top(a) != top(b):
-            root[top(a)] = top(b)
-            chosen.append((a, b))
-    return chosen
-
-
-def _of_pairs(
-    session: FitSession, one_way: OneWayMarginals, compressed: CompressedMarginals, pairs: Sequence[Pair], tier: str
-) -> FittedModel:
-    measured = measure_pairs(session, compressed, pairs, session.left, {})
-    field = fit_field(compressed, measured, _masks(pairs, compressed.sizes), sweeps=_SWEEPS, kept={})
-    return FittedModel(one_way, compressed, field, measured, tier)
-
-
-def _only_ways(session: FitSession, columns: Sequence[EncodedColumn], tier: str) -> FittedModel:
-    from sordino.synth.outcome import independent_model
-
-    return independent_model(session.measure_one_way(columns, session.left), tier)

@@ -16,8 +16,7 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.queries.adaptive.distance_to import PARTS, Distances
 from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery, select_groupings
-from sordino.synth.columns import encode_columns
-from sordino.synth.encoding import encode_table
+from sordino.synth.encoded_column import encode_columns, encode_table
 
 DOMAIN = sd.Domain({"a": sd.Integer(0, 2), "b": sd.Category(["x", "y"], missing="keep"), "c": sd.Boolean()})
 TABLES = (
@@ -108,8 +107,8 @@ def test_duckdb_counts_what_numpy_counts_for_every_kind_of_column() -> None:
         }
     )  # fmt: skip
     columns = encode_columns(domain, None, NONE)
-    keys = dict(zip((c.name for c in columns), encode_table(table, tuple(columns), domain), strict=True))
-    tables = [ContingencyTable((a.axis, b.axis)) for a, b in itertools.combinations(columns, 2)]
+    keys = dict(zip((c.name for c in columns), encode_table(table, tuple(columns)), strict=True))
+    tables = [ContingencyTable((a.axis(), b.axis())) for a, b in itertools.combinations(columns, 2)]
     engine = DuckDBEngine(table, domain=domain, unit=None)
     try:
         found = engine.run(select_groupings(tables, engine.primitives, domain))

@@ -11,12 +11,12 @@ import numpy as np
 
 from sordino.estimates.curve import normal_quantile
 from sordino.queries.adaptive.marginal import ContingencyTable
+from sordino.synth.arrays import Floats
 from sordino.synth.evaluation.table_counts import Counter, count_model, one_way_counts
-from sordino.synth.projection import Floats
 
 if TYPE_CHECKING:
+    from sordino.synth.arrays import Codes
     from sordino.synth.model import Model
-    from sordino.synth.sampler import Codes
 
 __all__ = ["BinnedColumn", "Correlations", "bin_columns", "compare_correlations"]
 
@@ -58,10 +58,7 @@ def compare_correlations(model: Model, cut: Sequence[BinnedColumn], counter: Cou
     """Return the rank correlations of columns that were cut into runs."""
     pairs = [(a, b) for a in range(len(cut)) for b in range(a + 1, len(cut))]
     columns = model.parts.columns
-    tables = [
-        ContingencyTable(tuple(columns[cut[side][0]].with_codes(cut[side][1].tolist()) for side in pair))
-        for pair in pairs
-    ]
+    tables = [ContingencyTable(tuple(columns[cut[side][0]].axis(cut[side][1]) for side in pair)) for pair in pairs]
     asked = counter.counts(tables)
     made: Any = np.eye(len(cut))
     real: list[list[float | None]] = [[1.0 if i == j else None for j in range(len(cut))] for i in range(len(cut))]

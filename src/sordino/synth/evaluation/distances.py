@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.access import Data, release_vectors
+from sordino.queries.queryable import Queryable
+from sordino.synth.arrays import Codes
+from sordino.synth.measurement import release_vectors
 from sordino.synth.model import Model
-from sordino.synth.sampler import Codes
-from sordino.synth.selection import mean_distance
+from sordino.synth.pair_selection import mean_distance
 
 if TYPE_CHECKING:
     from sordino.loss import Loss
@@ -50,13 +51,13 @@ def choose_sets(model: Model, rng: Rng) -> list[tuple[int, ...]]:
 
 
 def release_distances(
-    model: Model, sets: Sequence[tuple[int, ...]], drawn: Sequence[Codes], data: Data, loss: Loss
+    model: Model, sets: Sequence[tuple[int, ...]], drawn: Sequence[Codes], data: Queryable, loss: Loss
 ) -> tuple[Distance, ...]:
     """Return the noisy distances of drawn rows from a curator's table, in one release of noise of equal width."""
     sizes = [c.size for c in model.parts.columns]
     count, rows = len(drawn[0]), max(model.rows, 1)
     models = [_counts(drawn, s, sizes) * (rows / count) for s in sets]
-    tables = [ContingencyTable(tuple(model.parts.columns[c].axis for c in s)) for s in sets]
+    tables = [ContingencyTable(tuple(model.parts.columns[c].axis() for c in s)) for s in sets]
     values, variance = release_vectors(data, tables, models, loss)
     return tuple(
         Distance(_names(model, s), float(v) / (2.0 * rows), math.sqrt(variance) / (2.0 * rows), _floor(m, count))

@@ -22,8 +22,9 @@ from sordino.queries.expressions.nodes import describe
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Release
 from sordino.source import Csv
+from sordino.synth.arrays import Codes
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.encoding import encode_table
+from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.correlations import BinnedColumn, Correlations, bin_columns, compare_correlations
 from sordino.synth.evaluation.distances import Distance, choose_sets, exact_distances, release_distances
 from sordino.synth.evaluation.evaluation import ColumnCounts, Evaluation, Prediction
@@ -37,9 +38,8 @@ from sordino.synth.evaluation.prediction import (
 )
 from sordino.synth.evaluation.table_counts import Counter, ExactCounter, PrivateCounter
 from sordino.synth.evaluation.workload import BoxQuery, Workload, evaluate_workload, random_box_queries
-from sordino.synth.loss_shares import split_loss
+from sordino.synth.measurement import split_loss
 from sordino.synth.model import Model
-from sordino.synth.sampler import Codes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,7 +156,7 @@ def plan_evaluation(
 def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
     """Return the comparison with the rows of a table, NOT PRIVATE."""
     model, card = plan.model, plan.scorecard
-    real = encode_table(table, model.parts.columns, model.parts.domain)
+    real = encode_table(table, model.parts.columns)
     distances = exact_distances(model, plan.sets, plan.keys, real)
     found = _figures(plan, distances, dict.fromkeys(("correlations", "workload"), ExactCounter(model, real)))
     prediction = None

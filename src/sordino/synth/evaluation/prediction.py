@@ -24,15 +24,14 @@ from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.expr import Expr, col, when
 from sordino.queries.expressions.nodes import Name
-from sordino.synth.columns import label_of
+from sordino.synth.encoded_column import label_of
 from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
 
 if TYPE_CHECKING:
     from sordino.release import Release
-    from sordino.synth.columns import EncodedColumn
+    from sordino.synth.arrays import Codes, Floats
+    from sordino.synth.encoded_column import EncodedColumn
     from sordino.synth.model import Model
-    from sordino.synth.projection import Floats
-    from sordino.synth.sampler import Codes
 
 __all__ = ["ConfusionMatrix", "Scorecard", "count_hits", "hits_from_release", "hits_question", "train_scorecard"]
 

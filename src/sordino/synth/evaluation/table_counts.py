@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.access import NoisyTable, release_counts
+from sordino.synth.arrays import Floats
 from sordino.synth.inference import joint
-from sordino.synth.projection import Floats
+from sordino.synth.measurement import NoisyTable, release_counts
 
 if TYPE_CHECKING:
     from sordino.loss import Loss
+    from sordino.synth.arrays import Codes
     from sordino.synth.model import Model
-    from sordino.synth.sampler import Codes
 
 __all__ = ["Counter", "ExactCounter", "PrivateCounter", "count_model", "one_way_counts"]
 

@@ -12,14 +12,14 @@ import numpy as np
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import normal_quantile
 from sordino.queries.adaptive.marginal import ContingencyTable
+from sordino.synth.arrays import Floats
 from sordino.synth.evaluation.table_counts import Counter, count_model
-from sordino.synth.projection import Floats
 
 if TYPE_CHECKING:
     from sordino.noise.rng import Rng
-    from sordino.synth.columns import EncodedColumn
+    from sordino.synth.arrays import Codes
+    from sordino.synth.encoded_column import EncodedColumn
     from sordino.synth.model import Model
-    from sordino.synth.sampler import Codes
 
 __all__ = ["BoxQuery", "SetError", "Workload", "evaluate_workload", "random_box_queries"]
 
@@ -75,7 +75,7 @@ def evaluate_workload(
     """Return how far the model's counts lie from the table's, inside and outside the part of each column."""
     columns = model.parts.columns
     tables = [
-        ContingencyTable(tuple(columns[c].with_codes(part.tolist()) for c, part in zip(chosen, parts, strict=True)))
+        ContingencyTable(tuple(columns[c].axis(part) for c, part in zip(chosen, parts, strict=True)))
         for chosen, parts in questions
     ]
     found = counter.counts(tables)

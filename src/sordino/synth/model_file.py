@@ -5,6 +5,7 @@ A file that was altered, cut short or made by another program is refused.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import io
 import json
@@ -13,6 +14,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +23,28 @@ import numpy as np
 
 from sordino.domain import Domain, column_from_dict
 from sordino.errors import DeclarationError, SourceError
+from sordino.loss import format_number
+from sordino.queries.expressions.nodes import (
+    Absolute,
+    Arithmetic,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    Value,
+)
 from sordino.synth.answers import ModelParts
-from sordino.synth.calibrate import MarkovRandomField
-from sordino.synth.columns import model_column
-from sordino.synth.compress import DomainCompression
 from sordino.synth.constraints import Constraint, Determines, Never
+from sordino.synth.domain_compression import DomainCompression
+from sordino.synth.encoded_column import model_column
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
-from sordino.synth.junction import JunctionTree, Link
-from sordino.synth.nodes import node_from, node_to
+from sordino.synth.junction_tree import JunctionTree, Link
+from sordino.synth.markov_random_field import MarkovRandomField
 
 __all__ = ["Stored", "read", "write"]
 
@@ -36,6 +53,9 @@ Stored = tuple[ModelParts, tuple[Constraint, ...], dict[str, str]]
 _FORMAT = "sordino model 3"  # 3: errors by column, pair and more; 2: missing cells a key of their own
 _LARGEST = 1 << 31
 _SCALES = ("own", "measured", "unmeasured", "higher", "rows")
+_NODES: dict[str, Any] = {
+    kind.__name__: kind for kind in (Absolute, Arithmetic, Clip, Compare, Connective, Constant, IsIn, IsNull, Name, Not)
+}
 _BROKEN = (  # what reading an altered archive may raise
     ValueError,
     KeyError,
@@ -92,8 +112,8 @@ def _read(source: Path) -> Stored | str | None:
     with zipfile.ZipFile(source) as archive:
         if sum(i.file_size for i in archive.infolist()) > _LARGEST:
             return None
-    with np.load(source, allow_pickle=False) as stored:
-        raw = {name: stored[name] for name in stored.files}
+    with np.load(source, allow_pickle=False) as archived:
+        raw = {name: archived[name] for name in archived.files}
     if raw.pop("checksum").tobytes() != _checksum(raw):
         return None
     header = json.loads(raw["header"].tobytes().decode())
@@ -118,7 +138,7 @@ def _read(source: Path) -> Stored | str | None:
         frozenset(tuple(m) for m in header["measured"]),
         _errors(header["errors"], frozenset(tuple(m) for m in header["measured"]), raw),
     )
-    return parts, tuple(_constraint(c) for c in header["constraints"]), header["facts"]
+    return parts, tuple(_constraint_from(c) for c in header["constraints"]), header["facts"]
 
 
 def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> ErrorLaw:
@@ -144,7 +164,7 @@ def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping
         "links": [[link.parent, link.child, list(link.separator)] for link in parts.field.tree.links],
         "measured": sorted(list(m) for m in parts.measured),
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
-        "constraints": [_plain(c) for c in constraints],
+        "constraints": [_constraint_to(c) for c in constraints],
         "facts": dict(facts),
     }
 
@@ -158,13 +178,63 @@ def _checksum(arrays: dict[str, Any]) -> bytes:
     return digest.digest()
 
 
-def _plain(one: Constraint) -> Any:
+def _constraint_to(one: Constraint) -> Any:
     if isinstance(one, Never):
-        return ["never", node_to(one.condition)]
+        return ["never", _node_to(one.condition)]
     return ["determines", one.of, one.column, [list(v) for v in one.values]]
 
 
-def _constraint(data: Any) -> Constraint:
+def _constraint_from(data: Any) -> Constraint:
     if data[0] == "never":
-        return Never(node_from(data[1]))
+        return Never(_node_from(data[1]))
     return Determines(data[1], data[2], tuple((a, b) for a, b in data[3]))
+
+
+def _node_to(node: Node) -> Any:
+    """Return a condition as JSON data: the name of its kind, then its parts."""
+    kind = type(node).__name__
+    if kind not in _NODES:
+        raise DeclarationError("a constraint is made of comparisons, and, or, not, and arithmetic on columns")
+    if isinstance(node, Constant):
+        return [kind, _value_to(node.value)]
+    return [kind, *(_part_to(getattr(node, field.name)) for field in fields(node))]
+
+
+def _part_to(part: Any) -> Any:
+    if part is None or isinstance(part, str):
+        return part
+    if isinstance(part, tuple):
+        return [_value_to(value) for value in part]
+    return _node_to(Constant(part) if isinstance(part, Fraction) else part)
+
+
+def _node_from(data: Any) -> Node:
+    kind, *rest = data
+    if kind == "Name":
+        return Name(str(rest[0]))
+    if kind == "Constant":
+        return Constant(_value_from(rest[0]))
+    if kind == "IsIn":
+        return IsIn(_node_from(rest[0]), tuple(_value_from(v) for v in rest[1]))
+    parts = [_node_from(r) if isinstance(r, list) else r for r in rest]
+    if kind == "Clip":
+        parts = [parts[0], *(p.value if isinstance(p, Constant) else None for p in parts[1:])]
+    made: Node = _NODES[kind](*parts)
+    return made
+
+
+def _value_to(value: Value) -> list[str]:
+    if isinstance(value, bool):
+        return ["bool", str(value)]
+    if isinstance(value, Fraction):
+        return ["number", format_number(value)]
+    return ["day", value.isoformat()] if isinstance(value, datetime.date) else ["text", value]
+
+
+def _value_from(data: Any) -> Value:
+    kind, text = data
+    if kind == "bool":
+        return bool(text == "True")
+    if kind == "number":
+        return Fraction(text)
+    return datetime.date.fromisoformat(text) if kind == "day" else str(text)

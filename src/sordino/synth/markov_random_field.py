@@ -1,4 +1,7 @@
-"""Fitting a junction tree of tables to noisy marginals: soft raking by block dual ascent. Knows released numbers only."""
+"""A Markov random field over a junction tree, and its fit to noisy marginals: soft raking by block dual ascent.
+
+Knows released numbers only.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.junction import JunctionTree, Link
-from sordino.synth.projection import Floats
+from sordino.synth.arrays import Floats
+from sordino.synth.junction_tree import JunctionTree, Link
 
 __all__ = [
+    "Factor",
     "MarkovRandomField",
-    "Measurement",
     "calibrate",
     "independent_field",
+    "make_consistent",
     "marginal",
     "restart",
-    "send",
     "spread",
     "wright_omega",
 ]
@@ -28,7 +31,7 @@ _TINY = 1e-250
 
 
 @dataclass(slots=True)
-class Measurement:
+class Factor:
     """A noisy table of counts over `columns` (ascending), the softness lam = c sigma^2 of each cell, and its potential."""
 
     columns: tuple[int, ...]
@@ -59,19 +62,19 @@ def independent_field(tree: JunctionTree, one_way: Sequence[Floats], total: floa
     return MarkovRandomField(tree, [product(c) for c in tree.cliques], [product(link.separator) for link in tree.links])
 
 
-def marginal(table: Floats, held: Sequence[int], wanted: Sequence[int]) -> Floats:
-    """Return the sums of a table with axes `held` over all but the columns `wanted`; both ascending.
+def marginal(table: Floats, axes: Sequence[int], wanted: Sequence[int]) -> Floats:
+    """Return the sums of a table with these axes over all but the columns `wanted`; both ascending.
 
     Dropped axes at both ends go first, flattened: those sums are several times faster than sums over several axes.
     """
-    kept = [i for i, c in enumerate(held) if c in wanted]
-    if len(kept) == len(held):
+    kept = [i for i, c in enumerate(axes) if c in wanted]
+    if len(kept) == len(axes):
         return table
     if not kept:
         return np.array(float(table.sum()))
     shape = table.shape
     flat = table
-    if kept[-1] < len(held) - 1:
+    if kept[-1] < len(axes) - 1:
         width = math.prod(shape[kept[-1] + 1 :])
         flat = np.einsum("ij->i", flat.reshape(-1, width))
     if kept[0] > 0:
@@ -99,7 +102,7 @@ def wright_omega(x: Floats) -> Floats:
     return made
 
 
-def calibrate(field: MarkovRandomField, measured: Sequence[Measurement], sizes: Sequence[int], *, sweeps: int) -> None:
+def calibrate(field: MarkovRandomField, factors: Sequence[Factor], sizes: Sequence[int], *, sweeps: int) -> None:
     """Fit the field, in place, to the measurements.
 
     Maximises the dual of  c KL(mu || product) + sum_m ||A_m mu - y_m||^2 / (2 sigma_m^2)  over the distributions of the
@@ -107,22 +110,17 @@ def calibrate(field: MarkovRandomField, measured: Sequence[Measurement], sizes: 
     solves D + (p / lam) e^D = z, so D = z - omega(z + ln(p / lam)) (Corless & Jeffrey 2002, the Wright omega function).
     With lam near 0 it is iterative proportional fitting (Deming & Stephan 1940). Negative y are as good as others.
     """
-    at_home: list[list[Measurement]] = [[] for _ in field.tree.cliques]
-    for one in measured:
-        home = field.tree.home(one.columns, sizes)
-        if home is None:
-            raise ValueError("a measured table outside every clique")
-        at_home[home].append(one)
-    below: list[list[int]] = [[] for _ in field.tree.cliques]
-    for i, link in enumerate(field.tree.links):
-        below[link.parent].append(i)
+    at_home: list[list[Factor]] = [[] for _ in field.tree.cliques]
+    for factor in factors:
+        at_home[field.tree.require_home(factor.columns, sizes)].append(factor)
+    below = field.tree.below
     for _ in range(sweeps):
         _sweep(field, at_home, below)
     for i, link in enumerate(field.tree.links):  # what the root learned last goes to all
-        send(field, i, link, up=False)
+        _send(field, i, link, up=False)
 
 
-def _sweep(field: MarkovRandomField, at_home: list[list[Measurement]], below: list[list[int]]) -> None:
+def _sweep(field: MarkovRandomField, at_home: list[list[Factor]], below: list[list[int]]) -> None:
     """Walk the tree once: update each clique's tables on the way down and on the way up."""
     stack: list[tuple[int, int, bool]] = [(0, -1, False)]
     while stack:
@@ -131,17 +129,17 @@ def _sweep(field: MarkovRandomField, at_home: list[list[Measurement]], below: li
             for one in at_home[clique]:
                 _update(field, clique, one)
             if link >= 0:
-                send(field, link, field.tree.links[link], up=True)
+                _send(field, link, field.tree.links[link], up=True)
             continue
         if link >= 0:
-            send(field, link, field.tree.links[link], up=False)
+            _send(field, link, field.tree.links[link], up=False)
         for one in at_home[clique]:
             _update(field, clique, one)
         stack.append((clique, link, True))
         stack += [(field.tree.links[i].child, i, False) for i in reversed(below[clique])]
 
 
-def send(field: MarkovRandomField, index: int, link: Link, *, up: bool) -> None:
+def _send(field: MarkovRandomField, index: int, link: Link, *, up: bool) -> None:
     """Make the clique at one end of a link agree with the other on what they share."""
     source, target = (link.child, link.parent) if up else (link.parent, link.child)
     new = marginal(field.tables[source], field.tree.cliques[source], link.separator)
@@ -151,7 +149,7 @@ def send(field: MarkovRandomField, index: int, link: Link, *, up: bool) -> None:
     field.separators[index] = new
 
 
-def _update(field: MarkovRandomField, clique: int, one: Measurement) -> None:
+def _update(field: MarkovRandomField, clique: int, one: Factor) -> None:
     table, columns = field.tables[clique], field.tree.cliques[clique]
     now = marginal(table, columns, one.columns)
     goal = one.counts / one.softness - one.theta
@@ -163,19 +161,25 @@ def _update(field: MarkovRandomField, clique: int, one: Measurement) -> None:
     table *= spread(np.exp(step), one.columns, columns)
 
 
-def spread(values: Floats, held: Sequence[int], columns: Sequence[int]) -> Floats:
-    """Return values over `held` shaped to multiply a table over `columns`."""
+def spread(values: Floats, axes: Sequence[int], columns: Sequence[int]) -> Floats:
+    """Return values over `axes` shaped to multiply a table over `columns`."""
     shape = iter(values.shape)
-    return values.reshape([next(shape) if c in held else 1 for c in columns])
+    return values.reshape([next(shape) if c in axes else 1 for c in columns])
 
 
-def restart(field: MarkovRandomField, measured: Sequence[Measurement], sizes: Sequence[int]) -> None:
+def restart(field: MarkovRandomField, factors: Sequence[Factor], sizes: Sequence[int]) -> None:
     """Multiply a product model, in place, by the potentials kept from an earlier tree, and make it agree again."""
-    for one in measured:
-        home = field.tree.home(one.columns, sizes)
-        if home is not None and math.prod(one.theta.shape) and np.any(one.theta):
-            field.tables[home] *= spread(np.exp(one.theta), one.columns, field.tree.cliques[home])
-    for i in reversed(range(len(field.tree.links))):
-        send(field, i, field.tree.links[i], up=True)
-    for i, link in enumerate(field.tree.links):
-        send(field, i, link, up=False)
+    for factor in factors:
+        home = field.tree.home(factor.columns, sizes)
+        if home is not None and np.any(factor.theta):
+            field.tables[home] *= spread(np.exp(factor.theta), factor.columns, field.tree.cliques[home])
+    make_consistent(field)
+
+
+def make_consistent(field: MarkovRandomField) -> None:
+    """Make all tables agree, in place, on what they share: messages up the tree and down again."""
+    links = list(enumerate(field.tree.links))
+    for i, link in reversed(links):
+        _send(field, i, link, up=True)
+    for i, link in links:
+        _send(field, i, link, up=False)

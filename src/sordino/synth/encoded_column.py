@@ -1,9 +1,9 @@
-"""Columns as synthesizers see them: a public list of keys each, and how a value is drawn from a key. Knows no data.
+"""Columns as synthesizers see them: a public list of keys each, from values to keys and back. Knows no curator's table.
 
 Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else 256 runs
 of equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
 lattice. A missing value is a key of its own in a model, unless the declaration fills it; in a histogram where the column
-keeps it. A value is drawn from a run uniformly over the column's own steps, and told on the declared resolution.
+keeps it. A value is drawn from a run uniformly over the column's own steps, and stated on the declared resolution.
 """
 
 from __future__ import annotations
@@ -13,24 +13,34 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, Real
+from sordino.domain import Boolean, Category, Date, Domain, Fill, Identifier, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
+from sordino.noise.lattice import scale_of, to_lattice
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Axis
 from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
-from sordino.synth.sampler import Codes
+from sordino.synth.arrays import Codes, Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EncodedColumn", "encode_columns", "histogram_column", "label_of", "model_column", "steps_of", "values_of"]
+__all__ = [
+    "EncodedColumn",
+    "encode_columns",
+    "encode_table",
+    "histogram_column",
+    "label_of",
+    "model_column",
+    "steps_of",
+    "values_of",
+]
 
 _MOST_KEYS = 1024
 _MOST_RUNS = 256  # an engine compares each cell with the edges of runs
@@ -42,28 +52,37 @@ class EncodedColumn:
 
     `edges` is None where each declared value is a key; else key i holds the steps in [edges[i], edges[i + 1]), the last
     one its upper edge too. `ordered` says that neighboring keys are alike; `missing` that the last key is a missing value.
+    `lowest` is the step of the first key of an ordered column, `unit` the length of a step.
     """
 
     name: str
-    column: Column
+    column: Integer | Real | Category | Boolean | Date
     edges: tuple[int, ...] | None
     size: int
     ordered: bool
     missing: bool
+    lowest: int = 0
+    unit: Fraction = Fraction(1)
 
-    @property
-    def axis(self) -> Axis:
-        """The axis of the column's keys."""
-        return Axis(self.name, self.edges, missing=self.dropped)
-
-    def with_codes(self, codes: Sequence[int]) -> Axis:
-        """Return the axis of public codes of the keys."""
-        return Axis(self.name, self.edges, tuple(np.asarray(codes, dtype=np.int64).tolist()), missing=self.dropped)
+    def axis(self, codes: Codes | None = None) -> Axis:
+        """Return the axis of the column's keys, or of public codes of them."""
+        public = None if codes is None else tuple(codes.tolist())
+        return Axis(self.name, self.edges, public, missing=self.dropped)
 
     @property
     def dropped(self) -> bool:
         """Whether a row with a missing value takes no part where the column does, as declared."""
-        return self.missing and self.column.missing == "drop"  # type: ignore[union-attr]  # identifiers have no keys
+        return self.missing and self.column.missing == "drop"
+
+    @property
+    def value_count(self) -> int:
+        """The number of keys that are no missing value."""
+        return self.size - self.missing
+
+    @property
+    def highest(self) -> int:
+        """The last step of an ordered column."""
+        return self.lowest + self.value_count - 1 if self.edges is None else self.edges[-1]
 
 
 def encode_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neighbors) -> list[EncodedColumn]:
@@ -82,15 +101,15 @@ def encode_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neigh
 
 def histogram_column(name: str, domain: Domain) -> EncodedColumn:
     """Return the keys of one column, missing where it is kept; raises QuestionRefused where they are not public."""
-    return _keyed(name, domain, kept=("keep",))
+    return _column(name, domain, kept=("keep",))
 
 
 def model_column(name: str, domain: Domain) -> EncodedColumn:
     """Return the keys of one column, missing too unless it is filled; raises QuestionRefused where they are not public."""
-    return _keyed(name, domain, kept=("keep", "drop"))
+    return _column(name, domain, kept=("keep", "drop"))
 
 
-def _keyed(name: str, domain: Domain, *, kept: Sequence[str]) -> EncodedColumn:
+def _column(name: str, domain: Domain, *, kept: Sequence[str]) -> EncodedColumn:
     column = domain[name]
     if isinstance(column, Identifier):
         raise QuestionRefused(
@@ -106,9 +125,56 @@ def _keyed(name: str, domain: Domain, *, kept: Sequence[str]) -> EncodedColumn:
         raise QuestionRefused(f"{name!r} has no declared bounds, so its keys are not public: declare lower and upper")
     low, high = int(of.interval.lower), int(of.interval.upper)
     if not isinstance(column, Real) and high - low < _MOST_KEYS:
-        return EncodedColumn(name, column, None, high - low + 1 + missing, True, missing)
+        return EncodedColumn(name, column, None, high - low + 1 + missing, True, missing, low, of.unit)
     edges = _edges(low, high)
-    return EncodedColumn(name, column, edges, len(edges) - 1 + missing, True, missing)
+    return EncodedColumn(name, column, edges, len(edges) - 1 + missing, True, missing, low, of.unit)
+
+
+def encode_table(table: pa.Table, columns: Sequence[EncodedColumn]) -> list[Codes]:
+    """Return the key of each row in each column of a given table, -1 where the declaration drops it.
+
+    It is for evaluation that is not private, and for synthetic rows. Raises QuestionRefused without a column.
+    """
+    absent = [c.name for c in columns if c.name not in table.column_names]
+    if absent:
+        raise QuestionRefused(f"the table to compare with has no column {absent[0]!r}")
+    return [_encode(c, table.column(c.name).combine_chunks()) for c in columns]
+
+
+def _encode(column: EncodedColumn, cells: Any) -> Codes:
+    """Return the keys of an Arrow array by the declaration: values outside the bounds are clipped to them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    declared = column.column
+    fill: Any = declared.missing.value if isinstance(declared.missing, Fill) else None
+    if isinstance(declared, (Category, Boolean)):
+        if isinstance(declared, Category):
+            kind = pa.string() if isinstance(declared.values[0], str) else pa.int64()
+            found = pc.index_in(cells.cast(kind), value_set=pa.array(list(declared.values), type=kind))
+            if declared.other is not None:
+                other = pa.scalar(declared.values.index(declared.other), found.type)
+                found = pc.if_else(pc.and_(pc.is_valid(cells), pc.is_null(found)), other, found)
+            filled = -1 if fill is None else declared.values.index(fill)
+        else:
+            found, filled = cells, -1 if fill is None else int(bool(fill))
+        absent = column.size - 1 if column.missing else filled
+        return np.asarray(pc.fill_null(found.cast(pa.int64()), absent))
+    numbers = cells.cast(pa.date32()).cast(pa.int32()) if isinstance(declared, Date) else cells
+    missing = np.asarray(pc.is_null(numbers, nan_is_null=True))
+    values = np.where(missing, 0.0, np.asarray(pc.fill_null(numbers.cast(pa.float64()), 0.0)))
+    op, factor = scale_of(column.unit)
+    steps = np.floor((values * factor if op == "*" else values / factor) + 0.5)
+    steps = np.clip(steps, column.lowest, column.highest).astype(np.int64)
+    if fill is not None:
+        steps[missing] = (fill - EPOCH).days if isinstance(declared, Date) else to_lattice(Fraction(fill), column.unit)
+        missing = np.zeros_like(missing)
+    if column.edges is None:
+        keys = steps - column.lowest
+    else:
+        keys = np.searchsorted(np.asarray(column.edges[:-1], dtype=np.int64), steps, side="right") - 1
+    keys[missing] = column.size - 1 if column.missing else -1
+    return keys
 
 
 def values_of(column: EncodedColumn, keys: Codes, steps: Codes) -> pa.Array:
@@ -119,44 +185,33 @@ def values_of(column: EncodedColumn, keys: Codes, steps: Codes) -> pa.Array:
     absent = keys == column.size - 1 if column.missing else None
     if isinstance(declared, (Category, Boolean)):
         labels = pa.array([*(declared.values if isinstance(declared, Category) else (False, True))])
-        places = pa.array(keys, mask=absent)
-        return labels.take(places)
+        return labels.take(pa.array(keys, mask=absent))
     if isinstance(declared, Integer):
         return pa.array(steps, mask=absent)
     if isinstance(declared, Date):
         return pa.array(steps.astype(np.int32), mask=absent).cast(pa.date32())
-    return pa.array(_reals(declared, steps), mask=absent)  # type: ignore[arg-type]  # identifiers have no keys
+    return pa.array(_reals(declared, steps), mask=absent)
 
 
 def label_of(column: EncodedColumn, key: int) -> str | int | bool | None:
     """Return the label of one key: its value, or its run."""
     declared = column.column
-    if column.missing and key == column.size - 1:
+    if key == column.value_count:
         return None
     if isinstance(declared, Category):
         return declared.values[key]
     if isinstance(declared, Boolean):
         return bool(key)
-    if column.edges is None:
-        low = _lowest(declared)
-        return (EPOCH + datetime.timedelta(days=low + key)).isoformat() if isinstance(declared, Date) else low + key
-    return f"[{column.edges[key]}, {column.edges[key + 1]})"
-
-
-def _lowest(declared: Column) -> int:
-    if isinstance(declared, Date):
-        return (declared.lower - EPOCH).days
-    if isinstance(declared, Integer) and declared.lower is not None:
-        return declared.lower
-    raise ValueError("a column without declared values")
+    if column.edges is not None:
+        return f"[{column.edges[key]}, {column.edges[key + 1]})"
+    step = column.lowest + key
+    return (EPOCH + datetime.timedelta(days=step)).isoformat() if isinstance(declared, Date) else step
 
 
 def steps_of(column: EncodedColumn, keys: Codes, rng: Rng) -> Codes:
     """Return a whole step of the column's lattice for each key: the declared value's, or one drawn evenly from its run."""
-    if isinstance(column.column, (Category, Boolean)):
-        return keys
     if column.edges is None:
-        return keys + _lowest(column.column)
+        return keys + column.lowest if column.ordered else keys
     edges = np.asarray(column.edges, dtype=np.int64)
     place = np.minimum(keys, len(edges) - 2)
     width = edges[place + 1] - edges[place]
@@ -166,13 +221,14 @@ def steps_of(column: EncodedColumn, keys: Codes, rng: Rng) -> Codes:
     return made
 
 
-def _reals(declared: Real, steps: Codes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _reals(declared: Real, steps: Codes) -> Floats:
     """Return steps as numbers on the declared resolution, within the declared bounds."""
     step = declared.step or Fraction(1)
     near = steps.astype(np.float64) * float(step.numerator) / float(step.denominator)
     low = -math.inf if declared.lower is None else float(declared.lower)
     high = math.inf if declared.upper is None else float(declared.upper)
-    return np.clip(near, low, high)
+    made: Floats = np.clip(near, low, high)
+    return made
 
 
 def _edges(low: int, high: int) -> tuple[int, ...]:

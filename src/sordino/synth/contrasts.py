@@ -15,13 +15,13 @@ import numpy as np
 
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.calibrate import marginal
-from sordino.synth.columns import EncodedColumn
+from sordino.synth.arrays import Codes, Floats
+from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
+from sordino.synth.fitted_model import FittedModel
 from sordino.synth.inference import joint
-from sordino.synth.outcome import FittedModel
-from sordino.synth.projection import Floats
-from sordino.synth.session import FitSession
+from sordino.synth.markov_random_field import marginal
+from sordino.synth.measurement import FitSession
 
 __all__ = ["measure_errors"]
 
@@ -83,29 +83,23 @@ def _contrasts(
 ) -> Iterator[Contrast]:
     encoded = fitted.compressed.columns
     clear = _CLEAR * fitted.compressed.rows / (2**_ORDER * session.variance())
-    asked = [
-        (chosen, [_half(encoded[c], session.rng) for c in chosen])
-        for chosen in _sets(len(encoded), min(max(int(clear), _FEWEST), _MOST), session.rng)
-    ]
-    tables = [
-        ContingencyTable(tuple(encoded[c].with_codes(h.astype(int).tolist()) for c, h in zip(*one, strict=True)))
-        for one in asked
-    ]
-    counts = session.tables(tables, session.left)
+    sets = _sets(len(encoded), min(max(int(clear), _FEWEST), _MOST), session.rng)
+    asked = [(chosen, [_half(encoded[c], session.rng) for c in chosen]) for chosen in sets]
+    tables = [ContingencyTable(tuple(encoded[c].axis(h) for c, h in zip(*one, strict=True))) for one in asked]
+    counts = session.measure(tables, session.left)
     for (chosen, halves), found in zip(asked, counts, strict=True):
         residual = found.cells - _model(fitted, within, chosen, halves)
         shares = [float((columns[c].share * h).sum()) for c, h in zip(chosen, halves, strict=True)]
         sides = [_standard(min(max(p, _EDGE), 1.0 - _EDGE)) for p in shares]
         for order in range(1, len(chosen) + 1):
             for part in itertools.combinations([i for i, n in enumerate(residual.shape) if n == 2], order):
-                factors = [sides[i] if i in part else np.ones(n) for i, n in enumerate(residual.shape)]
-                weights = _outer(factors)
+                weights = np.ones(())
+                for i, n in enumerate(residual.shape):
+                    weights = np.multiply.outer(weights, sides[i] if i in part else np.ones(n))
                 unit = 1.0
                 if order == 1:
-                    column, half = columns[chosen[part[0]]], halves[part[0]].astype(int)
-                    line = sides[part[0]]
-                    owners = np.zeros(2, dtype=np.int64)
-                    unit = float(column.by_class(half, 2).spread(line, np.arange(2), owners, 1)[0])
+                    of_sides = columns[chosen[part[0]]].by_class(halves[part[0]], 2)
+                    unit = float(of_sides.spread(sides[part[0]], np.arange(2), np.zeros(2, dtype=np.int64), 1)[0])
                 square = float((residual * weights).sum()) ** 2
                 noise = found.variance * float(np.square(weights).sum())
                 yield tuple(chosen[i] for i in part), (square, unit, noise)
@@ -116,13 +110,6 @@ def _standard(share: float) -> Floats:
     return np.array([-share, 1.0 - share]) / math.sqrt(share * (1.0 - share))
 
 
-def _outer(factors: Sequence[Floats]) -> Floats:
-    made = np.ones(())
-    for factor in factors:
-        made = np.multiply.outer(made, factor)
-    return made
-
-
 def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) -> ColumnNoise:
     """Return what is known of a column's counts.
 
@@ -130,10 +117,8 @@ def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) ->
     the large ones lose `cut` each, and the others gain as much together.
     """
     compressed, one_way = fitted.compressed, fitted.one_way
-    projected, noise = one_way.project()[column], math.sqrt(one_way.variances[column])
-    home = fitted.field.tree.home((column,), compressed.sizes)
-    if home is None:
-        raise ValueError("a column outside the tree")
+    projected, noise = one_way.projected[column], math.sqrt(one_way.variances[column])
+    home = fitted.field.tree.require_home((column,), compressed.sizes)
     modeled = marginal(fitted.field.tables[home], fitted.field.tree.cliques[home], (column,))
     counts = modeled[compressed.codes[column].codes] * within[column]
     large = projected > _LARGE * noise
@@ -162,25 +147,25 @@ def _sets(columns: int, count: int, rng: Rng) -> list[tuple[int, ...]]:
     return [one for one, _ in zip(itertools.cycle(found), range(count), strict=False)]
 
 
-def _half(column: EncodedColumn, rng: Rng) -> Floats:
+def _half(column: EncodedColumn, rng: Rng) -> Codes:
     """Return 0 or 1 for each key: a random run of an ordered column, a random half of another; never all or none."""
     size = column.size
-    inside = np.zeros(size)
+    inside = np.zeros(size, dtype=np.int64)
     if size == 1:
         return inside
     if column.ordered and size > 2:
         low = rng.below(size)
         high = low + 1 + rng.below(size - low) if low else 1 + rng.below(size - 1)
-        inside[low:high] = 1.0
+        inside[low:high] = 1
     else:
-        inside[rng.uniform_doubles(size) < 0.5] = 1.0
+        inside[rng.uniform_doubles(size) < 0.5] = 1
     if not inside.any() or inside.all():
-        inside[:] = 0.0
-        inside[rng.below(size)] = 1.0
+        inside[:] = 0
+        inside[rng.below(size)] = 1
     return inside
 
 
-def _model(fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Floats]) -> Floats:
+def _model(fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Codes]) -> Floats:
     """Return the model's counts of a question's cells, outside and inside of each column's half."""
     classes: list[Floats] = []
     for c, half in zip(chosen, halves, strict=True):

@@ -21,9 +21,9 @@ from sordino.queries.expressions.nodes import (
     depth,
     describe,
 )
-from sordino.synth.columns import EncodedColumn
+from sordino.synth.arrays import Codes
+from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
-from sordino.synth.sampler import Codes
 
 __all__ = ["ClassGrid", "Dependencies", "class_grid", "predicates_of"]
 

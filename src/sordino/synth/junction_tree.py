@@ -9,7 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["JunctionTree", "Link", "columns_of", "count_cells", "grow_clique", "junction_tree", "maximal_cliques"]
+__all__ = [
+    "JunctionTree",
+    "Link",
+    "Pair",
+    "columns_of",
+    "count_cells",
+    "grow_clique",
+    "junction_tree",
+    "maximal_cliques",
+]
 
 Pair = tuple[int, int]
 
@@ -30,6 +39,14 @@ class JunctionTree:
     cliques: tuple[tuple[int, ...], ...]
     links: tuple[Link, ...]
 
+    @property
+    def below(self) -> list[list[int]]:
+        """The places of the links to each clique's children."""
+        found: list[list[int]] = [[] for _ in self.cliques]
+        for i, link in enumerate(self.links):
+            found[link.parent].append(i)
+        return found
+
     def home(self, columns: Sequence[int], sizes: Sequence[int]) -> int | None:
         """Return the clique with the fewest cells that holds all of `columns`, None where none does."""
         holding = [
@@ -38,6 +55,13 @@ class JunctionTree:
             if set(columns) <= set(clique)
         ]
         return min(holding)[1] if holding else None
+
+    def require_home(self, columns: Sequence[int], sizes: Sequence[int]) -> int:
+        """Return the same; raises ValueError where no clique holds all of `columns`."""
+        home = self.home(columns, sizes)
+        if home is None:
+            raise ValueError("columns that no clique of the tree holds")
+        return home
 
 
 def columns_of(mask: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from sordino.estimates.noisy import Law
-from sordino.synth.projection import Floats
+from sordino.synth.arrays import Codes, Floats
 
 __all__ = ["BRANCHES", "Layout", "best_layout", "combine_levels", "layout_of", "range_variances"]
 
@@ -34,9 +34,9 @@ class Layout:
         """Whether only single keys are counted."""
         return self.widths == (1,)
 
-    def codes(self, width: int) -> list[int]:
+    def codes(self, width: int) -> Codes:
         """Return the run of each key."""
-        return [i // width for i in range(self.size)]
+        return np.arange(self.size) // width
 
 
 def layout_of(size: int, branch: int | None) -> Layout:
@@ -72,7 +72,7 @@ def combine_levels(layout: Layout, levels: Sequence[Floats]) -> Floats:
     """Return the best linear unbiased counts of single keys from the noisy counts of every level, equally noisy."""
     gathered = np.zeros(layout.size)
     for width, counts in zip(layout.widths, levels, strict=True):
-        gathered += counts[np.array(layout.codes(width))]
+        gathered += counts[layout.codes(width)]
     made: Floats = _spread(layout) @ gathered
     return made
 
@@ -82,7 +82,7 @@ def _spread(layout: Layout) -> Floats:
     """Return the covariance of the combined counts in units of a level's variance: the inverse of A'A."""
     square = np.zeros((layout.size, layout.size))
     for width in layout.widths:
-        run = np.array(layout.codes(width))
+        run = layout.codes(width)
         square += run[:, None] == run[None, :]
     made: Floats = np.asarray(np.linalg.inv(square), dtype=np.float64)
     return made
@@ -93,7 +93,7 @@ def weights_of(layout: Layout, low: int, high: int) -> list[Floats]:
     chosen = np.zeros(layout.size)
     chosen[low:high] = 1.0
     spread = _spread(layout) @ chosen
-    codes = [np.array(layout.codes(w)) for w in layout.widths]
+    codes = [layout.codes(w) for w in layout.widths]
     found: list[Floats] = [np.asarray(np.bincount(c, weights=spread), dtype=np.float64) for c in codes]
     return found
 
@@ -112,9 +112,9 @@ def sum_quantile(law: Law, count: int, confidence: float) -> int:
     sides = -np.diff(tails)  # P(|X| = 0), P(|X| = 1), ...
     one = np.concatenate([sides[:0:-1] / 2.0, sides[:1], sides[1:] / 2.0])
     width = (len(one) - 1) * count + 1
-    sum_by_code = np.fft.irfft(np.fft.rfft(one, 2 * width) ** count, 2 * width)[:width]
+    law_of_sum = np.fft.irfft(np.fft.rfft(one, 2 * width) ** count, 2 * width)[:width]
     middle = width // 2
-    held = np.cumsum(np.concatenate([sum_by_code[middle : middle + 1], 2.0 * sum_by_code[middle + 1 :]]))
+    held = np.cumsum(np.concatenate([law_of_sum[middle : middle + 1], 2.0 * law_of_sum[middle + 1 :]]))
     return int(np.searchsorted(held, min(confidence + 1e-10, held[-1])))
 
 

@@ -1,0 +1,12 @@
+"""The kinds of arrays that synthesizers compute with: floats for counts and shares, whole numbers for keys and codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Codes", "Floats"]
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Codes = np.ndarray[Any, np.dtype[np.int64]]

@@ -1,0 +1,106 @@
+"""A fitted model, whatever the algorithm: the marginals it was given, the tables measured, and the field fitted to both.
+
+It knows released numbers only; what is asked next is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sordino.synth.arrays import Floats
+from sordino.synth.junction_tree import junction_tree
+from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibrate, independent_field, restart
+from sordino.synth.measurement import NoisyTable
+from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
+
+__all__ = ["FittedModel", "Measured", "fit_field", "independent_model", "merge_measurements"]
+
+Measured = dict[tuple[int, ...], NoisyTable]  # noisy tables by their columns, ascending
+
+_FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact
+_HARDEST = 2e-8  # of the rows: below it the fit's steps would no longer be exact, and nothing would be gained
+_LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `_softness`
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModel:
+    """The one-way counts, the same over codes, the field, the tables measured, and the name of the tier in words."""
+
+    one_way: OneWayMarginals
+    compressed: CompressedMarginals
+    field: MarkovRandomField
+    measured: Measured
+    tier: str
+
+
+def independent_model(one_way: OneWayMarginals, tier: str) -> FittedModel:
+    """Return the model in which columns are independent."""
+    compressed = one_way.compress()
+    field = fit_field(compressed, {}, [1 << i for i in range(len(one_way.columns))], sweeps=0, potentials={})
+    return FittedModel(one_way, compressed, field, {}, tier)
+
+
+def merge_measurements(known: Measured, fresh: Measured) -> Measured:
+    """Return all measurements, repeated ones combined by inverse variance."""
+    made = dict(known)
+    for pair, new in fresh.items():
+        old = made.get(pair)
+        if old is None:
+            made[pair] = new
+        else:
+            total = old.variance + new.variance
+            cells = (old.cells * new.variance + new.cells * old.variance) / total
+            made[pair] = NoisyTable(cells, old.variance * new.variance / total)
+    return made
+
+
+def fit_field(
+    compressed: CompressedMarginals,
+    measured: Measured,
+    cliques: Sequence[int],
+    *,
+    sweeps: int,
+    potentials: dict[tuple[int, ...], Floats],
+) -> MarkovRandomField:
+    """Return the field fitted to the one-way counts and the measured tables, from earlier `potentials`, which are renewed.
+
+    In the end every table counts `rows`: soft measurements that disagree leave a total of their own, farther from the truth
+    than the estimate that all one-way counts make together.
+    """
+    rows, sizes = compressed.rows, compressed.sizes
+    field = independent_field(junction_tree(cliques), compressed.counts, rows)
+    given: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
+        ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
+        for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
+    ]
+    given += [(columns, table.cells, _softness(compressed, columns, table)) for columns, table in measured.items()]
+    factors = [
+        Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
+        for columns, counts, softness in given
+    ]
+    if potentials:
+        restart(field, factors, sizes)
+    calibrate(field, factors, sizes, sweeps=sweeps)
+    potentials.update({f.columns: f.theta for f in factors})
+    scale = rows / max(float(field.tables[0].sum()), 1e-9)
+    for table in (*field.tables, *field.separators):
+        table *= scale
+    return field
+
+
+def _softness(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> float:
+    """Return lam = c sigma^2 of one measured table, c by empirical Bayes.
+
+    Cells are taken to lie about the independent counts m with variance tau m; tau is what the measured squares show above
+    the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau.
+    """
+    product = np.array(compressed.rows, dtype=np.float64)
+    for c in columns:
+        product = np.multiply.outer(product, compressed.counts[c] / compressed.rows)
+    residual = counts.cells - product
+    shown = float(np.square(residual).sum()) - counts.cells.size * counts.variance
+    tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
+    return max(max(1.0 / tau, _LEAST) * counts.variance, _HARDEST * compressed.rows)
