@@ -16,7 +16,7 @@ import sordino as sd
 from places import ADULT, needs_adult
 from protecting import protect
 from sordino import col
-from sordino.clipping.rungs import clipped_sums, linear, occupied, refined
+from sordino.clipping.bins import equal_bins, occupied_range, refine_ends, sums_by_bound
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.loss import PureDP
@@ -37,9 +37,9 @@ def test_octaves_tell_every_number_by_its_binary_digits() -> None:
     edges = powers_of_two()
     assert len(edges) == 2 * TOP + 2
     for value in (-(2**61), -5, -4, -1, 0, 1, 2, 3, 4, 7, 8, 2**40 - 1, 2**40, 2**62):
-        rung = next(i for i, (a, b) in enumerate(itertools.pairwise(edges)) if a <= value < b)
-        assert abs(rung - TOP) == value.bit_length() if value else rung == TOP
-        assert (rung > TOP) == (value > 0)
+        place = next(i for i, (a, b) in enumerate(itertools.pairwise(edges)) if a <= value < b)
+        assert abs(place - TOP) == value.bit_length() if value else place == TOP
+        assert (place > TOP) == (value > 0)
 
 
 @pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile"])
@@ -48,7 +48,7 @@ def test_bounds_hold_nearly_all_rows_at_any_scale_and_are_not_far_off(method: An
     values = (np.random.default_rng(5).normal(50, 10, 20_000) * scale).astype(np.int64)
     found = curator_of(values).find_bounds("x", epsilon=1, method=method)
     beyond = int(((values < found.lower) | (values > found.upper)).sum())
-    assert beyond <= 300  # noise hides about ln(rungs) / epsilon rows a rung: 60 to 200 here
+    assert beyond <= 300  # noise hides about ln(bins) / epsilon rows a bin: 60 to 200 here
     assert found.upper <= 200 * scale
     assert found.lower >= -10 * scale
 
@@ -71,21 +71,21 @@ def test_reals_up_to_2_to_the_60_are_found_on_a_second_grid() -> None:
 
 
 def test_clipped_sums_follow_from_one_histogram() -> None:
-    """S(b_j) = sum over rungs to j of (foot n + r) + b_j times the rows above, exactly, where there is no noise."""
+    """S(b_j) = sum over bins to j of (start n + r) + b_j times the rows above, exactly, where there is no noise."""
     values = np.random.default_rng(8).integers(-40, 160, 3_000)
     edges = tuple(range(-50, 176, 9))
-    rungs = MagnitudeHistogram(col("x").node, edges, offsets=True)
+    histogram = MagnitudeHistogram(col("x").node, edges, offsets=True)
     counts = [int(((values >= a) & (values < b)).sum()) * PARTS for a, b in itertools.pairwise(edges)]
     offsets = [
         int((values[(values >= a) & (values < b)] - a).sum()) * PARTS // (b - a) for a, b in itertools.pairwise(edges)
     ]
     law = DiscreteLaplace(Fraction(1))
-    made = clipped_sums(
-        edges, Fraction(1), Noisy(tuple(counts), rungs.unit, law), Noisy(tuple(offsets), rungs.unit, law)
+    made = sums_by_bound(
+        edges, Fraction(1), Noisy(tuple(counts), histogram.unit, law), Noisy(tuple(offsets), histogram.unit, law)
     )
     upper, lower = made
     for bound, total in zip(upper.bounds, upper.sums, strict=True):
-        assert total == pytest.approx(np.clip(values, -50, bound).sum(), abs=30)  # a part of a width a rung
+        assert total == pytest.approx(np.clip(values, -50, bound).sum(), abs=30)  # a part of a width a bin
     for bound, total in zip(lower.bounds, lower.sums, strict=True):
         assert total == pytest.approx(np.clip(values, bound, 200).sum(), abs=30)
 
@@ -95,22 +95,22 @@ def test_clipped_sums_follow_from_one_histogram() -> None:
 )
 def test_counts_and_offsets_move_by_2c_and_4c_rows_and_a_part(relation: Any, factor: Fraction) -> None:
     domain = sd.Domain({"x": sd.Integer()})
-    rungs = MagnitudeHistogram(col("x").node, (0, 10, 20), offsets=True)
-    parts = rungs.parts(domain, sd.Neighbors(relation, None))
-    total = sum((s.l1 for s, _ in parts), Fraction(0)) * rungs.unit
+    histogram = MagnitudeHistogram(col("x").node, (0, 10, 20), offsets=True)
+    parts = histogram.parts(domain, sd.Neighbors(relation, None))
+    total = sum((s.l1 for s, _ in parts), Fraction(0)) * histogram.unit
     assert total == factor * (1 + Fraction(1, 2 * PARTS))
 
 
-def test_rungs_move_within_their_sensitivity_over_all_neighbors_of_small_tables() -> None:
+def test_histograms_move_within_their_sensitivity_over_all_neighbors_of_small_tables() -> None:
     """Brute force through the engine: adding any row to any table of two rows never moves them by more than the rule."""
     domain = sd.Domain({"x": sd.Integer()})
-    rungs = MagnitudeHistogram(col("x").node, (0, 3, 9, 10), offsets=True)
-    bound = [s.l1 for s, _ in rungs.parts(domain, sd.Neighbors("add_remove", None))]
+    histogram = MagnitudeHistogram(col("x").node, (0, 3, 9, 10), offsets=True)
+    bound = [s.l1 for s, _ in histogram.parts(domain, sd.Neighbors("add_remove", None))]
 
     def exact(values: tuple[int, ...]) -> Any:
         engine = curator_of(pa.table({"x": pa.array(values, pa.int64())}))._engine
-        tables = [engine.run(scan.select(engine.primitives)) for scan in rungs.scans(domain)]
-        return rungs.exact_vectors(tables, domain)
+        tables = [engine.run(scan.select(engine.primitives)) for scan in histogram.scans(domain)]
+        return histogram.exact_vectors(tables, domain)
 
     for values in itertools.combinations_with_replacement((-2, 0, 2, 4, 8, 11), 2):
         before = exact(values)
@@ -252,18 +252,18 @@ def test_only_a_search_has_bounds() -> None:
         _ = release.upper
 
 
-def test_linear_and_refined_ladders_cover_what_they_should() -> None:
-    assert linear(0, 168)[0] == 0
-    assert linear(0, 168)[-1] == 169
-    assert refined((0, 1, 2, 4, 8), 1, 3) == (1, 2, 4, 5, 6, 7, 8)
+def test_equal_and_refined_bins_cover_what_they_should() -> None:
+    assert equal_bins(0, 168)[0] == 0
+    assert equal_bins(0, 168)[-1] == 169
+    assert refine_ends((0, 1, 2, 4, 8), 1, 3) == (1, 2, 4, 5, 6, 7, 8)
 
 
-def test_no_empty_rung_looks_occupied_more_than_one_time_in_20() -> None:
-    """400 ladders of noise alone: 20 false finds expected at most; 40 or more has chance below 1e-4."""
+def test_no_empty_bin_looks_occupied_more_than_one_time_in_20() -> None:
+    """400 histograms of noise alone: 20 false finds expected at most; 40 or more has chance below 1e-4."""
     law, rng, found = DiscreteLaplace(Fraction(3)), sd.Rng.seeded(11), 0
     for _ in range(400):
         noise = law.sample(rng, size=127)
-        found += occupied(Noisy(tuple(int(z) for z in noise), Fraction(1), law)) is not None
+        found += occupied_range(Noisy(tuple(int(z) for z in noise), Fraction(1), law)) is not None
     assert found < 40
 
 

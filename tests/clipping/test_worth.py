@@ -73,7 +73,7 @@ def test_a_mean_within_the_bounds_errs_little_more_than_the_least(shape: str) ->
 @pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile"])
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "mixture"])
 def test_no_method_goes_astray(shape: str, method: str) -> None:
-    """A chance of 5% a run that an empty rung looks occupied would show here with probability 0.64."""
+    """A chance of 5% a run that an empty bin looks occupied would show here with probability 0.64."""
     assert worst(shape, method, seeds=20) < 16
 
 

@@ -18,7 +18,7 @@ import sordino as sd
 from battery import audited_epsilon
 from privacy.units import S
 from protecting import protect
-from sordino.clipping.search import _algorithm
+from sordino.clipping.search import search_by
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.quantile import _ExactCounts
@@ -162,13 +162,13 @@ def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) ->
 @pytest.mark.parametrize("runs", [50, pytest.param(4000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile", "ladder"])
 def test_bounds(method: Any, runs: int) -> None:
-    """One far row more: the upper bound found tells little of it."""
+    """One far row more: the upper bound found reveals little of it."""
 
     def drawn(values: list[int], seed: int) -> Any:
         one = curator_of(values)
         node = sd.col("x").node
         cuts = (Fraction(1), Fraction(4), Fraction(7)) if method == "ladder" else ()
-        search = _algorithm(method, node, search_number(node, one.domain, coarse=False), cuts)
+        search = search_by(method, node, search_number(node, one.domain, coarse=False), cuts)
         return ran(one, lambda q: search(q).upper, runs, seed, 2)
 
     assert proved(drawn([1] * 30, 1), drawn([1] * 30 + [7], 2)) <= 2

@@ -1,6 +1,6 @@
-"""Search: clipping bounds for a number, found privately - by a ladder of sums, a histogram, sparse vector or a quantile.
+"""Search: clipping bounds for a number, found privately by a histogram, a list of clipped sums, sparse vector or a quantile.
 
-Every method is an algorithm over a Queryable: what it returns is post-processing of what it was told.
+Every method is an algorithm over a Queryable: what it returns is post-processing of noisy answers.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from sordino.clipping.rungs import (
-    Clipped,
-    clipped_sums,
-    declared,
-    ends_within,
-    linear,
-    narrow,
-    occupied,
-    refined,
-    rows_within,
-    spread,
-    within,
+from sordino.clipping.bins import (
+    ClippedSums,
+    clip_edges,
+    declared_bounds,
+    equal_bins,
+    is_narrow,
+    occupied_range,
+    refine_ends,
+    rows_at_most,
+    search_edges,
+    sums_by_bound,
+    trim_ends,
 )
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import Curve
 from sordino.estimates.noisy import Noisy
-from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
+from sordino.loss import Loss, Number, format_number, loss_from, to_fraction
 from sordino.neighbors import Neighbors
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two, search_number
 from sordino.queries.aggregates.sums import Sum
@@ -40,16 +40,18 @@ from sordino.queries.expressions.nodes import Clip, Node, describe
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Key, Output, Release, show_number
 
-__all__ = ["Bounds", "Method", "find_bounds"]
+__all__ = ["Bounds", "Method", "find_bounds", "search_by"]
 
 Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
 _METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
 _MOST_BOUNDS = 256
-_LEFT = 4  # sparse vector leaves about this many rows times ln(rungs) / epsilon; the quantile 2 (ln(rungs) + this) / epsilon
-_ASTRAY = 1e-6  # the chance that noise leads the search to an octave that holds nothing, which could be any
+_LEFT = (
+    4  # sparse vector leaves about this many rows times ln(bins) / epsilon; the quantile 2 (ln(bins) + this) / epsilon
+)
+_ASTRAY = 1e-6  # the chance that noise leads the search to a power of two that holds nothing, which could be any
 _MISS = 0.05  # the chance that more rows than the notes say lie beyond
 _MUCH = 0.05  # of the rows counted: beyond it the notes warn
-_ACROSS = 8  # rungs an octave for those two
+_BINS_EACH = 8  # bins a power of two for sparse vector; half for the quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Bounds:
 
     lower: Fraction | None
     upper: Fraction | None
-    curves: tuple[Clipped, ...]
+    curves: tuple[ClippedSums, ...]
     how: str
     beyond: str = "how many rows lie beyond is not known"
 
@@ -83,12 +85,12 @@ def find_bounds(
 
     Needs no declared bounds, and respects those that are declared. `method`:
 
-    - "histogram" (one scan or two): a noisy histogram over a ladder, linear where the declared bounds are near, else by
-      magnitude and then finely within the ends found; all clipped sums follow from it.
+    - "histogram" (one scan or two): a noisy histogram, with bins of equal width where the declared bounds are near, else
+      by powers of two and then finely within the ends found; all clipped sums follow from it.
     - "ladder": sums clipped at each bound of `ladder` (ascending upper bounds), an equal share of the loss each; the
       first bound after which the sum is flat within its noise.
     - "sparse_vector": the first bound with few rows beyond, by AboveThreshold (Dwork & Roth 2014, section 3.6).
-    - "quantile": the bound with so few rows beyond that the exponential mechanism still tells it from the empty ones.
+    - "quantile": the bound with about as many rows beyond as the exponential mechanism needs to prefer it to empty ones.
 
     Raises QuestionRefused for a column without numbers or a ladder that does not ascend, before anything is spent.
     """
@@ -97,46 +99,43 @@ def find_bounds(
         raise QuestionRefused("a column is named by text or by col(...)")
     if method not in _METHODS:
         raise QuestionRefused(f"method is one of {', '.join(_METHODS)}, not {str(method)[:40]!r}")
-    found = search_number(node, source.domain, coarse=False)
-    cuts = _cuts(ladder, method, found)
+    number = search_number(node, source.domain, coarse=False)
+    cuts = _cuts(ladder, method, number)
     if cuts:
-        compile_query(_sums(node, found, cuts), source.domain)  # what cannot be asked is refused before the charge
-    algorithm = _algorithm(method, node, found, cuts)
+        compile_query(_sums(node, number, cuts), source.domain)  # what cannot be asked is refused before the charge
     words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
     if method == "ladder":
         words += f" of {len(cuts)} clipped sums up to {format_number(cuts[-1])}"
-    named = label(node)
-    _, release = source.adapt(
-        algorithm,
-        describe=words,
-        tell=lambda b: _told(b, named, source.neighbors),
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-    )
+
+    def content(bounds: Bounds) -> ReleaseContent:
+        return _release_content(bounds, label(node), source.neighbors)
+
+    search = search_by(method, node, number, cuts)
+    _, release = source.adapt(search, describe=words, tell=content, epsilon=epsilon, delta=delta, rho=rho)
     return release
 
 
-def _algorithm(
-    method: Method, node: Node, found: BoundNumber, cuts: tuple[Fraction, ...]
+def search_by(
+    method: Method, node: Node, number: BoundNumber, cuts: tuple[Fraction, ...] = ()
 ) -> Callable[[Queryable], Bounds]:
+    """Return the algorithm of a method; `cuts` are the bounds that "ladder" tries."""
     if method == "ladder":
-        return lambda q: _by_sums(q, node, found, cuts)
+        return lambda q: _by_sums(q, node, number, cuts)
     if method == "histogram":
-        return lambda q: _by_histogram(q, node, found)
-    return lambda q: _by_edges(q, node, found, method)
+        return lambda q: _by_histogram(q, node, number)
+    return lambda q: _by_edges(q, node, number, method)
 
 
-def _cuts(ladder: Sequence[Number] | None, method: Method, found: BoundNumber) -> tuple[Fraction, ...]:
+def _cuts(ladder: Sequence[Number] | None, method: Method, number: BoundNumber) -> tuple[Fraction, ...]:
     """Return the bounds that the textbook search tries; raises QuestionRefused unless they ascend and end."""
     if method != "ladder":
         if ladder is not None:
             raise QuestionRefused('a ladder of bounds goes with method="ladder"; the other methods make their own')
         return ()
     if ladder is None:
-        if found.interval.upper is None:
+        if number.interval.upper is None:
             raise QuestionRefused('method="ladder" needs ladder=[...], ascending bounds, as the column declares none')
-        top = max(found.values.upper or Fraction(1), found.unit)
+        top = max(number.values.upper or Fraction(1), number.unit)
         return tuple(top * i / 100 for i in range(1, 101))
     if not isinstance(ladder, (list, tuple, range)) or not 2 <= len(ladder) <= _MOST_BOUNDS:
         raise QuestionRefused(
@@ -148,146 +147,164 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, found: BoundNumber) -
     return cuts
 
 
-# ---- a histogram over a ladder
+# ---- a histogram
 
 
-def _by_histogram(q: Queryable, node: Node, found: BoundNumber) -> Bounds:
-    """Search by magnitude first, unless the declared bounds are near, then count finely within the ends found."""
-    spare, coarse, seen, outer = q.loss, False, None, (0.0, 0.0)
-    rough: tuple[int, ...] = ()
-    if narrow(found):
-        edges = linear(*declared(found))
-    else:
-        third = _part(q.loss, Fraction(1, 3))
-        rough = within(powers_of_two(), found)
-        counts = _noisy(q.release(MagnitudeHistogram(node, rough, offsets=False), third), 0)
-        seen = occupied(counts, _ASTRAY)
-        spare = _part(q.loss, Fraction(2, 3))
-        wide = search_number(node, q.domain, coarse=True)
-        if seen is not None and wide.unit != found.unit and max(-rough[seen[0]], rough[seen[1] + 1]) >= 2**61:
-            coarse, found, rough = (
-                True,
-                wide,
-                within(powers_of_two(), wide),
-            )  # beyond the fine grid: look on the coarse one
-            counts = _noisy(q.release(MagnitudeHistogram(node, rough, offsets=False, coarse=True), third), 0)
-            seen = occupied(counts, _ASTRAY)
-            spare = third
-        if seen is None:
-            return _nothing(found)
-        edges = refined(rough, *seen)
-        outer = rows_within(counts, range(seen[0])), rows_within(counts, range(seen[1] + 1, len(counts.steps)))
-    told = q.release(MagnitudeHistogram(node, edges, offsets=True, coarse=coarse), spare)
-    rows, offsets = _noisy(told, 0), _noisy(told, 1)
-    curves = tuple(clipped_sums(edges, found.unit, rows, offsets))
-    ends = occupied(rows) if seen is None else ends_within(edges, rows, rough[seen[0] + 1], rough[seen[1]])
+def _by_histogram(q: Queryable, node: Node, number: BoundNumber) -> Bounds:
+    """Search by powers of two first, unless the declared bounds are near, then count finely within the ends found."""
+    if is_narrow(number):
+        edges = equal_bins(*declared_bounds(number))
+        rows, curves = _count_bins(q, MagnitudeHistogram(node, edges, offsets=True), number, q.loss)
+        return _histogram_bounds(edges, rows, occupied_range(rows), curves, number, (0.0, 0.0))
+    third, coarse = _share(q.loss, 1, 3), False
+    powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
+    rest = _share(q.loss, 2, 3)
+    wide = search_number(node, q.domain, coarse=True)
+    if seen is not None and wide.unit != number.unit and max(-powers[seen[0]], powers[seen[1] + 1]) >= 2**61:
+        number, coarse, rest = wide, True, third  # beyond the fine grid: look on the coarse one
+        powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
+    if seen is None:
+        return _nothing(number)
+    edges = refine_ends(powers, *seen)
+    rows, curves = _count_bins(q, MagnitudeHistogram(node, edges, offsets=True, coarse=coarse), number, rest)
+    ends = trim_ends(edges, rows, powers[seen[0] + 1], powers[seen[1]])
+    outer = rows_at_most(counts, range(seen[0])), rows_at_most(counts, range(seen[1] + 1, len(counts.steps)))
+    return _histogram_bounds(edges, rows, ends, curves, number, outer)
+
+
+def _search_powers(
+    q: Queryable, node: Node, number: BoundNumber, loss: Loss, *, coarse: bool
+) -> tuple[tuple[int, ...], Noisy, tuple[int, int] | None]:
+    """Return the powers of two within the declared bounds, the noisy rows between them, and which of these hold rows."""
+    powers = clip_edges(powers_of_two(), number)
+    counts = _noisy(q.release(MagnitudeHistogram(node, powers, offsets=False, coarse=coarse), loss), 0)
+    return powers, counts, occupied_range(counts, _ASTRAY)
+
+
+def _count_bins(
+    q: Queryable, histogram: MagnitudeHistogram, number: BoundNumber, loss: Loss
+) -> tuple[Noisy, tuple[ClippedSums, ...]]:
+    answer = q.release(histogram, loss)
+    rows, offsets = _noisy(answer, 0), _noisy(answer, 1)
+    return rows, tuple(sums_by_bound(histogram.edges, number.unit, rows, offsets))
+
+
+def _histogram_bounds(
+    edges: tuple[int, ...],
+    rows: Noisy,
+    ends: tuple[int, int] | None,
+    curves: tuple[ClippedSums, ...],
+    number: BoundNumber,
+    outer: tuple[float, float],
+) -> Bounds:
+    """Return the bounds at these end bins. The end bins also count what lies outside; where kept, `outer` bounds that."""
     if ends is None:
-        return _nothing(found, curves)
-    how = f"the outermost of {len(edges) - 1} rung{'s' if len(edges) > 2 else ''} that stand out of the noise"
-    return Bounds(*_ends(edges, ends[0], ends[1] + 1, found), curves, how, _beyond(rows, *ends, outer))
+        return _nothing(number, curves)
+    first, last = ends
+    size = len(rows.steps)
+    below = rows_at_most(rows, range(first)) if first else outer[0]
+    above = rows_at_most(rows, range(last + 1, size)) if last < size - 1 else outer[1]
+    warning = _warning(below + above, math.fsum(rows.steps) * float(rows.unit))
+    each = f"{_round(below):,} below, {_round(above):,} above"
+    beyond = f"up to about {_round(below + above):,} rows may lie beyond these bounds: {each}{warning}"
+    how = f"the outermost of {size} bin{'s' if size > 1 else ''} that stand out of the noise"
+    return Bounds(*_values(edges, first, last + 1, number), curves, how, beyond)
 
 
 # ---- the textbook: sums clipped at each bound
 
 
-def _by_sums(q: Queryable, node: Node, found: BoundNumber, cuts: tuple[Fraction, ...]) -> Bounds:
+def _by_sums(q: Queryable, node: Node, number: BoundNumber, cuts: tuple[Fraction, ...]) -> Bounds:
     """Return the first bound after which no clipped sum is higher by more than the noise of both."""
-    low, told = _floor(found, cuts), q.release(_sums(node, found, cuts), q.loss)
-    values = [float(o.estimate.values()[0] or 0) for o in told.outputs]
-    sure = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
-    margins = [float(o.estimate.errors(sure)[0] or 0) for o in told.outputs]
+    outputs = q.release(_sums(node, number, cuts), q.loss).outputs
+    values = [float(o.estimate.values()[0] or 0) for o in outputs]
+    confidence = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
+    margins = [float(o.estimate.errors(confidence)[0] or 0) for o in outputs]
     chosen = next(
         i
         for i in range(len(cuts))
         if all(values[j] - values[i] <= margins[i] + margins[j] for j in range(i + 1, len(cuts)))
     )
-    spreads = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in told.outputs)  # type: ignore[attr-defined]
-    curve = Clipped("upper", tuple(map(float, cuts)), tuple(values), spreads)
+    deviations = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in outputs)  # type: ignore[attr-defined]
+    curve = ClippedSums("upper", tuple(map(float, cuts)), tuple(values), deviations)
     more = max(0.0, values[-1] - values[chosen] + margins[-1] + margins[chosen]) if chosen < len(cuts) - 1 else 0.0
     beyond = f"clipped at {format_number(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
     how = "the first bound after which the sum is flat within its noise"
-    return Bounds(low, cuts[chosen], (curve,), how, beyond)
+    return Bounds(_lower_clip(number, cuts), cuts[chosen], (curve,), how, beyond)
 
 
-def _sums(node: Node, found: BoundNumber, cuts: Sequence[Fraction]) -> Aggregation:
+def _sums(node: Node, number: BoundNumber, cuts: Sequence[Fraction]) -> Aggregation:
     """Return the question for the sums clipped at each bound."""
-    low = _floor(found, cuts)
+    low = _lower_clip(number, cuts)
     return Aggregation(None, (), tuple(Sum(Clip(node, low, b), f"sum_{i}") for i, b in enumerate(cuts)))
 
 
-def _floor(found: BoundNumber, cuts: Sequence[Fraction]) -> Fraction:
-    """Return the lower bound of every clip."""
-    return min(found.values.lower if found.values.lower is not None else Fraction(0), cuts[0])
+def _lower_clip(number: BoundNumber, cuts: Sequence[Fraction]) -> Fraction:
+    return min(number.values.lower if number.values.lower is not None else Fraction(0), cuts[0])
 
 
 # ---- sparse vector, and a private quantile
 
 
-def _by_edges(q: Queryable, node: Node, found: BoundNumber, method: Method) -> Bounds:
+def _by_edges(q: Queryable, node: Node, number: BoundNumber, method: Method) -> Bounds:
     """Return the outer edges with few rows beyond, each for 9/20 of the loss.
 
-    A tenth counts the rows: neither method can tell an empty table from one of zeros.
+    A tenth counts the rows: neither method can distinguish an empty table from one of zeros.
     """
-    edges = spread(found, _ACROSS if method == "sparse_vector" else _ACROSS // 2)
-    ladder = MagnitudeHistogram(node, edges, offsets=False)
-    counted = _noisy(
-        q.release(MagnitudeHistogram(node, (edges[0], edges[-1]), offsets=False), _part(q.loss, Fraction(1, 10))), 0
-    )
-    half = _part(q.loss, Fraction(9, 20))
-    worth = _epsilon(half)
-    top = len(edges) - 1
-    if method == "sparse_vector":
-        target = math.ceil(_LEFT * math.log(top) / worth) * q.neighbors.contributions
-        high = q.above([TailCount(ladder, j, target, "few", below=False) for j in range(top + 1)], 0, half).value
-        down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
-        low = q.above([TailCount(ladder, j, target, "few", below=True) for j in down], 0, half).value
-        first, last = 0 if low is None else top - low, top if high is None else high
-        most = target + 8 * (math.log(top) + math.log(2 / _MISS)) / worth * q.neighbors.contributions
-    else:
-        target = math.ceil(2 * (math.log(top) + _LEFT) / worth) * q.neighbors.contributions
-        step = math.ceil(2 / worth) * q.neighbors.contributions  # each rung away from 0 is e times less likely
-        zero = next((j for j, e in enumerate(edges) if e >= 0), top)
-
-        def near(below: bool) -> list[TailCount]:
-            return [TailCount(ladder, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
-
-        last, first = q.select(near(False), half).value, q.select(near(True), half).value
-        gap = 2 * (math.log(top + 1) + math.log(2 / _MISS)) / worth * q.neighbors.contributions
-        spared = max(
-            top - zero - abs(last - zero), zero - abs(first - zero), 0
-        )  # rungs nearer than the last, empty one
-        most = 2 * target + step * spared + gap
-    if (
-        last <= first or counted.steps[0] - counted.law.error(1 - _MISS) < target
-    ):  # few rows lie above the one and below the other: few rows there are
-        return _nothing(found)
-    how = f"about {target} rows left beyond each end, among {top} rungs"
+    sparse = method == "sparse_vector"
+    edges = search_edges(number, _BINS_EACH if sparse else _BINS_EACH // 2)
+    all_rows = MagnitudeHistogram(node, (edges[0], edges[-1]), offsets=False)
+    counted = _noisy(q.release(all_rows, _share(q.loss, 1, 10)), 0)
+    histogram = MagnitudeHistogram(node, edges, offsets=False)
+    find = _first_crossings if sparse else _quantile_edges
+    first, last, target, most = find(q, histogram, _share(q.loss, 9, 20))
+    if last <= first or counted.steps[0] - counted.law.error(1 - _MISS) < target:
+        return _nothing(number)  # few rows lie above the one and below the other: there are few rows
+    how = f"about {target} rows left beyond each end, among {len(edges) - 1} bins"
     beyond = f"up to about {_round(most):,} rows may lie beyond each end{_warning(2 * most, counted.steps[0])}"
-    return Bounds(*_ends(edges, first, last, found), (), how, beyond)
+    return Bounds(*_values(edges, first, last, number), (), how, beyond)
 
 
-def _nothing(found: BoundNumber, curves: tuple[Clipped, ...] = ()) -> Bounds:
-    """Return what is known where too few rows are to be seen: the declared bounds where there are two, else nothing."""
-    low, high = found.values.lower, found.values.upper
+def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
+    """Return the outer edges by sparse vector, the rows aimed at beyond each, and at most how many there may be."""
+    top, epsilon, moved = len(histogram.edges) - 1, _epsilon(loss), q.neighbors.contributions
+    target = math.ceil(_LEFT * math.log(top) / epsilon) * moved
+    high = q.above([TailCount(histogram, j, target, "few", below=False) for j in range(top + 1)], 0, loss).value
+    down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
+    low = q.above([TailCount(histogram, j, target, "few", below=True) for j in down], 0, loss).value
+    most = target + 8 * (math.log(top) + math.log(2 / _MISS)) / epsilon * moved
+    return 0 if low is None else top - low, top if high is None else high, target, most
+
+
+def _quantile_edges(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
+    """Return the outer edges by the exponential mechanism, the rows aimed at beyond each, and at most how many."""
+    edges, epsilon, moved = histogram.edges, _epsilon(loss), q.neighbors.contributions
+    top = len(edges) - 1
+    target = math.ceil(2 * (math.log(top) + _LEFT) / epsilon) * moved
+    step = math.ceil(2 / epsilon) * moved  # each bin away from 0 is e times less likely
+    zero = next((j for j, e in enumerate(edges) if e >= 0), top)
+
+    def select(*, below: bool) -> int:
+        candidates = [TailCount(histogram, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
+        return int(q.select(candidates, loss).value)
+
+    last, first = select(below=False), select(below=True)
+    gap = 2 * (math.log(top + 1) + math.log(2 / _MISS)) / epsilon * moved
+    nearer = max(top - zero - abs(last - zero), zero - abs(first - zero), 0)  # bins nearer than the last, empty one
+    return first, last, target, 2 * target + step * nearer + gap
+
+
+# ---- what all methods return
+
+
+def _nothing(number: BoundNumber, curves: tuple[ClippedSums, ...] = ()) -> Bounds:
+    """Return what is known where too few rows are visible: the declared bounds where there are two, else nothing."""
+    low, high = number.values.lower, number.values.upper
     if low is not None and high is not None:
         how = "nothing stood out of the noise, so these are the declared bounds"
         return Bounds(low, high, curves, how, "no rows lie beyond them, as cells are clipped to what is declared")
     how = "no bounds were found, as too few rows stood out of the noise: ask with more epsilon, or declare bounds you know"
     return Bounds(None, None, curves, how)
-
-
-def _beyond(rows: Noisy, first: int, last: int, outer: tuple[float, float]) -> str:
-    """Return how many rows may lie beyond the rungs kept, at 95%, with a warning where that is much of what was counted.
-
-    The end rungs also count what lies outside the ladder; where they are kept, `outer` bounds those rows from the search
-    by magnitude before.
-    """
-    size = len(rows.steps)
-    below = rows_within(rows, range(first)) if first else outer[0]
-    above = rows_within(rows, range(last + 1, size)) if last < size - 1 else outer[1]
-    warning = _warning(below + above, math.fsum(rows.steps) * float(rows.unit))
-    each = f"{_round(below):,} below, {_round(above):,} above"
-    return f"up to about {_round(below + above):,} rows may lie beyond these bounds: {each}{warning}"
 
 
 def _warning(most: float, counted: float) -> str:
@@ -308,16 +325,15 @@ def _round(value: float) -> int:
     return math.ceil(value / size) * size
 
 
-def _ends(edges: Sequence[int], first: int, last: int, found: BoundNumber) -> tuple[Fraction, Fraction]:
+def _values(edges: Sequence[int], first: int, last: int, number: BoundNumber) -> tuple[Fraction, Fraction]:
     """Return the values at two edges, within the declared bounds; below the upper one: a step less on whole numbers."""
-    unit, low, high = found.unit, found.values.lower, found.values.upper
+    unit, low, high = number.unit, number.values.lower, number.values.upper
     lower, upper = edges[first] * unit, (edges[last] - 1) * unit if unit.denominator == 1 else edges[last] * unit
     return (lower if low is None else max(lower, low)), (upper if high is None else min(upper, high))
 
 
-def _part(loss: Loss, share: Fraction) -> Loss:
-    amounts = loss.amounts()
-    return ZCDP(amounts["rho"] * share) if "rho" in amounts else PureDP(amounts["epsilon"] * share)
+def _share(loss: Loss, parts: int, of: int) -> Loss:
+    return loss_from({name: amount * parts / of for name, amount in loss.amounts().items()})
 
 
 def _epsilon(loss: Loss) -> float:
@@ -325,13 +341,13 @@ def _epsilon(loss: Loss) -> float:
     return math.sqrt(2 * amounts["rho"]) if "rho" in amounts else float(amounts["epsilon"])
 
 
-def _noisy(told: Release, place: int) -> Noisy:
-    estimate = told.outputs[place].estimate
+def _noisy(answer: Release, place: int) -> Noisy:
+    estimate = answer.outputs[place].estimate
     assert isinstance(estimate, Noisy)
     return estimate
 
 
-def _told(found: Bounds, name: str, neighbors: Neighbors) -> ReleaseContent:
+def _release_content(found: Bounds, name: str, neighbors: Neighbors) -> ReleaseContent:
     rows = [(c.side, b) for c in found.curves for b in c.bounds]
     keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
     curve = Curve(tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations))

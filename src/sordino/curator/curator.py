@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, NoReturn, TypeVar, cast, overload
 
-from sordino.clipping.caps import find_contribution_bounds
+from sordino.clipping.contribution_bounds import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.above_threshold import PARTS, AboveThreshold
 from sordino.curator.adaptive_procedure import AdaptiveProcedure, plan_adaptive
@@ -307,7 +307,7 @@ class Curator:
         delta: Number | None = None,
         rho: Number | None = None,
     ) -> Release:
-        """Return a release whose `.value` holds max_rows, and with `by` max_groups, chosen privately; see `clipping.caps`."""
+        """Return a release whose `.value` holds max_rows, and with `by` max_groups; see `clipping.contribution_bounds`."""
         return find_contribution_bounds(
             self,
             by=by,

@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 __all__ = ["MOST_ROWS", "Contributions", "contribution_bins"]
 
 MOST_ROWS = 2**20  # a unit with more counts as if it had these: public
-_SINGLE, _OCTAVE = 8, 4  # rungs of one number each, then rungs an octave
+_SINGLE, _OCTAVE = 8, 4  # bins of one number each, then bins a power of two
 
 
 def contribution_bins() -> tuple[int, ...]:
-    """Return the first numbers of the rungs: 1 to 8 by themselves, then 4 an octave, up to MOST_ROWS.
+    """Return the first numbers of the bins: 1 to 8 by themselves, then 4 a power of two, up to MOST_ROWS.
 
     >>> contribution_bins()[6:11], contribution_bins()[-1] == MOST_ROWS
     ((7, 8, 10, 12, 14), True)
     """
-    octaves = itertools.takewhile(lambda low: low < MOST_ROWS, (_SINGLE * 2**i for i in itertools.count()))
-    steps = (low + low * i // _OCTAVE for low in octaves for i in range(_OCTAVE))
+    powers = itertools.takewhile(lambda low: low < MOST_ROWS, (_SINGLE * 2**i for i in itertools.count()))
+    steps = (low + low * i // _OCTAVE for low in powers for i in range(_OCTAVE))
     return (*range(1, _SINGLE), *steps, MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Count units by their number of rows, or by the number of different keys `of` in them, on a public ladder.
+    """Count units by their number of rows, or by the number of different keys `of` in them, in public bins.
 
-    Theorem: each unit stands on one rung at most, and where is a function of its own rows alone. So a unit put in or
+    Theorem: each unit is in one bin at most, and in which is a function of its own rows alone. So a unit put in or
     taken out moves one count by 1 (l1 1, l2 1), and one exchanged for another moves two (l1 2, l2 sqrt 2) - whatever
     caps are declared, and however many rows it has.
     """
@@ -68,7 +68,7 @@ class Contributions:
         if self.of is not None:
             keys(self.of, domain)
         moved = 1 if neighbors.relation == "add_remove" else 2
-        because = f"{neighbors.relation} of one {neighbors.unit.column} with all its rows moves {moved} rung(s) by 1"
+        because = f"{neighbors.relation} of one {neighbors.unit.column} with all its rows moves {moved} bin(s) by 1"
         return [
             (Sensitivity(moved, Fraction(moved), Fraction(moved), Fraction(1), because), Fraction(1)),
         ]
@@ -92,14 +92,14 @@ class Contributions:
         return [Scan(f"contributions {json.dumps(plain(self.of))}", select)]
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
-        """Return the exact number of units on each rung; a unit without any key stands on none."""
+        """Return the exact number of units in each bin; a unit without any key is in none."""
         del domain
-        rungs = contribution_bins()
-        exact_units = [0] * len(rungs)
+        starts = contribution_bins()
+        exact_units = [0] * len(starts)
         columns = [tables[0][n].to_pylist() for n in ("k0", "t0")]
         for has, units in zip(*columns, strict=True):
             if has:
-                exact_units[bisect.bisect_right(rungs, int(has)) - 1] += int(units)
+                exact_units[bisect.bisect_right(starts, int(has)) - 1] += int(units)
         return [exact_units]
 
     def describe(self) -> str:

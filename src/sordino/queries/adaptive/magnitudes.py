@@ -1,7 +1,7 @@
-"""Ladders: how many rows lie on each rung of a public ladder of values, and how far above its foot. Knows no data.
+"""Magnitude histograms: how many rows lie in each public bin of values, and how far above its start. Knows no data.
 
-From one such histogram every clipped sum follows: for b at the top of rung j, S(b) is the sum over rungs up to j of
-foot_i n_i + r_i, plus b times the rows above (mirrored below the lower bound), where r_i sums x - foot_i over rung i.
+From one such histogram every clipped sum follows: for b at the end of bin j, S(b) is the sum over bins up to j of
+start_i n_i + r_i, plus b times the rows above (mirrored below the lower bound), where r_i sums x - start_i over bin i.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTS", "TOP", "MagnitudeHistogram", "TailCount", "powers_of_two", "search_number"]
 
-PARTS = 1024  # parts of a rung's width in which offsets are told
-TOP = 63  # binary digits of the largest magnitude, in steps, that is told apart
+PARTS = 1024  # parts of a bin's width in which offsets are counted
+TOP = 63  # binary digits of the largest magnitude, in steps, that has a bin
 _FINEST = Fraction(1, 2**20)
 
 
@@ -56,9 +56,9 @@ def search_number(of: Node, domain: Domain, *, coarse: bool) -> BoundNumber:
 
 
 def powers_of_two() -> tuple[int, ...]:
-    """Return the edges that tell numbers apart by sign and count of binary digits, whatever the scale: 2 TOP + 1 rungs.
+    """Return the edges that separate numbers by sign and count of binary digits, whatever the scale: 2 TOP + 1 bins.
 
-    Rung TOP + c holds 2^(c-1) <= x < 2^c, rung TOP holds 0, rung TOP - c mirrors.
+    Bin TOP + c holds 2^(c-1) <= x < 2^c, bin TOP holds 0, bin TOP - c mirrors.
 
     >>> powers_of_two()[TOP - 2 : TOP + 4]
     (-3, -1, 0, 1, 2, 4)
@@ -70,11 +70,11 @@ def powers_of_two() -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MagnitudeHistogram:
-    """Count rows on the rungs [e0, e1), ..., [e(n-1), en], edges in steps; what lies outside is clipped to the ends.
+    """Count rows in the bins [e0, e1), ..., [e(n-1), en], edges in steps; what lies outside is clipped to the ends.
 
-    With `offsets`, also the sum of (x - foot) / width over each rung, in 1 / PARTS, rounded down once a rung.
+    With `offsets`, also the sum of (x - start) / width over each bin, in 1 / PARTS, rounded down once a bin.
 
-    Theorem: a row is on one rung, so the counts move by C in l1 (add_remove; replace: 2C). Its offset lies in [0, 1]
+    Theorem: a row is in one bin, so the counts move by C in l1 (add_remove; replace: 2C). Its offset lies in [0, 1]
     widths and rounding can add one part, so the offsets move by C (1 + 1/PARTS), twice that under replace: the two
     vectors together by about 2C and 4C.
     """
@@ -86,16 +86,16 @@ class MagnitudeHistogram:
 
     @property
     def unit(self) -> Fraction:
-        """One part of a row, or of a rung's width."""
+        """One part of a row, or of a bin's width."""
         return Fraction(1, PARTS) if self.offsets else Fraction(1)
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivities, in steps: the counts' and, with `offsets`, the offsets'."""
         search_number(self.of, domain, coarse=self.coarse)
         if len(self.edges) < 2 or any(a >= b for a, b in zip(self.edges[:-1], self.edges[1:], strict=True)):
-            raise QuestionRefused("a ladder's edges must ascend, two or more")
+            raise QuestionRefused("the edges of bins must ascend, two or more")
         if max(abs(self.edges[0]), abs(self.edges[-1])) > 2**TOP:
-            raise QuestionRefused(f"a ladder may reach 2^{TOP} steps of its column's grid")
+            raise QuestionRefused(f"bins may reach 2^{TOP} steps of their column's grid")
         moved = count_sensitivity(neighbors, cells=len(self.edges) - 1, droppable=True)
         if not self.offsets:
             return [(moved, Fraction(1))]
@@ -111,51 +111,51 @@ class MagnitudeHistogram:
         return ["rows", "offsets"] if self.offsets else ["rows"]
 
     def scans(self, domain: Domain) -> list[Scan]:
-        """Return the one scan: k0 (the rung), t0 (its rows), t1 (the sum of their offsets in steps)."""
+        """Return the one scan: k0 (the bin), t0 (its rows), t1 (the sum of their offsets in steps)."""
         low, high = self.edges[0], self.edges[-1]
         found = search_number(self.of, domain, coarse=self.coarse)
         value = clip(found, low * found.unit, high * found.unit)
-        rung = bin_index(value, self.edges)
+        place = bin_index(value, self.edges)
 
         def select(on: Primitives) -> exp.Select:
             from sqlglot import exp
 
-            chosen = [exp.alias_(rung(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+            chosen = [exp.alias_(place(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
             moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
             chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
             return exp.Select(expressions=chosen).from_(on.source()).group_by(exp.Literal.number(1))
 
-        return [Scan(f"rungs {json.dumps([plain(self.of), list(self.edges), self.coarse])}", select)]
+        return [Scan(f"magnitudes {json.dumps([plain(self.of), list(self.edges), self.coarse])}", select)]
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact counts and, with `offsets`, the offsets, in parts."""
         del domain
         exact_counts, exact_offsets = [0] * (len(self.edges) - 1), [0] * (len(self.edges) - 1)
         columns = [tables[0][n].to_pylist() for n in ("k0", "t0", "t1")]
-        for rung, rows, moved in zip(*columns, strict=True):
-            if rung is not None:
-                foot, width = self.edges[rung], self.edges[rung + 1] - self.edges[rung]
-                exact_counts[rung] = int(rows)
-                exact_offsets[rung] = (int(moved) - (foot - self.edges[0]) * int(rows)) * PARTS // width
+        for place, rows, moved in zip(*columns, strict=True):
+            if place is not None:
+                start, width = self.edges[place], self.edges[place + 1] - self.edges[place]
+                exact_counts[place] = int(rows)
+                exact_offsets[place] = (int(moved) - (start - self.edges[0]) * int(rows)) * PARTS // width
         if not self.offsets:
             return [exact_counts]
         return [[n * PARTS for n in exact_counts], exact_offsets]
 
     def describe(self) -> str:
         """Return the question as a sentence."""
-        return f"the number of rows on {len(self.edges) - 1} rungs of {describe(self.of)}"
+        return f"the number of rows in {len(self.edges) - 1} bins of {describe(self.of)}"
 
 
 @dataclass(frozen=True, slots=True)
 class TailCount:
-    """Score one edge of a ladder by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
+    """Score one edge of a histogram by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
 
     `handicap`, a public number, is taken off, so that of many empty edges the nearest is likely.
 
     Theorem: the rows beyond an edge are a count, so every score moves by C under add_remove and under replace.
     """
 
-    ladder: MagnitudeHistogram
+    histogram: MagnitudeHistogram
     edge: int
     target: int
     score: Literal["few", "many", "near"]
@@ -177,16 +177,16 @@ class TailCount:
         return ["score"]
 
     def scans(self, domain: Domain) -> list[Scan]:
-        """Return the ladder's scan: candidates of one ladder share it."""
-        return self.ladder.scans(domain)
+        """Return the histogram's scan: candidates of one histogram share it."""
+        return self.histogram.scans(domain)
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact score."""
         import pyarrow.compute as pc
 
         del domain
-        rungs = tables[0]["k0"]
-        side = pc.less(rungs, self.edge) if self.below else pc.greater_equal(rungs, self.edge)
+        places = tables[0]["k0"]
+        side = pc.less(places, self.edge) if self.below else pc.greater_equal(places, self.edge)
         beyond = int(pc.sum(tables[0]["t0"].filter(side)).as_py() or 0)
         over = beyond - self.target
         return [[{"few": -over, "many": over, "near": -abs(over)}[self.score] - self.handicap]]
@@ -194,4 +194,4 @@ class TailCount:
     def describe(self) -> str:
         """Return the question as a sentence."""
         side = "below" if self.below else "above"
-        return f"the number of rows {side} rung {self.edge} of {describe(self.ladder.of)}"
+        return f"the number of rows {side} bin {self.edge} of {describe(self.histogram.of)}"

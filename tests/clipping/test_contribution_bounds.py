@@ -14,7 +14,7 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import col
-from sordino.clipping.caps import lost_beyond, tails
+from sordino.clipping.contribution_bounds import _choose_cap, decreasing_tails, lost_above
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, PureDP
 from sordino.queries.adaptive.contributions import MOST_ROWS, Contributions, contribution_bins
@@ -61,18 +61,18 @@ def exact(table: Any, of: Any = None, **how: Any) -> list[int]:
 def test_the_scan_sees_rows_before_any_cap_and_different_keys() -> None:
     table = table_of({"u": ["a"] * 5 + ["b"], "v": ["a"], "w": [None, None], None: ["a"] * 9, "z": ["q"] * 40})
     by_rows = exact(table)
-    rungs = contribution_bins()
-    assert by_rows[rungs.index(1)] == 1
-    assert by_rows[rungs.index(2)] == 1
-    assert by_rows[rungs.index(6)] == 1
-    assert by_rows[rungs.index(40)] == 1
+    bins = contribution_bins()
+    assert by_rows[bins.index(1)] == 1
+    assert by_rows[bins.index(2)] == 1
+    assert by_rows[bins.index(6)] == 1
+    assert by_rows[bins.index(40)] == 1
     assert sum(by_rows) == 4
     by_keys = exact(table, "c")
     assert (by_keys[0], by_keys[1], sum(by_keys)) == (1, 1, 2)  # "q" is no declared key, so z and w have none
     assert exact(table, "word")[0] == 2  # there it is one
 
 
-def test_a_unit_beyond_the_ladder_counts_on_its_last_rung(tmp_path: Any) -> None:
+def test_a_unit_with_very_many_rows_counts_in_the_last_bin(tmp_path: Any) -> None:
     many = pa.table(
         {
             "id": pa.array(["u"]).take(pa.array(np.zeros(MOST_ROWS + 5, dtype=np.int64))),
@@ -88,7 +88,7 @@ def test_a_unit_beyond_the_ladder_counts_on_its_last_rung(tmp_path: Any) -> None
 
 
 @pytest.mark.parametrize("of", [None, "c", "word"])
-def test_no_neighbor_moves_the_histogram_by_more_than_one_rung_each(of: Any) -> None:
+def test_no_neighbor_moves_the_histogram_by_more_than_one_bin_each(of: Any) -> None:
     """Brute force through the engine: every unit of up to 3 rows added to, or exchanged in, a small table."""
     base = {"u": ["a", "b"], "v": ["a", "a", "b"]}
     before = exact(table_of(base), of)
@@ -116,7 +116,7 @@ def test_the_declared_cap_does_not_move_the_search() -> None:
 def test_the_cap_chosen_is_near_the_best_one(worth: str) -> None:
     """The error of a count with the cap chosen is within a quarter of the least of any cap, and what noise hides.
 
-    Up to 10 units of about 5 rows above the cap hide: noise of deviation 1.4 on each of 70 rungs.
+    Up to 10 units of about 5 rows above the cap hide: noise of deviation 1.4 on each of 70 bins.
     """
     table = skewed(20_000, 2)
     sizes = np.unique(table["id"].to_numpy(zero_copy_only=False), return_counts=True)[1]
@@ -125,7 +125,7 @@ def test_the_cap_chosen_is_near_the_best_one(worth: str) -> None:
     assert errors[found.value["max_rows"]] <= 1.25 * min(errors.values()) + 50
 
 
-def test_bias_noise_and_error_are_told_for_each_cap() -> None:
+def test_bias_noise_and_error_are_reported_for_each_cap() -> None:
     found = curator_of(skewed(5000, 3)).find_contribution_bounds(epsilon=1, question_epsilon=0.1)
     rows = found.table.to_pylist()
     assert [r["at"] for r in rows] == sorted({r["at"] for r in rows})
@@ -203,7 +203,6 @@ def test_bad_input_is_refused_before_anything_is_spent(asked: dict[str, Any], un
 
 def test_noise_alone_never_makes_a_large_cap() -> None:
     """500 searches of two units: a find has chance 1e-4 each, so two or more have chance below 2e-3."""
-    from sordino.clipping.caps import weighed
     from sordino.estimates.noisy import Noisy
     from sordino.noise.laws import DiscreteLaplace
 
@@ -212,12 +211,12 @@ def test_noise_alone_never_makes_a_large_cap() -> None:
     for _ in range(500):
         noise = law.sample(rng, size=size)
         steps = tuple(int(z) + 2 * (i == 0) for i, z in enumerate(noise))
-        found += weighed(Noisy(steps, Fraction(1), law), name="max_rows", noise=1.0).chosen > 1
+        found += _choose_cap(Noisy(steps, Fraction(1), law), name="max_rows", noise=1.0).chosen > 1
     assert found < 2
 
 
-def test_tails_descend_and_lose_nothing_of_what_is_clear() -> None:
-    made = tails([100.0, 3.0, -5.0, 2.0, 40.0, -1.0])
+def test_tails_decrease_and_lose_nothing_of_what_is_clear() -> None:
+    made = decreasing_tails([100.0, 3.0, -5.0, 2.0, 40.0, -1.0])
     assert all(n >= 0 for n in made)
     assert sum(made) == pytest.approx(139.0)
-    assert lost_beyond([1.0, 2.0], [1, 5], 2) == 6
+    assert lost_above([1.0, 2.0], [1, 5], 2) == 6
