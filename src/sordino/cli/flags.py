@@ -6,9 +6,10 @@ import re
 
 __all__ = ["in_flags"]
 
-_STATED = r"(epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter)=(?:\.\.\.)?(?=([^\s,;)]?))"
+_ARGUMENTS = "epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter|table|budget"
+_NAMED = rf"({_ARGUMENTS})=(?:\.\.\.)?(?=([^\s,;)]?))"
 _GUESSED = r"\bassume_(rows|keys)\b=?|\bgive n\b"
-_WORDS = re.compile(rf"\w\([^()]*\)|(?<![\w.-]){_STATED}|{_GUESSED}")  # the first: a call is quoted as it is
+_WORDS = re.compile(rf"\w\([^()]*\)|(?<![\w.-]){_NAMED}|{_GUESSED}")  # the first: a call is quoted as it is
 
 
 def in_flags(said: str) -> str:

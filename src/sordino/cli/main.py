@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -50,25 +51,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Exit codes: 2 usage or declaration, 3 the question is refused, 4 budget exhausted, 5 charged but failed.",
 )
-_ledger = typer.Typer(
-    name="ledger",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Verify, export, amend or begin the chain of charges.",
-)
-_epsilon = typer.Typer(
-    name="epsilon", no_args_is_help=True, rich_markup_mode="rich", help="Choose epsilon from what people ask of it."
-)
-
-_local = typer.Typer(
-    name="local", no_args_is_help=True, rich_markup_mode="rich", help="Collect from people who trust nobody."
-)
-_synth = typer.Typer(
-    name="synth", no_args_is_help=True, rich_markup_mode="rich", help="Publish a synthetic table, or ask its model."
-)
-_task = typer.Typer(
-    name="task", no_args_is_help=True, rich_markup_mode="rich", help="Sign what a collector asks, or check it."
-)
 
 
 def _version(wanted: bool) -> None:
@@ -93,34 +75,48 @@ _WORLDS = "--universe 1,2,3,10 --size 3 --query mean --risk 1/3"
 
 _MEDIAN = "--universe 1,2,3,10,11 --size 3 --query median --within 1 --neighbors replace"
 
-_COMMANDS: tuple[tuple[str, str, Callable[..., None], str], ...] = (  # panel, name, command, example
-    ("Declare", "init", init, "sordino init people.parquet"),
-    ("Declare", "check", check, "sordino check --project survey/sordino.toml"),
-    ("Declare", "import", import_csv, "sordino import --header raw.csv people.parquet"),
-    ("Ask", "plan", plan, f'sordino plan "{_COUNT}" --epsilon 0.5'),
-    ("Ask", "ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
-    ("Ask", "bounds", bounds, "sordino bounds capital_gain --epsilon 1 --plot bounds.svg"),
-    ("Ask", "caps", caps, "sordino caps --epsilon 0.1 --plot caps.svg"),
-    ("Look back", "budget", budget, "sordino budget --format json"),
-    ("Look back", "releases", releases, "sordino releases"),
-    ("Look back", "show", show, "sordino show c-0001 --format csv"),
-    ("Look back", "report", report, "sordino report -o board.html"),
-    ("Learn", "explain", explain, "sordino explain c-0001"),
-    ("Learn", "demo", demo, "sordino demo --keep census"),
-    ("Learn", "sensitivity", sensitivity, f"sordino sensitivity {_MEDIAN}"),
+_TASK = (
+    '--key collector.key --question "Which fruit?" --label apple --label pear --epsilon 1 --permanent-epsilon 2 '
+    "--epoch 2026 --expires 2027-01-01 --origin https://survey.example -o fruit.json"
 )
-_LEDGER_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+
+Commands = tuple[tuple[str, Callable[..., None], str], ...]  # name, command, example
+
+_PANELS: dict[str, Commands] = {
+    "Declare": (
+        ("init", init, "sordino init people.parquet"),
+        ("check", check, "sordino check --project survey/sordino.toml"),
+        ("import", import_csv, "sordino import --header raw.csv people.parquet"),
+    ),
+    "Ask": (
+        ("plan", plan, f'sordino plan "{_COUNT}" --epsilon 0.5'),
+        ("ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
+        ("bounds", bounds, "sordino bounds capital_gain --epsilon 1 --plot bounds.svg"),
+        ("caps", caps, "sordino caps --epsilon 0.1 --plot caps.svg"),
+    ),
+    "Look back": (
+        ("budget", budget, "sordino budget --format json"),
+        ("releases", releases, "sordino releases"),
+        ("show", show, "sordino show c-0001 --format csv"),
+        ("report", report, "sordino report -o board.html"),
+    ),
+    "Learn": (
+        ("explain", explain, "sordino explain c-0001"),
+        ("demo", demo, "sordino demo --keep census"),
+        ("sensitivity", sensitivity, f"sordino sensitivity {_MEDIAN}"),
+    ),
+}
+_LEDGER: Commands = (
     ("verify", verify, "sordino ledger verify"),
     ("export", export, "sordino ledger export -o charges.jsonl"),
     ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
     ("new", new, 'sordino ledger new --reason "the disk was lost, and no backup has it"'),
 )
-_EPSILON_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+_EPSILON: Commands = (
     ("worlds", worlds, f"sordino epsilon worlds {_WORLDS}"),
     ("choose", choose, "sordino epsilon choose --attacker-prior 0.5 --max-posterior 0.75 --write"),
 )
-
-_LOCAL_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+_LOCAL: Commands = (
     ("plan", local_plan, "sordino local plan --size 14 --epsilon 1 --respondents 100000"),
     ("simulate", local_simulate, "sordino local simulate --data adult.data --column occupation --epsilon 1"),
     ("keygen", keygen, "sordino local keygen -o collector.key"),
@@ -130,16 +126,11 @@ _LOCAL_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("close", close, "sordino local close --store reports.db --task fruit-2026"),
     ("export", export_reports, "sordino local export --store reports.db -o fruit.reports"),
 )
-_TASK = (
-    '--key collector.key --question "Which fruit?" --label apple --label pear --epsilon 1 --permanent-epsilon 2 '
-    "--epoch 2026 --expires 2027-01-01 --origin https://survey.example -o fruit.json"
-)
-_TASK_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+_TASKS: Commands = (
     ("create", create, f"sordino local task create fruit-2026 {_TASK}"),
     ("show", show_task, "sordino local task show fruit.json --cap 2"),
 )
-
-_SYNTH_COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+_SYNTH: Commands = (
     ("fit", synth_fit, "sordino synth fit --table adult --epsilon 1 --delta 1e-9 -o adult.model"),
     ("sample", synth_sample, "sordino synth sample adult.model --rows 32561 -o adult.csv"),
     ("answer", synth_answer, 'sordino synth answer adult.model "SELECT COUNT(*) AS n FROM adult WHERE age > 64"'),
@@ -154,23 +145,34 @@ def _help(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(p.split()) for p in paragraphs)
 
 
-for _panel, _name, _command, _example in _COMMANDS:
-    app.command(_name, rich_help_panel=_panel, help=_help(_command), epilog=f"Example: {_example}")(_command)
-for _name, _command, _example in _LEDGER_COMMANDS:
-    _ledger.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
-for _name, _command, _example in _EPSILON_COMMANDS:
-    _epsilon.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
-for _name, _command, _example in _LOCAL_COMMANDS:
-    _local.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
-app.add_typer(_ledger, rich_help_panel="Look back")
-app.add_typer(_epsilon, rich_help_panel="Learn")
-for _name, _command, _example in _SYNTH_COMMANDS:
-    _synth.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
-for _name, _command, _example in _TASK_COMMANDS:
-    _task.command(_name, help=_help(_command), epilog=f"Example: {_example}")(_command)
-_local.add_typer(_task)
-app.add_typer(_local, rich_help_panel="Ask")
-app.add_typer(_synth, rich_help_panel="Ask")
+def _add(group: typer.Typer, commands: Commands, *, panel: str | None = None) -> None:
+    for name, command, example in commands:
+        epilog = f"Example: {example}"
+        group.command(name, rich_help_panel=panel, help=_help(command), epilog=epilog)(command)
+
+
+def _add_group(
+    parent: typer.Typer, name: str, commands: Commands, *, help: str, panel: str | None = None
+) -> typer.Typer:
+    group = typer.Typer(name=name, no_args_is_help=True, rich_markup_mode="rich", help=help)
+    _add(group, commands)
+    parent.add_typer(group, rich_help_panel=panel)
+    return group
+
+
+for _panel, _commands in _PANELS.items():
+    _add(app, _commands, panel=_panel)
+_add_group(app, "ledger", _LEDGER, help="Verify, export, amend or begin the chain of charges.", panel="Look back")
+_add_group(app, "epsilon", _EPSILON, help="Choose epsilon from what people ask of it.", panel="Learn")
+_local = _add_group(app, "local", _LOCAL, help="Collect from people who trust nobody.", panel="Ask")
+_add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
+_add_group(app, "synth", _SYNTH, help="Publish a synthetic table, or ask its model.", panel="Ask")
+
+
+@functools.cache
+def _command() -> Callable[..., object]:
+    """Return all commands as one, built once a process."""
+    return typer.main.get_command(app).main
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -188,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        ended = typer.main.get_command(app).main(args=arguments, prog_name="sordino", standalone_mode=False)
+        ended = _command()(args=arguments, prog_name="sordino", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
     except SordinoError as error:
         return _print_error(in_flags(getattr(error, "sql", None) or str(error)), error.exit_code)
@@ -201,9 +203,9 @@ def _run(arguments: list[str]) -> int:
             raise end.__context__ from None
         return end.code if isinstance(end.code, int) else 1
     except Exception as error:
-        told = getattr(error, "format_message", None)
-        if told is not None:
-            return _end_misuse(error, str(told()))
+        describe = getattr(error, "format_message", None)
+        if describe is not None:
+            return _end_misuse(error, str(describe()))
         return _end_unexpected(error)
 
 

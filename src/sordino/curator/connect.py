@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,68 +12,91 @@ from sordino.domain import Domain
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
 from sordino.engines.public import public_cells
-from sordino.errors import DeclarationError, UnknownName, nearest
+from sordino.errors import DeclarationError
+from sordino.ledger.declarations import declaration_of
 from sordino.ledger.ledger import Ledger
-from sordino.loss import Loss
+from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
-from sordino.project.load import Budget, DeclaredTable, Project, find_project, load_project
+from sordino.project.budget_ledger import amend_ledger, find_release
+from sordino.project.budget_status import BudgetStatus, budget_status
+from sordino.project.load import Project, find_project, load_project
+from sordino.queries.sql.parse import SqlText, sql
+from sordino.release import Release
 from sordino.source import Csv, PublicTable, Source, source_from
 
-__all__ = ["Connection", "connect", "declaration_of", "protect"]
+__all__ = ["Connection", "connect", "protect"]
 
 
 class Connection:
-    """Hold a project: `.table(name)` gives the Curator of a declared table; tables of one budget share its ledger."""
+    """Hold a project: `.table(name)` gives the Curator of a declared table; tables of one budget share its ledger.
+
+    What was spent and released is read without the data: `.budgets()`, `.release(charge)`.
+    """
 
     def __init__(self, project: Project) -> None:
         self.project = project
         self._ledgers: dict[str, Ledger] = {}
         self._curators: dict[str, Curator] = {}
 
-    def table(self, name: str) -> Curator:
-        """Return the Curator of a declared table; raises UnknownName, SourceError, DeclarationChanged or LedgerError."""
-        if name not in self._curators:
-            declared = self._declared(name)
-            budget = self.project.budgets[declared.budget]
+    def table(self, name: str | None = None) -> Curator:
+        """Return the Curator of a declared table, or of the only one there is.
+
+        Raises UnknownName, DeclarationError where several are declared and none is named, SourceError,
+        DeclarationChanged or LedgerError.
+        """
+        declared = self.project.table(name)
+        if declared.name not in self._curators:
             engine = DuckDBEngine(
                 declared.source,
                 domain=declared.domain,
                 unit=declared.neighbors.unit,
                 public=public_cells(self.project.public),
             )
-            self._curators[declared.name] = _curator(
+            self._curators[declared.name] = Curator(
                 declared.name,
                 engine=engine,
-                domain=declared.domain,
+                domain=_as_read(declared.domain, engine),
                 neighbors=declared.neighbors,
-                source=declared.source,
-                ledger=self.ledger(budget.name),
+                ledger=self.ledger(declared.budget),
+                declaration=declaration_of(declared.domain, declared.neighbors, declared.source),
                 rng=Rng.secure(),
                 public=self.project.public,
                 others=tuple(self.project.tables),
             )
-        return self._curators[name]
+        return self._curators[declared.name]
 
-    def ledger(self, budget: str) -> Ledger:
-        """Return the ledger of a declared budget, opening or creating it."""
-        if budget not in self._ledgers:
-            self._ledgers[budget] = Ledger.open(self._budget(budget).ledger, cap=self._budget(budget).cap)
-        return self._ledgers[budget]
+    def read_sql(self, text: str) -> tuple[Curator, SqlText]:
+        """Return the Curator of the table that a SQL text is about, and the question to ask of it; the text is parsed once."""
+        select = sql(text).parse([column for table in self.project.tables.values() for column in table.domain])
+        names = {name.lower(): name for name in self.project.tables}
+        return self.table(names.get(select.table.lower(), select.table)), SqlText(text, select)
 
-    def _declared(self, name: str) -> DeclaredTable:
-        if name not in self.project.tables:
-            raise UnknownName(
-                f"table {name!r} is not declared in {self.project.path}; {nearest(name, self.project.tables)}"
-            )
-        return self.project.tables[name]
+    def ledger(self, budget: str | None = None) -> Ledger:
+        """Return the ledger of a declared budget, or of the only one there is, opening or creating it."""
+        declared = self.project.budget(budget)
+        if declared.name not in self._ledgers:
+            self._ledgers[declared.name] = Ledger.open(declared.ledger, cap=declared.cap)
+        return self._ledgers[declared.name]
 
-    def _budget(self, name: str) -> Budget:
-        if name not in self.project.budgets:
-            raise UnknownName(
-                f"budget {name!r} is not declared in {self.project.path}; {nearest(name, self.project.budgets)}"
-            )
-        return self.project.budgets[name]
+    def budgets(self, name: str | None = None, *, tight_at: Number | None = None) -> list[BudgetStatus]:
+        """Return how each budget stands, or the one named: `.cap`, `.spent`, `.remaining`, and its charges; costs nothing.
+
+        With a delta `tight_at` also `.tight`, the loss of all charges so far as one list; the cap is unaffected.
+        """
+        return [budget_status(budget, tight_at=tight_at) for budget in self.project.budgets_named(name)]
+
+    def release(self, charge: str, *, budget: str | None = None) -> Release:
+        """Return a past release as it was; costs nothing. Raises UnknownName for a charge that is not there."""
+        return find_release(self.project, charge, budget=budget)
+
+    def amend(self, *, reason: str, budget: str | None = None, renamed: Mapping[str, str] | None = None) -> list[str]:
+        """Make a ledger follow the project file, with a reason that stays on record; return what changed, in words.
+
+        `renamed` maps old names of tables to new. What was spent carries over. The neighbor relation, the privacy unit
+        and the kind of cap cannot be amended: DeclarationError.
+        """
+        return amend_ledger(self.project, self.project.budget(budget), reason=reason, renamed=renamed)
 
     def __repr__(self) -> str:
         return f"<Connection to {self.project.path}: tables {', '.join(self.project.tables)}>"
@@ -113,77 +136,55 @@ def protect(
     Raises DeclarationError where an argument breaks a rule, SourceError where the source cannot be opened,
     DeclarationChanged where the ledger holds another declaration.
     """
-    if not isinstance(domain, Domain):
-        raise DeclarationError('domain must be a Domain, such as sd.Domain({"age": sd.Integer(0, 125)})')
-    if not isinstance(budget, Loss):
-        raise DeclarationError("budget must be PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)")
-    if not all(budget.amounts().get(n, 1) for n in ("epsilon", "rho")):
-        raise DeclarationError("budget must be above 0")
+    _check_declared(domain, budget)
     unit = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
     generator = Rng.secure() if rng is None else rng
     if not generator.private and ledger is not None:
         raise DeclarationError(
             "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
         )
-    named: Source | None = None
-    if isinstance(source, (str, Path)):
-        named = source_from(source, relation=relation, csv=csv)
-    elif csv is not None or relation is not None:
-        raise DeclarationError("csv and relation go with a path")
     table = name or _table_name(source)
-    owner = None if unit.unit is None else unit.unit.column
-    held = named if named is not None else arrow_of(source, domain, unit=owner)
     joinable = _public_tables(public, table)
-    engine = DuckDBEngine(held, domain=domain, unit=unit.unit, public=public_cells(joinable))
+    opened = _open_source(source, domain, unit, csv=csv, relation=relation)
+    declaration = declaration_of(domain, unit, opened if isinstance(opened, Source) else None)
+    engine = DuckDBEngine(opened, domain=domain, unit=unit.unit, public=public_cells(joinable))
     if amend is not None and ledger is not None and Path(ledger).exists():
-        known = Ledger.existing(ledger)
-        changed = {table: declaration_of(domain, unit, named)} if table in known.declarations() else None
-        known.amend(reason=amend, cap=budget if known.cap != budget else None, declarations=changed)
-        known.close()
-    book = Ledger.open(None if ledger is None else Path(ledger), cap=budget)
-    return _curator(
+        with Ledger.existing(ledger) as known:
+            changed = {table: declaration} if table in known.declarations() else None
+            known.amend(reason=amend, cap=budget if known.cap != budget else None, declarations=changed)
+    return Curator(
         table,
         engine=engine,
-        domain=domain,
+        domain=_as_read(domain, engine),
         neighbors=unit,
-        source=named,
-        ledger=book,
+        ledger=Ledger.open(None if ledger is None else Path(ledger), cap=budget),
+        declaration=declaration,
         rng=generator,
         public=joinable,
     )
 
 
-def declaration_of(domain: Domain, neighbors: Neighbors, source: Source | None) -> dict[str, Any]:
-    """Return what the ledger holds of a declaration: columns, neighbors, unit, and how CSV cells are written."""
-    written = source.csv.to_dict() if source is not None and source.csv is not None else None
-    return {**domain.to_dict(), **neighbors.to_dict(), "csv": written}
+def _check_declared(domain: object, budget: object) -> None:
+    if not isinstance(domain, Domain):
+        raise DeclarationError('domain must be a Domain, such as sd.Domain({"age": sd.Integer(0, 125)})')
+    if not isinstance(budget, Loss):
+        raise DeclarationError("budget must be PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)")
+    if not all(budget.amounts().get(n, 1) for n in ("epsilon", "rho")):
+        raise DeclarationError("budget must be above 0")
 
 
-def _curator(
-    name: str,
-    *,
-    engine: DuckDBEngine,
-    domain: Domain,
-    neighbors: Neighbors,
-    source: Source | None,
-    ledger: Ledger,
-    rng: Rng,
-    public: Mapping[str, PublicTable],
-    others: Sequence[str] = (),
-) -> Curator:
-    declaration = declaration_of(domain, neighbors, source)
-    known = Domain(domain.columns, row_ceiling=domain.row_ceiling, unreadable_rows=engine.unreadable_rows)
-    return Curator(
-        name,
-        engine=engine,
-        domain=known,
-        neighbors=neighbors,
-        ledger=ledger,
-        declaration=declaration,
-        rng=rng,
-        public=public,
-        others=others,
-    )
+def _open_source(source: Any, domain: Domain, neighbors: Neighbors, *, csv: Csv | None, relation: str | None) -> Any:
+    """Return a source by its path, or the Arrow table of what is held in memory."""
+    if isinstance(source, (str, Path)):
+        return source_from(source, relation=relation, csv=csv)
+    if csv is not None or relation is not None:
+        raise DeclarationError("csv and relation go with a path")
+    return arrow_of(source, domain, unit=None if neighbors.unit is None else neighbors.unit.column)
+
+
+def _as_read(domain: Domain, engine: DuckDBEngine) -> Domain:
+    """Return the domain, and whether the engine may lose rows of its source."""
+    return Domain(domain.columns, row_ceiling=domain.row_ceiling, unreadable_rows=engine.unreadable_rows)
 
 
 def _public_tables(public: Mapping[str, PublicTable] | None, table: str) -> Mapping[str, PublicTable]:

@@ -1,7 +1,7 @@
 """What a ledger remembers of the declarations its charges were made under, and which changes it accepts.
 
-Declarations are plain data (`Domain.to_dict`, `Neighbors.to_dict` and a source's); this module reads only the two words
-that fix what a charge protects: the neighbor relation and the privacy unit.
+Declarations are plain data; of a recorded one, only the two words are read that fix what a charge protects: the neighbor
+relation and the privacy unit.
 """
 
 from __future__ import annotations
@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sordino.domain import Domain
 from sordino.errors import DeclarationChanged, DeclarationError, nearest
+from sordino.neighbors import Neighbors
+from sordino.source import Source
 
-__all__ = ["accept_amended", "accept_new", "changed", "refuse_changed", "table_among"]
+__all__ = ["accept_amended", "accept_new", "changed", "declaration_of", "refuse_changed", "table_among"]
 
 _AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
 
 _ANEW = "name a new ledger: what was spent was stated for the old neighbors and unit, so these cannot be amended"
+
+
+def declaration_of(domain: Domain, neighbors: Neighbors, source: Source | None) -> dict[str, Any]:
+    """Return what a ledger holds of a declaration: columns, neighbors, unit, and how CSV cells are written."""
+    csv = None if source is None or source.csv is None else source.csv.to_dict()
+    return {**domain.to_dict(), **neighbors.to_dict(), "csv": csv}
 
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any], *, under: str = "") -> dict[str, tuple[Any, Any]]:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError, UnknownName
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from
+from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers
 
 __all__ = [
     "GENESIS",
@@ -198,7 +198,7 @@ class Report:
         said.append(f"{self.committed} answered, {self.failed} failed, {self.in_doubt} in doubt (all count as spent)")
         marks = {
             "agrees": "the high-water mark agrees",
-            "missing": "there is no high-water mark on this machine: a rollback before now cannot be told",
+            "missing": "there is no high-water mark on this machine: a rollback before now cannot be detected",
             "none": "kept in memory only",
         }
         said.append(marks[self.mark])
@@ -208,6 +208,23 @@ class Report:
             said.append(f"amended {self.amendments} times; caps in turn: {', '.join(c.describe() for c in self.caps)}")
         said += self.describe_before()
         return "; ".join(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the findings as JSON data."""
+        return {
+            "ledger": self.ledger,
+            "entries": self.entries,
+            "answered": self.committed,
+            "failed": self.failed,
+            "in_doubt": self.in_doubt,
+            "spent": loss_to_numbers(self.spent),
+            "cap": loss_to_numbers(self.cap),
+            "amendments": self.amendments,
+            "unmarked": self.unmarked,
+            "mark": self.mark,
+            "head": self.head,
+            **formers_to_dict(self),
+        }
 
 
 def formers_to_dict(report: Report) -> dict[str, Any]:

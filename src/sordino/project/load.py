@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sordino.domain import Category, Column, Domain
-from sordino.errors import DeclarationError, nearest
+from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors_of, source_of
@@ -61,6 +61,27 @@ class Project:
     budgets: Mapping[str, Budget]
     tables: Mapping[str, DeclaredTable]
     public: Mapping[str, PublicTable] = field(default_factory=lambda: MappingProxyType({}))
+
+    def table(self, name: str | None = None) -> DeclaredTable:
+        """Return the declared table of this name, or the only one; raises UnknownName, or DeclarationError for several."""
+        return self.tables[self._name("table", name, self.tables)]
+
+    def budget(self, name: str | None = None) -> Budget:
+        """Return the declared budget of this name, or the only one; raises UnknownName, or DeclarationError for several."""
+        return self.budgets[self._name("budget", name, self.budgets)]
+
+    def budgets_named(self, name: str | None) -> list[Budget]:
+        """Return the budget of this name, or all without one; raises UnknownName."""
+        return list(self.budgets.values()) if name is None else [self.budget(name)]
+
+    def _name(self, kind: str, name: str | None, declared: Mapping[str, object]) -> str:
+        if name is None and len(declared) == 1:
+            return next(iter(declared))
+        if name is None:
+            raise DeclarationError(f"state {kind}=..., one of {', '.join(declared) or 'none, as none is declared'}")
+        if name not in declared:
+            raise UnknownName(f"{kind} {name!r} is not declared in {self.path}; {nearest(name, declared)}")
+        return name
 
 
 @dataclass(frozen=True, slots=True)

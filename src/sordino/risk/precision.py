@@ -20,7 +20,7 @@ from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.aggregates.sums import Mean
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
-from sordino.queries.sql.parse import SqlText, parse_sql, table_of
+from sordino.queries.sql.parse import SqlText, parse_sql
 from sordino.risk.figures import amount, chance
 
 __all__ = ["Currency", "Precision", "precision_of"]
@@ -155,7 +155,7 @@ def precision_of(
     if isinstance(query, str):
         query = SqlText(query)
     if isinstance(query, SqlText):
-        question = parse_sql(query.text, table=table_of(query.text), columns=tuple(domain))
+        question = parse_sql(query.text, table=query.parse().table, columns=tuple(domain))
     else:
         question = as_aggregation(query)
     compile_query(question, domain)

@@ -15,7 +15,7 @@ from sordino.queries.build import as_aggregation
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Connective, Node
-from sordino.queries.sql.parse import SqlText, parse_sql, table_of
+from sordino.queries.sql.parse import SqlText, parse_sql
 from sordino.release import Release
 from sordino.synth.answers import ModelParts, answer_question
 from sordino.synth.arrays import Codes, Floats
@@ -92,7 +92,7 @@ class Model:
         if not isinstance(question, SqlText):
             return answer_question(self.parts, as_aggregation(question), self.constraints, self.facts)
         table = self.facts.get("table", "model")
-        name = "model" if table_of(question.text).lower() == "model" else table
+        name = "model" if question.parse().table.lower() == "model" else table
         asked = parse_sql(question.text, table=name, columns=self.columns)
         try:
             return answer_question(self.parts, asked, self.constraints, self.facts)

@@ -23,7 +23,7 @@ from sordino.queries.build import (
     variance,
 )
 from sordino.queries.expressions.expr import when
-from sordino.queries.sql.parse import parse_sql, table_of
+from sordino.queries.sql.parse import SqlText, parse_sql
 
 S = Selection()
 AND = S.where((col("age") > 3) & (col("gain") < 9))
@@ -128,14 +128,14 @@ def test_aliases_of_groups_and_aggregates() -> None:
     found = parsed("SELECT occ AS job, AVG(age) AS age FROM adult GROUP BY job")
     assert [g.alias for g in found.groups] == ["job"]
     assert [a.alias for a in found.aggregates] == ["age"]
-    assert table_of("SELECT COUNT(*) FROM Adult") == "Adult"
+    assert SqlText("SELECT COUNT(*) FROM Adult").parse().table == "Adult"
 
 
 def test_names_that_a_sub_query_gives() -> None:
     found = parsed("SELECT job, SUM(x) AS s FROM (SELECT occ AS job, age + 1 AS x FROM adult) GROUP BY job")
     assert [g.alias for g in found.groups] == ["job"]
     assert found.identity().count('"occ"') == 1
-    assert table_of("WITH w AS (SELECT * FROM Adult) SELECT COUNT(*) FROM (SELECT * FROM w)") == "Adult"
+    assert SqlText("WITH w AS (SELECT * FROM Adult) SELECT COUNT(*) FROM (SELECT * FROM w)").parse().table == "Adult"
     with pytest.raises(UnknownName, match="column 'age' is not declared"):
         parsed("SELECT SUM(age) FROM (SELECT gain FROM adult)")
     with pytest.raises(UnknownName, match="table 'secret' is not declared"):

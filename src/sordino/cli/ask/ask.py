@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sordino.cli.shared.options import (
+    AnswerForm,
     AnswerFormat,
+    AssumeRows,
     Confidence,
     Delta,
     Epsilon,
@@ -19,6 +18,7 @@ from sordino.cli.shared.options import (
     Question,
     Quiet,
     Rho,
+    option,
 )
 from sordino.cli.shared.terminal import in_terminal, note, say
 from sordino.errors import ChargedError
@@ -38,25 +38,16 @@ def ask(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    assume_rows: Annotated[
-        int | None,
-        typer.Option(
-            "--assume-rows", metavar="N", help="As in `plan`, whose words can be repeated here.", show_default=False
-        ),
-    ] = None,
+    assume_rows: AssumeRows = None,
     confidence: Confidence = 0.95,
-    form: Annotated[
-        AnswerFormat | None,
-        typer.Option("--format", help="Without it: as the ending of FILE says, else a table.", show_default=False),
-    ] = None,
+    form: AnswerForm = None,
     output: OutputFile = None,
     request_id: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--request-id",
-            metavar="ID",
-            help="Makes the command safe to repeat: the same ID is charged once and gives the same answer.",
-            show_default=False,
+            "ID",
+            "Makes the command safe to repeat: the same ID is charged once and gives the same answer.",
         ),
     ] = None,
     project: ProjectPath = None,
@@ -67,25 +58,23 @@ def ask(
     A refused question (exit 2, 3) is never charged; nor is one that the budget does not cover (4). Exit 5 means that
     the charge stands without an answer: do not repeat such a command blindly.
     """
-    from sordino.cli.ask.question import check_confidence, plan_question, text_of
+    from sordino.cli.ask.question import plan_question, text_of
     from sordino.cli.ask.render_release import chosen_format, distinct_names
-    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino.cli.shared.atomic_file import open_if_named
 
-    form = chosen_format(form, output)
-    confidence = check_confidence(confidence)
+    chosen = chosen_format(form, output)
     text = text_of(sql, file)
-    with ExitStack() as stack:
-        curator, plan = plan_question(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
-        if form in (AnswerFormat.csv, AnswerFormat.parquet):
-            keys = len(plan.groups)
-            distinct_names(plan.names[:keys], plan.names[keys:])
-        target = stack.enter_context(open_atomic(output)) if output is not None else None
+    curator, plan = plan_question(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+    if chosen in (AnswerFormat.csv, AnswerFormat.parquet):
+        keys = len(plan.groups)
+        distinct_names(plan.names[:keys], plan.names[keys:])
+    with open_if_named(output) as target:
         if plan.earlier and request_id is None:
             last = plan.earlier[-1]
             note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)
         release = curator.ask(plan, request_id=request_id)
         try:
-            deliver(release, form, confidence=confidence, target=target, quiet=quiet)
+            deliver(release, chosen, confidence=confidence, target=target, quiet=quiet)
         except BrokenPipeError:
             raise
         except Exception:

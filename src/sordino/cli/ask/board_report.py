@@ -38,7 +38,6 @@ def report(
             metavar="FILE",
             help="The page to write.",
             callback=ends_in(".html", ".htm"),
-            show_default=False,
         ),
     ],
     budget: BudgetName = None,
@@ -51,11 +50,11 @@ def report(
     It is made of the project file and the ledger; the data need not be there, and the page loads nothing.
     """
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.cli.shared.opening import budgets_of, project_at
+    from sordino.cli.shared.opening import project_at
     from sordino.report.page import Board, page
 
     declared = project_at(project)
-    chosen = budgets_of(declared, budget)
+    chosen = declared.budgets_named(budget)
     if output.exists() and not output.is_dir() and not force:
         raise DeclarationError(f"{output} is there already; --force replaces it")
     with open_atomic(output) as target:
@@ -83,7 +82,7 @@ def _can_draw() -> bool:
 
 def _account(project: Project, budget: Budget, *, pictures: bool) -> Account:
     """Return what a board reads about one budget, its ledger replayed first."""
-    from sordino.cli.shared.opening import open_ledger
+    from sordino.project.budget_ledger import open_ledger
     from sordino.report.page import Account
 
     tables = [t for t in project.tables.values() if t.budget == budget.name]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
-import typer
-
-from sordino.cli.shared.options import BudgetName, ChargeId, ProjectPath, Quiet, TextFormat
+from sordino.cli.shared.options import BudgetName, ChargeId, ProjectPath, Quiet, TextForm, TextFormat
 from sordino.cli.shared.terminal import note, say, wrap
 
 __all__ = ["explain"]
@@ -15,18 +12,19 @@ __all__ = ["explain"]
 
 def explain(
     charge: ChargeId,
-    form: Annotated[TextFormat, typer.Option("--format", help="How the sentence is written.")] = TextFormat.table,
+    form: TextForm = TextFormat.table,
     budget: BudgetName = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
     """Say what a past release reveals at most about one person, in plain words."""
-    from sordino.cli.shared.opening import load_release, project_at
-    from sordino.curator.explain import explain as explained
+    import sordino as sd
+    from sordino.cli.shared.opening import project_at
+    from sordino.project.budget_ledger import find_release
     from sordino.loss import loss_to_numbers
 
-    release = load_release(project_at(project), charge, budget=budget)
-    text = explained(release)
+    release = find_release(project_at(project), charge, budget=budget)
+    text = sd.explain(release)
     if form is TextFormat.json:
         said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
         say(json.dumps(said, ensure_ascii=False, indent=2))

@@ -6,14 +6,14 @@ import csv
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from sordino.cli.shared.options import BudgetName, ListFormat, ProjectPath, Quiet
+from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet
 from sordino.cli.shared.terminal import columns_of, note, paint, say, shorten
 
 if TYPE_CHECKING:
+    from sordino.ledger.records import Charge
     from sordino.project.load import Budget
 
 __all__ = ["releases"]
@@ -22,71 +22,60 @@ _STATES = {"committed": "answered", "failed": "failed", "reserved": "in doubt"}
 
 
 def releases(
-    form: Annotated[ListFormat, typer.Option("--format", help="How the list is written.")] = ListFormat.table,
-    budget: BudgetName = None,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    form: ListForm = ListFormat.table, budget: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False
 ) -> None:
     """List every question that was charged, oldest first. Costs nothing."""
-    from sordino.cli.shared.opening import budgets_of, project_at
+    from sordino.cli.shared.opening import project_at
 
-    declared = project_at(project)
-    chosen = budgets_of(declared, budget)
-    rows = [row for one in chosen for row in _charges(one)]
+    chosen = project_at(project).budgets_named(budget)
+    charges = [(one.name, charge) for one in chosen for charge in _charges(one)]
     if form is ListFormat.json:
-        plain = [{key: value for key, value in row.items() if key != "said"} for row in rows]
-        say(json.dumps({"schema": 1, "releases": plain}, ensure_ascii=False, indent=2))
+        rows = [_to_dict(name, charge) for name, charge in charges]
+        say(json.dumps({"schema": 1, "releases": rows}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["id", "budget", "time", "state", "cost", "request", "question"])
         writer.writerows(
-            [r["id"], r["budget"], r["time"], r["state"], r["said"], r["request"], r["question"]] for r in rows
+            [c.id, name, c.time, _STATES[c.state], c.loss.describe(), c.request, c.note] for name, c in charges
         )
-    elif not rows:
+    elif not charges:
         note("nothing has been asked yet", quiet=quiet, aside=False)
     else:
-        _print(rows, several=len(chosen) > 1)
+        _print(charges, several=len(chosen) > 1)
         note("`sordino show ID` shows one again at no cost", quiet=quiet, aside=False)
 
 
-def _charges(budget: Budget) -> list[dict[str, Any]]:
-    from sordino.cli.shared.opening import open_ledger
-    from sordino.loss import loss_to_numbers
+def _charges(budget: Budget) -> list[Charge]:
+    from sordino.project.budget_ledger import open_ledger
 
     with open_ledger(budget) as ledger:
-        charges = [] if ledger is None else ledger.charges()
-    return [
-        {
-            "id": c.id,
-            "budget": budget.name,
-            "time": c.time,
-            "state": _STATES[c.state],
-            "cost": loss_to_numbers(c.loss),
-            "said": c.loss.describe(),
-            "request": c.request,
-            "question": c.note,
-        }
-        for c in charges
-    ]
+        return [] if ledger is None else ledger.charges()
 
 
-def _print(rows: list[dict[str, Any]], *, several: bool) -> None:
+def _to_dict(budget: str, charge: Charge) -> dict[str, Any]:
+    from sordino.loss import loss_to_numbers
+
+    return {
+        "id": charge.id,
+        "budget": budget,
+        "time": charge.time,
+        "state": _STATES[charge.state],
+        "cost": loss_to_numbers(charge.loss),
+        "request": charge.request,
+        "question": charge.note,
+    }
+
+
+def _print(charges: Sequence[tuple[str, Charge]], *, several: bool) -> None:
     head = ["id", *(["budget"] if several else []), "time", "cost", "state", "question"]
     body = [
-        [
-            r["id"],
-            *([r["budget"]] if several else []),
-            f"{r['time'][:10]} {r['time'][11:16]}",
-            r["said"],
-            r["state"],
-            "",
-        ]
-        for r in rows
+        [c.id, *([name] if several else []), f"{c.time[:10]} {c.time[11:16]}", c.loss.describe(), _STATES[c.state], ""]
+        for name, c in charges
     ]
     used = max(len(line) for line in columns_of(head, body, right=[False] * len(head))) + 2
     room = max(20, shutil.get_terminal_size((80, 24)).columns - used + len("question"))
-    for cells, row in zip(body, rows, strict=True):
-        cells[-1] = shorten(row["question"], room)
-    lines = columns_of(head, body, right=[False] * len(head))
-    for i, line in enumerate(lines):
-        say(paint(line, "bold") if i == 0 else line)
+    for cells, (_, charge) in zip(body, charges, strict=True):
+        cells[-1] = shorten(charge.note, room)
+    first, *lines = columns_of(head, body, right=[False] * len(head))
+    for line in [paint(first, "bold"), *lines]:
+        say(line)

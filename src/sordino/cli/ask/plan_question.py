@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from sordino.cli.shared.options import (
+    AssumeRows,
     Confidence,
     Delta,
     Epsilon,
@@ -16,6 +15,7 @@ from sordino.cli.shared.options import (
     Question,
     Quiet,
     Rho,
+    TextForm,
     TextFormat,
 )
 from sordino.cli.shared.terminal import note, paint, plain, say, wrap
@@ -35,26 +35,18 @@ def plan(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    assume_rows: Annotated[
-        int | None,
-        typer.Option(
-            "--assume-rows",
-            metavar="N",
-            help="A public guess at the rows in a group: what a mean's expected error depends on.",
-            show_default=False,
-        ),
-    ] = None,
+    assume_rows: AssumeRows = None,
     confidence: Confidence = 0.95,
-    form: Annotated[TextFormat, typer.Option("--format", help="How the plan is written.")] = TextFormat.table,
+    form: TextForm = TextFormat.table,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
     """Price a question: its cost, noise and expected error. Free, and nothing of the data is used."""
-    from sordino.cli.ask.question import check_confidence, plan_question, text_of
+    from sordino.cli.ask.question import plan_question, text_of
 
-    confidence = check_confidence(confidence)
-    text = text_of(sql, file)
-    curator, made = plan_question(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+    curator, made = plan_question(
+        text_of(sql, file), project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows
+    )
     if form is TextFormat.json:
         say(json.dumps(made.to_dict(confidence=confidence), ensure_ascii=False, indent=2))
         return
@@ -64,11 +56,11 @@ def plan(
         say(head.replace(name, paint(name, "bold"), 1) if label in made.names else head)
         for line in rest:
             say(line)
-    for line in _budget(made, curator):
+    for line in _budget_lines(made, curator):
         note(line, quiet=quiet, aside=False)
 
 
-def _budget(made: Plan, curator: Curator) -> list[str]:
+def _budget_lines(made: Plan, curator: Curator) -> list[str]:
     from sordino.cli.ask.render_release import left_of
 
     left, cost = curator.remaining, made.cost.amounts()

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.errors import DeclarationError, QuestionRefused, instead_of
+from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     from sordino.curator.curator import Curator
     from sordino.curator.plan import Plan
 
-__all__ = ["check_confidence", "plan_question", "text_of"]
+__all__ = ["plan_question", "text_of"]
 
 _LARGEST = 200_000  # characters of a question
 
@@ -49,20 +49,6 @@ def plan_question(
     """
     import sordino as sd
     from sordino.cli.shared.opening import project_path
-    from sordino.queries.sql.parse import table_of
 
-    if not text.strip():
-        raise QuestionRefused('the question is empty; ask such as "SELECT COUNT(*) AS n FROM people"')
-    connection = sd.connect(project_path(project))
-    asked = table_of(text, [c for table in connection.project.tables.values() for c in table.domain])
-    known = {name.lower(): name for name in connection.project.tables}
-    curator = connection.table(known.get(asked.lower(), asked))
-    plan = curator.plan(sd.sql(text), epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
-    return curator, plan
-
-
-def check_confidence(confidence: float) -> float:
-    """Return the confidence; raises DeclarationError unless it lies between 0 and 1."""
-    if not 0 < confidence < 1:
-        raise DeclarationError(f"--confidence must lie between 0 and 1: {instead_of(confidence)}")
-    return confidence
+    curator, question = sd.connect(project_path(project)).read_sql(text)
+    return curator, curator.plan(question, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.shared.options import ProjectPath, Quiet, TextFormat
+from sordino.cli.shared.options import ProjectPath, Quiet, TextForm, TextFormat
 from sordino.cli.shared.terminal import note, paint, plain, say
 from sordino.domain import Real
 from sordino.errors import DeclarationError, SordinoError
@@ -26,9 +26,7 @@ __all__ = ["check"]
 
 
 def check(
-    path: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The project file, as --project.", show_default=False)
-    ] = None,
+    path: Annotated[Path | None, typer.Argument(metavar="FILE", help="The project file, as --project.")] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of sordino.toml, for editors.")
     ] = False,
@@ -36,7 +34,7 @@ def check(
         bool,
         typer.Option("--against-data", help="Count the cells and lines that do not fit: NOT PRIVATE, for the curator."),
     ] = False,
-    form: Annotated[TextFormat, typer.Option("--format", help="How problems are written.")] = TextFormat.table,
+    form: TextForm = TextFormat.table,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -152,7 +150,7 @@ def _has_quoted_header(source: Source) -> bool:
 
 
 def _against_ledgers(project: Project) -> list[tuple[str, str]]:
-    from sordino.cli.shared.opening import differences, open_ledger
+    from sordino.project.budget_ledger import changed_declarations, open_ledger
 
     found: list[tuple[str, str]] = []
     rule = 'put it back, or: sordino ledger amend --reason "..."'
@@ -163,7 +161,7 @@ def _against_ledgers(project: Project) -> list[tuple[str, str]]:
                     continue
                 if ledger.cap != budget.cap:
                     found.append((f"budgets.{name}.cap", f"the ledger holds a cap of {ledger.cap.describe()}; {rule}"))
-                for table, paths in differences(project, budget, ledger).items():
+                for table, paths in changed_declarations(project, budget, ledger).items():
                     said = f"not declared as in the ledger ({', '.join(list(paths)[:8])} changed); {rule}"
                     found.append((f"tables.{table}", said))
         except SordinoError as error:

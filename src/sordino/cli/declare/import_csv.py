@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.shared.options import Delimiter, Force, Header, Quiet, delimiter_from
+from sordino.cli.shared.options import Delimiter, Force, Header, Quiet, refuse_existing
 from sordino.cli.shared.terminal import note
 from sordino.errors import DeclarationError, SourceError
 
@@ -16,8 +16,8 @@ __all__ = ["import_csv"]
 
 
 def import_csv(
-    source: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.", show_default=False)],
-    target: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.")],
     header: Header = None,
     delimiter: Delimiter = None,
     quote: Annotated[
@@ -28,9 +28,7 @@ def import_csv(
     ] = "utf-8",
     null: Annotated[
         list[str] | None,
-        typer.Option(
-            "--null", metavar="TEXT", help="A cell that means: missing. Empty ones always do.", show_default=False
-        ),
+        typer.Option("--null", metavar="TEXT", help="A cell that means: missing. Empty ones always do."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -47,11 +45,10 @@ def import_csv(
 
     if header is None:
         raise DeclarationError("say --header if the first row holds names, else --no-header")
-    if target.exists() and not force:
-        raise DeclarationError(f"{target} is there already; --force replaces it")
+    refuse_existing(target, force=force)
     if not source.is_file():
         raise SourceError(f"source {str(source)!r} is missing: there is no such file")
-    between = delimiter_from(delimiter) or default_delimiter(str(source))
+    between = delimiter or default_delimiter(str(source))
     dialect = CsvDialect(header, between, quote=quote, encoding=encoding, null_values=tuple(null or ()))
     with open_atomic(target) as place:
         types = csv_to_parquet(source, place.path, dialect=dialect)

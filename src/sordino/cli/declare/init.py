@@ -9,30 +9,27 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.shared.options import Delimiter, Header, Quiet, delimiter_from, ends_in
+from sordino.cli.shared.options import Delimiter, Header, Quiet, ends_in, refuse_existing
 from sordino.cli.shared.terminal import note
-from sordino.errors import DeclarationError
 
 __all__ = ["init"]
 
 
 def init(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file.", show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file.")],
     header: Header = None,
     columns: Annotated[
         int | None,
-        typer.Option("--columns", metavar="N", help="CSV without names: how many columns it has.", show_default=False),
+        typer.Option("--columns", metavar="N", help="CSV without names: how many columns it has."),
     ] = None,
     delimiter: Delimiter = None,
     quote: Annotated[
         str | None,
-        typer.Option(
-            "--quote", metavar="CHAR", help="CSV: what cells may be quoted with, \" or '.", show_default=False
-        ),
+        typer.Option("--quote", metavar="CHAR", help="CSV: what cells may be quoted with, \" or '."),
     ] = None,
     relation: Annotated[
         str | None,
-        typer.Option("--relation", metavar="NAME", help="DuckDB: the table in the file.", show_default=False),
+        typer.Option("--relation", metavar="NAME", help="DuckDB: the table in the file."),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.", callback=ends_in(".toml"))
@@ -50,11 +47,8 @@ def init(
     from sordino.project.schema import FILL_IN
     from sordino.project.text import write_template
 
-    if output.exists() and not force:
-        raise DeclarationError(f"{output} is there already; --force replaces it, -o FILE writes another")
-    schema = read_schema(
-        source, header=header, columns=columns, delimiter=delimiter_from(delimiter), quote=quote, relation=relation
-    )
+    refuse_existing(output, force=force, hint="--force replaces it, -o FILE writes another")
+    schema = read_schema(source, header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation)
     for remark in schema.remarks:
         note(f"note: {remark}")
     table = _table_name(source, schema.relation)

@@ -18,13 +18,12 @@ from sordino.cli.epsilon.output import (
     line,
     number_of,
     numbers_of,
-    option,
     percent,
     risks_of,
     tell_written,
     written,
 )
-from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextFormat
+from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextForm, TextFormat, WriteCap, option
 from sordino.cli.shared.terminal import columns_of, say, wrap
 from sordino.errors import DeclarationError
 
@@ -52,8 +51,8 @@ def worlds(
     epsilon: Annotated[str | None, option("--epsilon", "E", "Tell the risk at this epsilon too.")] = None,
     output: Annotated[str | None, option("--output", "X", "With --epsilon: the posteriors at this answer.")] = None,
     plot: PictureFile = None,
-    form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
-    write: Annotated[bool, typer.Option("--write", help="Write the cap and its reason into the project file.")] = False,
+    form: TextForm = TextFormat.table,
+    write: WriteCap = False,
     one_question: Annotated[
         bool, typer.Option("--one-question", help="With --write: the epsilon of that one answer, not of all questions.")
     ] = False,

@@ -17,11 +17,10 @@ import typer
 from sordino.cli.epsilon.output import (
     line,
     number_of,
-    option,
     tell_written,
     written,
 )
-from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextFormat
+from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextForm, TextFormat, WriteCap, option
 from sordino.cli.shared.terminal import note, say
 from sordino.errors import DeclarationError, UnknownName, nearest
 
@@ -54,8 +53,8 @@ def choose(
         str | None, option("--relative-risk", "R", "How many times as likely a disclosure may become.")
     ] = None,
     plot: PictureFile = None,
-    form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
-    write: Annotated[bool, typer.Option("--write", help="Write the cap and its reason into the project file.")] = False,
+    form: TextForm = TextFormat.table,
+    write: WriteCap = False,
     budget: BudgetName = None,
     project: ProjectPath = None,
 ) -> None:
@@ -133,17 +132,16 @@ class _Asking:
         }
 
     def accuracy(self, error: str | None) -> list[Requirement]:
-        from sordino.queries.sql.parse import table_of
+        from sordino.queries.sql.parse import sql
         from sordino.risk.requirements import accuracy
 
         if self.query is None and error is None:
             return []
         if self.query is None or error is None:
             raise DeclarationError("--query SQL and --error T go together: the question, and how wrong it may be")
-        if table_of(self.query).lower() != self.table.name.lower():
-            raise DeclarationError(
-                f"the question asks table {table_of(self.query)!r}; state its --table, not {self.table.name!r}"
-            )
+        asked = sql(self.query).parse().table
+        if asked.lower() != self.table.name.lower():
+            raise DeclarationError(f"the question asks table {asked!r}; state its --table, not {self.table.name!r}")
         near = self.table.neighbors
         unit = "row" if near.unit is None else near.unit
         wanted = number_of(error, "--error")

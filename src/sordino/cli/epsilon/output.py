@@ -7,8 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from sordino.cli.shared.terminal import note, paint, say, wrap
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ __all__ = [
     "line",
     "number_of",
     "numbers_of",
-    "option",
     "percent",
     "risks_of",
     "tell_written",
@@ -53,11 +50,6 @@ def written(
         if project is not None and target is not None:
             project.write(target.text.encode())
     return None if target is None else target.stated
-
-
-def option(name: str, metavar: str, words: str) -> Any:
-    """Return an option that takes a text."""
-    return typer.Option(name, metavar=metavar, help=words, show_default=False)
 
 
 def line(label: str, text: str, *, indent: int) -> None:

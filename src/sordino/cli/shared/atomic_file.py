@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sordino.errors import DeclarationError
 
-__all__ = ["AtomicFile", "open_atomic"]
+__all__ = ["AtomicFile", "open_atomic", "open_if_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,16 @@ def open_atomic(target: Path) -> Iterator[AtomicFile]:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)
+
+
+@contextmanager
+def open_if_named(target: Path | None) -> Iterator[AtomicFile | None]:
+    """Open an atomic file as `open_atomic` does; None where no file is named."""
+    if target is None:
+        yield None
+        return
+    with open_atomic(target) as file:
+        yield file
 
 
 def _umask() -> int:

@@ -1,4 +1,4 @@
-"""The options that commands share: each with its name, its words and its panel. It knows no command."""
+"""The options that commands share: each a type with its name, its words and its panel. It knows no command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from sordino.errors import DeclarationError
+from sordino.errors import DeclarationError, instead_of
 
 __all__ = [
+    "AnswerForm",
     "AnswerFormat",
+    "AssumeRows",
     "BudgetName",
     "ChargeId",
     "Confidence",
@@ -21,6 +23,7 @@ __all__ = [
     "Epsilon",
     "Force",
     "Header",
+    "ListForm",
     "ListFormat",
     "OutputFile",
     "PictureFile",
@@ -28,13 +31,22 @@ __all__ = [
     "QueryFile",
     "Question",
     "Quiet",
+    "Reason",
     "Rho",
     "TableName",
+    "TextForm",
     "TextFormat",
-    "delimiter_from",
+    "WriteCap",
     "ends_in",
+    "option",
     "output_ending",
+    "refuse_existing",
 ]
+
+
+def option(name: str, metavar: str, words: str, *, panel: str | None = None) -> Any:
+    """Return an option that takes a value: its name, what stands for the value, and its words."""
+    return typer.Option(name, metavar=metavar, help=words, rich_help_panel=panel)
 
 
 def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
@@ -55,13 +67,17 @@ def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
 
 def output_ending(*endings: str) -> Any:
     """Return the option of a file that an answer of one kind goes to."""
-    told = "Write to FILE, whole or not at all."
-    return typer.Option(
-        "--output", "-o", metavar="FILE", help=told, callback=ends_in(*endings) if endings else None, show_default=False
-    )
+    words = "Write to FILE, whole or not at all."
+    return typer.Option("--output", "-o", metavar="FILE", help=words, callback=ends_in(*endings) if endings else None)
 
 
-def drawable(path: Path | None) -> Path | None:
+def refuse_existing(path: Path, *, force: bool, hint: str = "--force replaces it") -> None:
+    """Raise DeclarationError where a file is there and may not be replaced."""
+    if path.exists() and not path.is_dir() and not force:
+        raise DeclarationError(f"{path} is there already; {hint}")
+
+
+def _check_drawable(path: Path | None) -> Path | None:
     """Check where a picture goes, and that one can be drawn, before all else."""
     if path is not None:
         from sordino.report.picture import need_plots, writer_of
@@ -69,6 +85,16 @@ def drawable(path: Path | None) -> Path | None:
         writer_of(path.suffix)
         need_plots()
     return path
+
+
+def _check_confidence(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise DeclarationError(f"--confidence must lie between 0 and 1: {instead_of(confidence)}")
+    return confidence
+
+
+def _read_delimiter(given: str | None) -> str | None:
+    return "\t" if given == "\\t" else given
 
 
 class AnswerFormat(StrEnum):
@@ -95,95 +121,69 @@ class TextFormat(StrEnum):
     json = "json"
 
 
-ProjectPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--project",
-        metavar="PATH",
-        help="The project file, or its directory. Without it: the sordino.toml found here or above.",
-        show_default=False,
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
-OutputFile = Annotated[Path | None, output_ending()]
-PictureFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="Draw it: .svg, .png, .html or .json.",
-        callback=drawable,
-        show_default=False,
-    ),
-]
-Confidence = Annotated[
-    float,
-    typer.Option("--confidence", metavar="C", help="The probability that an interval holds the true value."),
-]
-TableName = Annotated[
-    str | None,
-    typer.Option("--table", metavar="NAME", help="Needed where several are declared.", show_default=False),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
-BudgetName = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="NAME", help="The budget, where the project has several.", show_default=False),
-]
-ChargeId = Annotated[str, typer.Argument(metavar="ID", help="A charge, such as c-0001.", show_default=False)]
+_LOSS = "What may be lost"
 
-Question = Annotated[
-    str | None, typer.Argument(metavar="SQL", help="The question; - reads standard input.", show_default=False)
-]
+# what is asked, and at what loss
+Question = Annotated[str | None, typer.Argument(metavar="SQL", help="The question; - reads standard input.")]
 QueryFile = Annotated[
-    Path | None,
-    typer.Option("--file", "-f", metavar="QUERY.SQL", help="Read the question from a file.", show_default=False),
+    Path | None, typer.Option("--file", "-f", metavar="QUERY.SQL", help="Read the question from a file.")
 ]
 Epsilon = Annotated[
-    str | None,
-    typer.Option(
-        "--epsilon",
-        metavar="E",
-        help='What may be lost: an exact number such as 0.5 or "1/3".',
-        rich_help_panel="What may be lost",
-        show_default=False,
-    ),
+    str | None, option("--epsilon", "E", 'What may be lost: an exact number such as 0.5 or "1/3".', panel=_LOSS)
 ]
 Delta = Annotated[
-    str | None,
-    typer.Option(
-        "--delta",
-        metavar="D",
-        help="With --epsilon: the chance of losing more, such as 1e-9.",
-        rich_help_panel="What may be lost",
-        show_default=False,
-    ),
+    str | None, option("--delta", "D", "With --epsilon: the chance of losing more, such as 1e-9.", panel=_LOSS)
 ]
-Rho = Annotated[
-    str | None,
-    typer.Option(
-        "--rho",
-        metavar="R",
-        help="Instead of --epsilon: a zero-concentrated loss.",
-        rich_help_panel="What may be lost",
-        show_default=False,
-    ),
+Rho = Annotated[str | None, option("--rho", "R", "Instead of --epsilon: a zero-concentrated loss.", panel=_LOSS)]
+AssumeRows = Annotated[
+    int | None,
+    option("--assume-rows", "N", "A public guess at the rows in a group: what a mean's expected error depends on."),
 ]
 
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="CSV: whether the first line holds names.", show_default=False),
+# of what
+ProjectPath = Annotated[
+    Path | None,
+    option(
+        "--project", "PATH", "The project file, or its directory. Without it: the sordino.toml found here or above."
+    ),
 ]
+TableName = Annotated[str | None, option("--table", "NAME", "Needed where several are declared.")]
+BudgetName = Annotated[str | None, option("--budget", "NAME", "The budget, where the project has several.")]
+ChargeId = Annotated[str, typer.Argument(metavar="ID", help="A charge, such as c-0001.")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="CSV: whether the first line holds names.")]
 Delimiter = Annotated[
     str | None,
     typer.Option(
         "--delimiter",
         metavar="CHAR",
         help="CSV: what stands between cells; \\t is a tab. Without it: a tab in a .tsv file, else a comma.",
-        show_default=False,
+        callback=_read_delimiter,
     ),
 ]
 
+# how it is written, and where
+AnswerForm = Annotated[
+    AnswerFormat | None, typer.Option("--format", help="Without it: as the ending of FILE says, else a table.")
+]
+ListForm = Annotated[ListFormat, typer.Option("--format", help="How the list is written.")]
+TextForm = Annotated[TextFormat, typer.Option("--format", help="Text or JSON.")]
+Confidence = Annotated[
+    float,
+    typer.Option(
+        "--confidence",
+        metavar="C",
+        help="The probability that an interval holds the true value.",
+        callback=_check_confidence,
+    ),
+]
+OutputFile = Annotated[Path | None, output_ending()]
+PictureFile = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw it: .svg, .png, .html or .json.", callback=_check_drawable),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
 
-def delimiter_from(given: str | None) -> str | None:
-    """Return the character that --delimiter names."""
-    return "\t" if given == "\\t" else given
+# what changes on record
+Reason = Annotated[str, option("--reason", "TEXT", "Why; it stays on record.")]
+WriteCap = Annotated[bool, typer.Option("--write", help="Write the cap and its reason into the project file.")]

@@ -31,13 +31,12 @@ def synth_answer(
     """
     import sordino as sd
     from sordino.cli.ask.ask import deliver
-    from sordino.cli.ask.question import check_confidence, text_of
+    from sordino.cli.ask.question import text_of
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.synth.arguments import model_at
 
     form = chosen_format(form, output)
-    confidence = check_confidence(confidence)
     answer = model_at(model).answer(sd.sql(text_of(sql, file)))
     with ExitStack() as stack:
         target = None if output is None else stack.enter_context(open_atomic(output))

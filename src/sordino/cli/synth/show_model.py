@@ -24,10 +24,9 @@ def synth_show(
     form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
 ) -> None:
     """Show what a model is: how it was made and what it cost, its columns, its cliques, its stated errors."""
-    from sordino.cli.ask.question import check_confidence
     from sordino.cli.synth.arguments import model_at
 
-    told = _data(model_at(model), check_confidence(confidence))
+    told = _data(model_at(model), confidence)
     if form is TextFormat.json:
         say(json.dumps(told, ensure_ascii=False, indent=2))
         return

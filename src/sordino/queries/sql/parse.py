@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
@@ -33,7 +33,7 @@ from sordino.queries.sql.from_clause import Scope, base_table, scope_of
 from sordino.queries.sql.text import Place, only_known, parse_select, trees
 from sordino.queries.sql.values import AGGREGATES, Values
 
-__all__ = ["SqlText", "parse_question", "parse_sql", "sql", "table_of"]
+__all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
 
 Read = TypeVar("Read")
 
@@ -56,10 +56,25 @@ _TWO: dict[str, Callable[[Expr, Expr], AggregateExpr]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class SqlSelect:
+    """One SELECT as it was parsed: its tree, the declared table that it is about, and where that name stands."""
+
+    place: Place
+    tree: Any
+    table: str
+    source: Any
+
+
+@dataclass(frozen=True, slots=True)
 class SqlText:
-    """A question as SQL text, not yet understood."""
+    """A question as SQL text, not yet understood; `select` is its tree, where it was parsed before."""
 
     text: str
+    select: SqlSelect | None = field(default=None, compare=False, repr=False)
+
+    def parse(self, columns: Iterable[str] = ()) -> SqlSelect:
+        """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table."""
+        return self.select or _not_too_deep(lambda: _select(self.text, columns))
 
 
 def sql(text: str) -> SqlText:
@@ -69,13 +84,9 @@ def sql(text: str) -> SqlText:
     'SELECT COUNT(*) FROM adult'
     """
     if not isinstance(text, str) or not text.strip():
-        raise QuestionRefused('sql takes the text of one question, such as "SELECT COUNT(*) FROM adult"')
+        words = "empty" if isinstance(text, str) else "not a text"
+        raise QuestionRefused(f'the question is {words}; ask such as "SELECT COUNT(*) AS n FROM adult"')
     return SqlText(text)
-
-
-def table_of(text: str, columns: Iterable[str] = ()) -> str:
-    """Return the name of the one table that a question is about; raises QuestionRefused where there is not one."""
-    return _not_too_deep(lambda: base_table(Place(text), parse_select(text, columns))[0])
 
 
 def parse_sql(
@@ -86,32 +97,43 @@ def parse_sql(
     Names match the declared `columns` whatever their case. Raises UnknownName for another table, QuestionRefused for
     whatever is not supported, by its name and place.
     """
-    return _not_too_deep(lambda: _question(text, table, {c.lower(): c for c in columns}, public))
+    known = {c.lower(): c for c in columns}
+    return _not_too_deep(lambda: _question(_select(text, known.values()), table, known, public))
 
 
 def parse_question(
-    text: str, *, table: str, columns: Iterable[str] = (), public: Mapping[str, tuple[str, ...]] | None = None
+    asked: SqlText, *, table: str, columns: Iterable[str] = (), public: Mapping[str, tuple[str, ...]] | None = None
 ) -> Aggregation | MostCommon:
     """Return the question that SQL text asks about `table`, as `parse_sql`; `SELECT MODE(column)` asks for a choice.
 
     Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
     """
     known = {c.lower(): c for c in columns}
-    return _not_too_deep(lambda: _choice(text, table, known) or _question(text, table, known, public))
+    select = asked.parse(known.values())
+    return _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public))
 
 
-def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None:
-    tree, place = parse_select(text, columns.values()), Place(text)
+def _select(text: str, columns: Iterable[str]) -> SqlSelect:
+    place, tree = Place(text), parse_select(text, columns)
+    return SqlSelect(place, tree, *base_table(place, tree))
+
+
+def _check_table(select: SqlSelect, table: str) -> None:
+    if select.table.lower() != table.lower():
+        at = select.place.of(select.source)
+        raise UnknownName(f"{at}table {select.table!r} is not declared; {nearest(select.table, [table])}")
+
+
+def _choice(select: SqlSelect, table: str, columns: dict[str, str]) -> MostCommon | None:
+    tree, place = select.tree, select.place
     inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
     modes = [e for e in inner if type(e).__name__ == "Mode"]
     if not modes:
         return None
-    asked, source = base_table(place, tree)
-    if asked.lower() != table.lower():
-        raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")
+    _check_table(select, table)
     if len(inner) > 1 or any(tree.args.get(n) for n in ("group", "having", "order", "limit", "joins", "with_")):
         raise QuestionRefused(
-            f"{place.of(modes[0])}MODE is a question of its own: SELECT MODE(column) FROM {asked} WHERE ..."
+            f"{place.of(modes[0])}MODE is a question of its own: SELECT MODE(column) FROM {select.table} WHERE ..."
         )
     only_known(place, tree, _KNOWN)
     scope = scope_of(place, tree, columns, None)
@@ -125,14 +147,12 @@ def _choice(text: str, table: str, columns: dict[str, str]) -> MostCommon | None
 
 
 def _question(
-    text: str, table: str, columns: dict[str, str], public: Mapping[str, tuple[str, ...]] | None
+    select: SqlSelect, table: str, columns: dict[str, str], public: Mapping[str, tuple[str, ...]] | None
 ) -> Aggregation:
-    tree, place = parse_select(text, columns.values()), Place(text)
-    asked, source = base_table(place, tree)
-    if asked.lower() != table.lower():
-        raise UnknownName(f"{place.of(source)}table {asked!r} is not declared; {nearest(asked, [table])}")
-    only_known(place, tree, _KNOWN)
-    return _Reader(place, tree, scope_of(place, tree, columns, public)).question()
+    _check_table(select, table)
+    only_known(select.place, select.tree, _KNOWN)
+    scope = scope_of(select.place, select.tree, columns, public)
+    return _Reader(select.place, select.tree, scope).question()
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:
