@@ -20,8 +20,8 @@ def explain(
     """Say what a past release reveals at most about one person, in plain words."""
     import sordino as sd
     from sordino.cli.shared.opening import project_at
-    from sordino.project.budget_ledger import find_release
     from sordino.loss import loss_to_numbers
+    from sordino.project.budget_ledger import find_release
 
     release = find_release(project_at(project), charge, budget=budget)
     text = sd.explain(release)
