@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -22,8 +23,8 @@ from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.release import Key, Output, Release
 from sordino.report.charts import plot
-from sordino.report.neighbor_charts import worlds_of
 from sordino.report.picture import save
+from sordino.sensitivity import list_neighborhoods
 
 LAW = DiscreteLaplace(Fraction(3))
 ONE = Fraction(1)
@@ -177,8 +178,9 @@ def test_a_profile_with_gaps() -> None:
         plot(pa.Table.from_pylist([{**row, "value": None} for row in rows]))
 
 
-def test_worlds_are_bars_that_end_at_the_global_line() -> None:
-    found = worlds_of([1, 2, 3], size=2, query="max", relation="replace", pairs=[(1, 1)], answer=max, mark="a column")
+def test_neighborhoods_are_bars_that_end_at_the_global_line() -> None:
+    found = list_neighborhoods("max", [1, 2, 3], size=2, neighbors="replace", within=1)
+    found = dataclasses.replace(found, mark="a column")
     text = svg(found)
     assert marks(text, "mark-rect") == 3
     assert marks(text, "mark-rule") == 1

@@ -1,4 +1,4 @@
-"""`plot`: the picture of a thing - a release, a table of sensitivities, the worlds of a small universe.
+"""`plot`: the picture of a thing - a release, a table of sensitivities, the tables of a small universe.
 
 It knows which chart draws which type; not how a thing was computed.
 """
@@ -29,7 +29,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
     - a Representation, or several of one column: the released histogram with its error band; a Model: each column of it;
       Histograms: an original beside a synthetic one; a table of accuracies (the columns method, epsilon, distance);
-    - Worlds: the local sensitivity of every table of a small universe, and the global one as their maximum.
+    - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation.
 
     It shows itself in a notebook; `.save("picture.svg")` writes it (.svg, .png, .html, .json), `.chart` is the Altair
@@ -71,12 +71,13 @@ def _drawer(thing: Any) -> Drawer:
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
     from sordino.local import BloomEstimate, Choice, DistributionEstimate, Estimate
-    from sordino.report import local, neighbor_charts, odds_icons, risks, synth
+    from sordino.report import local, neighborhood_charts, odds_icons, risks, synth
+    from sordino.sensitivity.neighborhoods import Neighborhoods
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model
 
     of_one: dict[type, Drawer] = {
-        neighbor_charts.Worlds: neighbor_charts.draw,
+        Neighborhoods: neighborhood_charts.draw,
         risks.Risks: risks.draw,
         odds_icons.Tradeoff: odds_icons.draw,
         local.Comparison: local.draw_comparison,

@@ -1,4 +1,4 @@
-"""The sensitivity room: how far an answer can move, in the worst case, over a finite universe, and smoothed.
+"""The sensitivity laboratory: how far an answer can move, in the worst case, over a finite universe, and smoothed.
 
 It may not know engines, curators, noise or mechanisms. Every name is imported when it is first used.
 """
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sordino.sensitivity.empirical import global_sensitivity as global_sensitivity
     from sordino.sensitivity.empirical import local_sensitivity as local_sensitivity
     from sordino.sensitivity.function import function_sensitivity as function_sensitivity
+    from sordino.sensitivity.neighborhoods import Neighborhoods as Neighborhoods
+    from sordino.sensitivity.neighborhoods import list_neighborhoods as list_neighborhoods
     from sordino.sensitivity.profile import sensitivity_profile as sensitivity_profile
     from sordino.sensitivity.smooth import smooth_sensitivity as smooth_sensitivity
     from sordino.sensitivity.worst_case import worst_case_sensitivity as worst_case_sensitivity
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "sordino.sensitivity.empirical": "Change global_sensitivity local_sensitivity",
     "sordino.sensitivity.function": "function_sensitivity",
+    "sordino.sensitivity.neighborhoods": "Neighborhoods list_neighborhoods",
     "sordino.sensitivity.profile": "sensitivity_profile",
     "sordino.sensitivity.smooth": "smooth_sensitivity",
     "sordino.sensitivity.worst_case": "worst_case_sensitivity",

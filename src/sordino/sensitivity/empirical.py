@@ -1,7 +1,7 @@
 """Global and local sensitivity over a finite universe, with the pair of tables that attains them.
 
-It chooses the algorithm and evaluates the witness; the algorithms are in `local`, `worst_table`, `variance` and
-`check`. It may not know engines, columns or budgets: universe and size are public, and a local sensitivity is not.
+It chooses the algorithm and evaluates the witness; the algorithms are in `local_search`, `worst_table`, `variance` and
+`bound_check`. It may not know engines, columns or budgets: universe and size are public, and a local sensitivity is not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ PAIRS_ENUMERATED = 4_000_000  # pairs of tables that are compared one by one whe
 class Change:
     """Say how far an answer can move: `value` is exact, or a bound on it where `exact` is False.
 
-    `witness` is a pair of neighbors (sorted values) whose answers differ by `attained`: the value itself when exact.
+    `witness` is a pair of neighbors (sorted values), `answers` their answers, which differ by `attained`: the value
+    itself when exact.
     """
 
     value: float
@@ -38,6 +39,7 @@ class Change:
     witness: tuple[tuple[float, ...], tuple[float, ...]]
     public: str
     because: str
+    answers: tuple[float, float]
 
     def __repr__(self) -> str:
         sign = "" if self.exact else ", exact=False"
@@ -100,7 +102,7 @@ def local_sensitivity(
 ) -> Change:
     """Return the most that the answer on `table` can move to a neighbor of `table` in the universe.
 
-    The change is always from `table`, never between two of its neighbors. Exact for every query (see `local`): O(N) for
+    The change is always from `table`, never between two of its neighbors. Exact for every query (see `local_search`): O(N) for
     each mix of moves, O(k N) for var and std. It depends on the table, so it is NOT public and must not scale noise.
     Distances, units and errors are those of `global_sensitivity`; a table that is no part of the universe is refused.
 
@@ -168,4 +170,5 @@ def _change(
         witness=(tuple(one.tolist()), tuple(other.tolist())),
         public=public,
         because=f"{moves.words}: {rule}",
+        answers=(statistic.of(one), statistic.of(other)),
     )

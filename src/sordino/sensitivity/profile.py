@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 from sordino.errors import DeclarationError
@@ -12,7 +13,7 @@ from sordino.sensitivity.universe import places_of, universe_from
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["sensitivity_profile"]
+__all__ = ["sensitivity_profile", "tabulate"]
 
 
 def sensitivity_profile(
@@ -36,39 +37,39 @@ def sensitivity_profile(
     >>> sensitivity_profile([1, 2, 3, 10, 11], [1, 3, 10], queries=["median"], distances=[1]).column("value").to_pylist()
     [4.5, 8.0, 3.5, 7.0]
     """
-    import pyarrow as pa
-
     if moves not in ("within", "exactly"):
         raise DeclarationError(f'moves must be "within" or "exactly", not {moves!r}')
     values = universe_from(universe)
     inside = values[places_of(table, values)]
     words, steps = _list(queries, argument="queries"), _list(distances, argument="distances")
-    rows: list[dict[str, Any]] = []
-    for query in words:
-        for scope in ("global", "local"):
-            for relation in ("add_remove", "replace"):
-                for distance in steps:
-                    asked: dict[str, Any] = {"neighbors": relation, "within": distance, "ddof": ddof}
-                    if moves == "exactly" and relation == "add_remove":
-                        asked |= {"within": None, "exactly": distance, "direction": "either"}
-                    found: Change = (
-                        global_sensitivity(query, values, size=inside.size, **asked)
-                        if scope == "global"
-                        else local_sensitivity(query, values, inside, **asked)
-                    )
-                    rows.append(
-                        {
-                            "query": query,
-                            "distance": distance,
-                            "scope": scope,
-                            "relation": relation,
-                            "value": found.value,
-                            "exact": found.exact,
-                        }
-                    )
-    names = ("query", "distance", "scope", "relation", "value", "exact")
-    types = (pa.string(), pa.int64(), pa.string(), pa.string(), pa.float64(), pa.bool_())
-    return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
+
+    def change(query: str, scope: str, relation: str, distance: int) -> Change:
+        how: dict[str, Any] = {"neighbors": relation, "within": distance, "ddof": ddof}
+        if moves == "exactly" and relation == "add_remove":
+            how |= {"within": None, "exactly": distance, "direction": "either"}
+        if scope == "global":
+            return global_sensitivity(query, values, size=inside.size, **how)
+        return local_sensitivity(query, values, inside, **how)
+
+    return tabulate(product(words, ("global", "local"), ("add_remove", "replace"), steps), change)
+
+
+def tabulate(
+    cells: Iterable[tuple[str, str, str, int]], change: Callable[[str, str, str, int], Change | None]
+) -> pyarrow.Table:
+    """Return a row for each (query, scope, relation, distance): what `change` returns for them, null for None."""
+    import pyarrow as pa
+
+    rows = [(cell, change(*cell)) for cell in cells]
+    columns: dict[str, tuple[Any, list[Any]]] = {
+        "query": (pa.string(), [query for (query, _, _, _), _ in rows]),
+        "distance": (pa.int64(), [distance for (_, _, _, distance), _ in rows]),
+        "scope": (pa.string(), [scope for (_, scope, _, _), _ in rows]),
+        "relation": (pa.string(), [relation for (_, _, relation, _), _ in rows]),
+        "value": (pa.float64(), [None if found is None else found.value for _, found in rows]),
+        "exact": (pa.bool_(), [None if found is None else found.exact for _, found in rows]),
+    }
+    return pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
 
 
 def _list(values: Iterable[Any], *, argument: str) -> list[Any]:

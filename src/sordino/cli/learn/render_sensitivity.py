@@ -1,9 +1,8 @@
-"""What the sensitivity laboratory tells, as text and as JSON. It knows results; not how they are computed."""
+"""What the sensitivity laboratory found, as text and as JSON. It knows results; not how they are computed."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +12,16 @@ from sordino.cli.shared.universe_options import Values
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.report.neighbor_charts import Worlds
-    from sordino.sensitivity import Change
+    from sordino.sensitivity import Change, Neighborhoods
 
-__all__ = ["Asked", "Told", "data_of", "tell"]
+__all__ = ["Findings", "Request", "describe_findings", "print_findings"]
 
 SCREEN_ROWS = 40
 SCREEN_NEIGHBORS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """What the command line asks for."""
 
     queries: tuple[str, ...]
@@ -37,36 +35,36 @@ class Asked:
     ddof: int
 
 
-@dataclass(slots=True)
-class Told:
-    """What is told: changes, or a profile; and worlds where asked for."""
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found: changes, or a profile; and all tables where they were asked for."""
 
-    changes: list[Any] | None = None
+    changes: list[Change] | None = None
     profile: pa.Table | None = None
-    worlds: list[Any] | None = None
+    worlds: list[Neighborhoods] | None = None
 
 
-def tell(asked: Asked, told: Told) -> None:
-    """Print what is told to a person."""
+def print_findings(asked: Request, found: Findings) -> None:
+    """Print what was found for a person."""
     mark = asked.universe.mark
     if mark is not None:
         gap = f"; missing cells left out: {asked.universe.missing:,}" if asked.universe.missing else ""
         say(paint(plain(f"NOT PRIVATE: {mark}{gap}"), "red"))
-    for query, change in zip(asked.queries, told.changes or (), strict=False):
+    for query, change in zip(asked.queries, found.changes or (), strict=False):
         _print_change(asked, query, change)
-    if told.profile is not None:
-        cells = [[str(r[n]) for n in _KEYS] + [_figure(r)] for r in told.profile.to_pylist()]
+    if found.profile is not None:
+        cells = [[str(r[n]) for n in _KEYS] + [_figure(r)] for r in found.profile.to_pylist()]
         lines = columns_of([*_KEYS, "sensitivity"], cells, right=[False, False, False, True, True])
         say(paint(lines[0], "bold"))
         for line in lines[1:]:
             say(line)
-    for found in told.worlds or ():
+    for tables in found.worlds or ():
         say()
-        _print_worlds(found)
+        _print_worlds(tables)
 
 
-def data_of(asked: Asked, told: Told) -> dict[str, Any]:
-    """Return all that is told as JSON data."""
+def describe_findings(asked: Request, found: Findings) -> dict[str, Any]:
+    """Return all that was found as JSON data."""
     mark = asked.universe.mark
     data: dict[str, Any] = {
         "schema": 1,
@@ -81,7 +79,7 @@ def data_of(asked: Asked, told: Told) -> dict[str, Any]:
         "direction": asked.direction,
         "ddof": asked.ddof,
     }
-    if told.changes is not None:
+    if found.changes is not None:
         data["results"] = [
             {
                 "query": query,
@@ -89,16 +87,18 @@ def data_of(asked: Asked, told: Told) -> dict[str, Any]:
                 "value": change.value,
                 "exact": change.exact,
                 "attained": change.attained,
-                "witness": [{"table": list(t), "answer": a} for t, a in _witness(asked, query, change)],
+                "witness": [
+                    {"table": list(t), "answer": a} for t, a in zip(change.witness, change.answers, strict=True)
+                ],
                 "public": _public(asked, change),
                 "because": change.because,
             }
-            for query, change in zip(asked.queries, told.changes, strict=True)
+            for query, change in zip(asked.queries, found.changes, strict=True)
         ]
-    if told.profile is not None:
-        data["profile"] = told.profile.to_pylist()
-    if told.worlds is not None:
-        data["worlds"] = [found.to_dict() for found in told.worlds]
+    if found.profile is not None:
+        data["profile"] = found.profile.to_pylist()
+    if found.worlds is not None:
+        data["worlds"] = [tables.to_dict() for tables in found.worlds]
     return data
 
 
@@ -111,25 +111,27 @@ def _figure(row: dict[str, Any]) -> str:
     return f"{row['value']:.10g}" if row["exact"] else f"at most {row['value']:.10g}"
 
 
-def _print_change(asked: Asked, query: str, change: Change) -> None:
-    from sordino.report.neighbor_charts import list_values
+def _print_change(asked: Request, query: str, change: Change) -> None:
+    from sordino.sensitivity.neighborhoods import list_values
 
     scope = "global" if asked.local is None else "local"
     figure = f"{change.value:.10g}, exact" if change.exact else f"at most {change.value:.10g}, a bound"
     say(paint(f"{scope} sensitivity of the {query}: {figure}", "bold"))
-    tables = [f"{list_values(table, 12)}  answers {answer:.10g}" for table, answer in _witness(asked, query, change)]
-    gone, come = _exchanged(*change.witness)
+    pair = zip(change.witness, change.answers, strict=True)
+    tables = [f"{list_values(table, 12)}  answers {answer:.10g}" for table, answer in pair]
+    first, second = (Counter(table) for table in change.witness)
+    gone, come = (sorted(left.elements()) for left in (first - second, second - first))
     moved = "; ".join(
         [f"{list_values(t, 8)} {verb}" for t, verb in ((gone, "out"), (come, "in")) if t] or ["nothing moves"]
     )
     attained = "" if change.exact else f"; this pair attains {change.attained:.10g}"
-    told = [("neighbors", f"{asked.neighbors}, {change.because}"), ("witness", tables[0]), ("", f"{tables[1]}")]
-    for label, text in [*told, ("moved", f"{moved}{attained}"), ("public", _public(asked, change))]:
+    lines = [("neighbors", f"{asked.neighbors}, {change.because}"), ("witness", tables[0]), ("", f"{tables[1]}")]
+    for label, text in [*lines, ("moved", f"{moved}{attained}"), ("public", _public(asked, change))]:
         for line in wrap(label, text):
             say(line)
 
 
-def _print_worlds(worlds: Worlds) -> None:
+def _print_worlds(worlds: Neighborhoods) -> None:
     """Print a row a table: its answer, its neighbors with theirs, and how far the farthest of them lies."""
     from rich.console import Console
     from rich.table import Table
@@ -160,24 +162,8 @@ def _print_worlds(worlds: Worlds) -> None:
         say(f"... {len(worlds.rows) - len(shown):,} more tables; a pipe or --format json has all")
 
 
-def _public(asked: Asked, change: Change) -> str:
+def _public(asked: Request, change: Change) -> str:
     """Return what is public about a figure: nothing, where its universe comes from a file."""
     if asked.universe.mark is None:
         return change.public
     return f"nothing: the values come from a file, and so do this figure and its witness ({asked.universe.mark})"
-
-
-def _witness(asked: Asked, query: str, change: Change) -> list[tuple[tuple[float, ...], float]]:
-    """Return the two tables of a witness with their answers."""
-    import numpy as np
-
-    from sordino.sensitivity.statistics import statistic_from
-
-    statistic = statistic_from(query, ddof=asked.ddof)
-    return [(table, statistic.of(np.array(table, dtype=np.float64))) for table in change.witness]
-
-
-def _exchanged(before: Sequence[float], after: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return what one table holds and the other does not, and the reverse."""
-    gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    return sorted(gone.elements()), sorted(come.elements())

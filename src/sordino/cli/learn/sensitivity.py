@@ -7,30 +7,31 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import StrEnum
-from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from sordino.cli.learn.render_sensitivity import Asked, Told, data_of, tell
+from sordino.cli.learn.render_sensitivity import Findings, Request, describe_findings, print_findings
 from sordino.cli.shared.options import PictureFile, TextFormat
 from sordino.cli.shared.terminal import in_terminal, say
-from sordino.cli.shared.universe_options import Values, span_from, table_from, values_from
+from sordino.cli.shared.universe_options import span_from, table_from, values_from
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.report.neighbor_charts import Worlds
     from sordino.report.picture import Picture
-    from sordino.sensitivity import Change
+    from sordino.sensitivity import Change, Neighborhoods
 
 __all__ = ["Direction", "Relation", "sensitivity"]
+
+T = TypeVar("T")
 
 LEAST_DRAWN = 4  # distances in a picture that no --profile asked for
 
@@ -51,65 +52,78 @@ class Direction(StrEnum):
     either = "either"
 
 
+Queries = Annotated[
+    list[str],
+    typer.Option(
+        "--query",
+        metavar="Q",
+        help="count, sum, mean, median, var, std, min, max or quantile:0.9; may be repeated.",
+        show_default=False,
+    ),
+]
+Neighbors = Annotated[
+    Relation | None,
+    typer.Option(
+        "--neighbors",
+        help="How neighboring tables differ; must be stated. both is for --profile.",
+        show_default=False,
+    ),
+]
+Universe = Annotated[
+    str | None, typer.Option("--universe", metavar="V,V,..", help="The values, one a person.", show_default=False)
+]
+Column = Annotated[
+    tuple[str, Path] | None,
+    typer.Option(
+        "--column",
+        metavar="NAME FILE",
+        help="Instead: a column of a Parquet file, or of a CSV file with a header line. NOT PRIVATE.",
+        show_default=False,
+    ),
+]
+Size = Annotated[
+    int | None, typer.Option("--size", metavar="N", help="Global: any table of N of the values.", show_default=False)
+]
+LocalTable = Annotated[
+    str | None,
+    typer.Option(
+        "--local", metavar="V,V,..", help="Local: this table; first:N is the first N values.", show_default=False
+    ),
+]
+Within = Annotated[
+    int | None, typer.Option("--within", metavar="K", help="Neighbors at most K moves away.", show_default=False)
+]
+Exactly = Annotated[
+    int | None, typer.Option("--exactly", metavar="K", help="Neighbors K moves away.", show_default=False)
+]
+Way = Annotated[
+    Direction | None,
+    typer.Option("--direction", help="With --exactly under add_remove: which way.", show_default=False),
+]
+Ddof = Annotated[int, typer.Option("--ddof", metavar="D", help="var and std divide by n - D.")]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="A:B", help="A table over the distances A to B.", show_default=False),
+]
+Worlds = Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors, its local value.")]
+Form = Annotated[TextFormat, typer.Option("--format", help="How it is written.")]
+
+
 def sensitivity(
-    query: Annotated[
-        list[str],
-        typer.Option(
-            "--query",
-            metavar="Q",
-            help="count, sum, mean, median, var, std, min, max or quantile:0.9; may be repeated.",
-            show_default=False,
-        ),
-    ],
-    neighbors: Annotated[
-        Relation | None,
-        typer.Option(
-            "--neighbors",
-            help="How neighboring tables differ; must be stated. both is for --profile.",
-            show_default=False,
-        ),
-    ] = None,
-    universe: Annotated[
-        str | None,
-        typer.Option("--universe", metavar="V,V,..", help="The values, one a person.", show_default=False),
-    ] = None,
-    column: Annotated[
-        tuple[str, Path] | None,
-        typer.Option(
-            "--column",
-            metavar="NAME FILE",
-            help="Instead: a column of a Parquet file, or of a CSV file with a header line. NOT PRIVATE.",
-            show_default=False,
-        ),
-    ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option("--size", metavar="N", help="Global: any table of N of the values.", show_default=False),
-    ] = None,
-    local: Annotated[
-        str | None,
-        typer.Option(
-            "--local", metavar="V,V,..", help="Local: this table; first:N is the first N values.", show_default=False
-        ),
-    ] = None,
-    within: Annotated[
-        int | None, typer.Option("--within", metavar="K", help="Neighbors at most K moves away.", show_default=False)
-    ] = None,
-    exactly: Annotated[
-        int | None, typer.Option("--exactly", metavar="K", help="Neighbors K moves away.", show_default=False)
-    ] = None,
-    direction: Annotated[
-        Direction | None,
-        typer.Option("--direction", help="With --exactly under add_remove: which way.", show_default=False),
-    ] = None,
-    ddof: Annotated[int, typer.Option("--ddof", metavar="D", help="var and std divide by n - D.")] = 0,
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="A:B", help="A table over the distances A to B.", show_default=False),
-    ] = None,
-    worlds: Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors, its local value.")] = False,
+    query: Queries,
+    neighbors: Neighbors = None,
+    universe: Universe = None,
+    column: Column = None,
+    size: Size = None,
+    local: LocalTable = None,
+    within: Within = None,
+    exactly: Exactly = None,
+    direction: Way = None,
+    ddof: Ddof = 0,
+    profile: Profile = None,
+    worlds: Worlds = False,
     plot: PictureFile = None,
-    form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
+    form: Form = TextFormat.table,
 ) -> None:
     """Learn how far one person can move an answer: global, over every table of a size, or local, for one table.
 
@@ -117,187 +131,139 @@ def sensitivity(
     """
     if neighbors is None:
         raise DeclarationError("state --neighbors add_remove or --neighbors replace: nothing is guessed")
-    asked = _asked(query, neighbors, values_from(universe, column), size, local, within, exactly, direction, ddof)
+    values = values_from(universe, column)
+    table = None if local is None else table_from(local, values)
+    way = None if direction is None else direction.value
+    request = Request(
+        tuple(dict.fromkeys(query)), neighbors.value, values, _rows(size, table), table, within, exactly, way, ddof
+    )
     span = None if profile is None else span_from(profile)
-    _consistent(asked, span, worlds=worlds)
+    _check(request, span, worlds=worlds)
     from sordino.cli.shared.atomic_file import open_atomic
 
     with ExitStack() as stack:
         target = None if plot is None else stack.enter_context(open_atomic(plot))
-        told = Told()
-        if span is not None:
-            told.profile = _profile(asked, span, whole=True)
-        else:
-            told.changes = _worked([(q, partial(_change, asked, q)) for q in asked.queries])
-        if worlds:
-            told.worlds = _worked([(f"worlds of the {q}", partial(_worlds, asked, q)) for q in asked.queries])
+        found = _find(request, span, worlds=worlds)
         if target is not None and plot is not None:
             from sordino.report.picture import encode_picture
 
-            target.write(encode_picture(_picture(asked, told), plot.suffix))
+            target.write(encode_picture(_draw(request, found), plot.suffix))
     if form is TextFormat.json:
-        say(json.dumps(data_of(asked, told), ensure_ascii=False, indent=2, allow_nan=False))
+        say(json.dumps(describe_findings(request, found), ensure_ascii=False, indent=2, allow_nan=False))
     else:
-        tell(asked, told)
+        print_findings(request, found)
 
 
-# ---- reading the command line
-
-
-def _asked(
-    queries: Sequence[str],
-    neighbors: Relation,
-    universe: Values,
-    size: int | None,
-    local: str | None,
-    within: int | None,
-    exactly: int | None,
-    direction: Direction | None,
-    ddof: int,
-) -> Asked:
-    from sordino.sensitivity.statistics import statistic_from
-
-    for query in queries:
-        statistic_from(query, ddof=ddof)
-    table = None if local is None else table_from(local, universe)
+def _rows(size: int | None, table: tuple[float, ...] | None) -> int:
     if table is not None and size is not None and size != len(table):
         raise DeclarationError(f"--size {size} is not the size of the table of --local, {len(table)}; leave it out")
     rows = size if table is None else len(table)
     if rows is None:
         raise DeclarationError("state --size N, for any table of N values, or --local V,V,.. for one table")
-    way = None if direction is None else direction.value
-    distinct = tuple(dict.fromkeys(queries))
-    return Asked(distinct, neighbors.value, universe, rows, table, within, exactly, way, ddof)
+    return rows
 
 
-def _consistent(asked: Asked, span: range | None, *, worlds: bool) -> None:
-    """Refuse options that say nothing together."""
+def _check(request: Request, span: range | None, *, worlds: bool) -> None:
+    """Refuse unknown queries, and options that say nothing together."""
+    from sordino.sensitivity.statistics import statistic_from
+
+    for query in request.queries:
+        statistic_from(query, ddof=request.ddof)
     if span is not None:
-        if asked.within is not None or asked.exactly is not None or worlds:
+        if request.within is not None or request.exactly is not None or worlds:
             raise DeclarationError("--profile takes its distances itself: leave out --within, --exactly and --worlds")
         return
-    if asked.neighbors == "both":
+    if request.neighbors == "both":
         raise DeclarationError("--neighbors both is for --profile; state add_remove or replace")
-    if asked.exactly is not None and asked.neighbors == "add_remove" and asked.direction is None:
+    if request.exactly is not None and request.neighbors == "add_remove" and request.direction is None:
         raise DeclarationError("--exactly K under add_remove needs --direction add, remove or either")
-    if (asked.within is None) == (asked.exactly is None):
+    if (request.within is None) == (request.exactly is None):
         raise DeclarationError("state one distance: --within K (at most K moves) or --exactly K")
 
 
-# ---- working
+def _find(request: Request, span: range | None, *, worlds: bool) -> Findings:
+    """Ask the laboratory for all that the options state."""
+    if span is not None:
+        scopes = ("global",) if request.local is None else ("global", "local")
+        return Findings(profile=_profile(request, scopes, span))
+    scope = "global" if request.local is None else "local"
+    how = {"within": request.within, "exactly": request.exactly, "direction": request.direction}
+    changes = [_change(request, query, scope, request.neighbors, **how) for query in _track(request.queries, str)]
+    if not worlds:
+        return Findings(changes=changes)
+    listed = [_list(request, query, **how) for query in _track(request.queries, lambda q: f"worlds of the {q}")]
+    return Findings(changes=changes, worlds=listed)
 
 
-def _change(
-    asked: Asked,
-    query: str,
-    *,
-    scope: str | None = None,
-    relation: str | None = None,
-    moves: dict[str, Any] | None = None,
-) -> Change:
-    """Return the local sensitivity where a table is given (or `scope` says so), else the global one."""
+def _change(request: Request, query: str, scope: str, relation: str, **distance: Any) -> Change:
     from sordino import sensitivity as sens
 
-    at = {"within": asked.within, "exactly": asked.exactly, "direction": asked.direction} if moves is None else moves
-    how: dict[str, Any] = {"neighbors": relation or asked.neighbors, "ddof": asked.ddof, **at}
-    if asked.local is not None and scope != "global":
-        return sens.local_sensitivity(query, asked.universe.values, asked.local, **how)
-    return sens.global_sensitivity(query, asked.universe.values, size=asked.rows, **how)
+    values, how = request.universe.values, {"neighbors": relation, "ddof": request.ddof, **distance}
+    if scope == "global" or request.local is None:
+        return sens.global_sensitivity(query, values, size=request.rows, **how)
+    return sens.local_sensitivity(query, values, request.local, **how)
 
 
-def _worlds(asked: Asked, query: str) -> Worlds:
-    import numpy as np
+def _list(request: Request, query: str, **distance: Any) -> Neighborhoods:
+    from sordino.sensitivity import list_neighborhoods
 
-    from sordino.report.neighbor_charts import worlds_of
-    from sordino.sensitivity.moves import moves_from
-    from sordino.sensitivity.statistics import statistic_from
-
-    whole = asked.universe.values
-    moves = moves_from(
-        neighbors=asked.neighbors,
-        within=asked.within,
-        exactly=asked.exactly,
-        direction=asked.direction,
-        size=asked.rows,
-        universe_size=len(whole),
-    )
-    statistic = statistic_from(query, ddof=asked.ddof)
-    return worlds_of(
-        whole,
-        size=asked.rows,
-        query=query,
-        relation=f"{asked.neighbors}, {moves.words}",
-        pairs=moves.pairs,
-        answer=lambda table: statistic.of(np.array(table, dtype=np.float64)),
-        mark=asked.universe.mark,
-    )
+    how = {"neighbors": request.neighbors, "ddof": request.ddof, **distance}
+    found = list_neighborhoods(query, request.universe.values, size=request.rows, **how)
+    return replace(found, mark=request.universe.mark)
 
 
-def _profile(asked: Asked, distances: Sequence[int], *, whole: bool) -> pa.Table:
-    """Return sensitivities against distance in the columns of a profile; null where a distance leads nowhere.
+def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) -> pa.Table:
+    """Return sensitivities against distance; null where a distance leads nowhere, refused where all do."""
+    from sordino.sensitivity.profile import tabulate
 
-    `whole`: both scopes where a table is given; else the one that is asked for, its moves as the command line says.
-    """
-    import pyarrow as pa
-
-    relations = ("add_remove", "replace") if asked.neighbors == "both" else (asked.neighbors,)
-    scopes = ("global",) if asked.local is None else ("global", "local") if whole else ("local",)
-    cells = list(product(asked.queries, scopes, relations, distances))
+    relations = ("add_remove", "replace") if request.neighbors == "both" else (request.neighbors,)
+    cells = list(product(request.queries, scopes, relations, distances))
     refused: list[DeclarationError] = []
 
-    def row(query: str, scope: str, relation: str, k: int) -> dict[str, Any]:
-        moves = {"exactly": k, "direction": asked.direction} if asked.exactly is not None else {"within": k}
-        here = {"query": query, "distance": k, "scope": scope, "relation": relation}
+    def change(query: str, scope: str, relation: str, k: int) -> Change | None:
+        exact = request.exactly is not None
+        how = {"exactly": k, "direction": request.direction} if exact else {"within": k}
         try:
-            found = _change(asked, query, scope=scope, relation=relation, moves=moves)
+            return _change(request, query, scope, relation, **how)
         except DeclarationError as error:
             refused.append(error)
-            return {**here, "value": None, "exact": None}
-        return {**here, "value": found.value, "exact": found.exact}
+            return None
 
-    rows = _worked([(f"{q}, {scope}, k = {k}", partial(row, q, scope, r, k)) for q, scope, r, k in cells])
+    found = tabulate(_track(cells, lambda cell: f"{cell[0]}, {cell[1]}, k = {cell[3]}"), change)
     if len(refused) == len(cells):
         raise refused[0]
-    kinds = {"query": pa.string(), "distance": pa.int64(), "scope": pa.string(), "relation": pa.string()}
-    schema = pa.schema([*kinds.items(), ("value", pa.float64()), ("exact", pa.bool_())])
-    mark = asked.universe.mark
-    return pa.Table.from_pylist(
-        rows, schema.with_metadata(None if mark is None else {"sordino": f"NOT PRIVATE: {mark}"})
-    )
+    mark = request.universe.mark
+    return found if mark is None else found.replace_schema_metadata({"sordino": f"NOT PRIVATE: {mark}"})
 
 
-def _picture(asked: Asked, told: Told) -> Picture:
-    """Return the picture of what is told: the profile, the worlds, or the sensitivity at a few distances."""
+def _draw(request: Request, found: Findings) -> Picture:
+    """Return the picture of what was found: the profile, the worlds, or the sensitivity at a few distances."""
     from sordino.report.charts import plot
 
-    if told.profile is not None:
-        return plot(told.profile)
-    if told.worlds is not None:
-        return plot(told.worlds[0])
-    most = max(LEAST_DRAWN, asked.within or asked.exactly or 0)
-    moves = "" if asked.exactly is None else f", exactly k records{_direction(asked)}"
-    return plot(_profile(asked, range(1, most + 1), whole=False), title=f"Sensitivity against distance{moves}")
+    if found.profile is not None:
+        return plot(found.profile)
+    if found.worlds:
+        return plot(found.worlds[0])
+    most = max(LEAST_DRAWN, request.within or request.exactly or 0)
+    scope = "global" if request.local is None else "local"
+    verb = {"add": "added", "remove": "removed", "either": "added or removed", None: "exchanged"}[request.direction]
+    moves = "" if request.exactly is None else f", exactly k records {verb}"
+    title = f"Sensitivity against distance{moves}"
+    return plot(_profile(request, (scope,), range(1, most + 1)), title=title)
 
 
-def _worked(steps: Sequence[tuple[str, Callable[[], Any]]]) -> list[Any]:
-    """Do the steps one by one; where a person watches, a bar on standard error says how far it is."""
+def _track(items: Sequence[T], describe: Callable[[T], str]) -> Iterator[T]:
+    """Yield items one by one; where a person watches, a bar on standard error says how far it is."""
     if not in_terminal(sys.stderr):
-        return [step() for _, step in steps]
+        yield from items
+        return
     from rich.console import Console
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns()[1:3], TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(steps))
-        done = []
-        for name, step in steps:
-            progress.update(task, description=name)
-            done.append(step())
+        task = progress.add_task("", total=len(items))
+        for item in items:
+            progress.update(task, description=describe(item))
+            yield item
             progress.advance(task)
-        return done
-
-
-def _direction(asked: Asked) -> str:
-    return {"add": " added", "remove": " removed", "either": " added or removed"}.get(
-        asked.direction or "", " exchanged"
-    )

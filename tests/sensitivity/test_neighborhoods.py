@@ -1,4 +1,4 @@
-"""The worlds of a small universe against the sensitivity room: every local value and the global one."""
+"""All tables of a small universe and their neighbors, against the other figures: every local value and the global one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
-from sordino.report.neighbor_charts import list_values, worlds_of
 from sordino.sensitivity.bound_check import enumerate_pairs
 from sordino.sensitivity.moves import moves_from
+from sordino.sensitivity.neighborhoods import list_neighborhoods, list_values
 from sordino.sensitivity.statistics import statistic_from
 
 UNIVERSE = [1, 2, 2, 3, 10, 11]
@@ -26,18 +26,11 @@ CELLS = [
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 @pytest.mark.parametrize("query", ["median", "mean", "var", "sum", "quantile:0.75"])
-def test_worlds_agree_with_sensitivities(query: str, cell: dict[str, Any]) -> None:
+def test_local_and_global_values_agree_with_the_algorithms(query: str, cell: dict[str, Any]) -> None:
     how = {"within": None, "exactly": None, "direction": None} | cell
     moves = moves_from(**how, size=3, universe_size=len(UNIVERSE))
     statistic = statistic_from(query, ddof=0)
-    found = worlds_of(
-        UNIVERSE,
-        size=3,
-        query=query,
-        relation=moves.words,
-        pairs=moves.pairs,
-        answer=lambda table: statistic.of(np.array(table, dtype=float)),
-    )
+    found = list_neighborhoods(query, UNIVERSE, size=3, **cell)  # type: ignore[arg-type]
     for row in found.rows:
         local = sens.local_sensitivity(query, UNIVERSE, row.table, **cell).value
         assert row.local == pytest.approx(local, abs=1e-12)
@@ -47,11 +40,11 @@ def test_worlds_agree_with_sensitivities(query: str, cell: dict[str, Any]) -> No
     assert len({row.table for row in found.rows}) == len(found.rows) == 14  # of 20 tables, 6 repeat as 2 = 2
 
 
-def test_worlds_as_data() -> None:
-    found = worlds_of([1, 2, 3], size=1, query="max", relation="add", pairs=[(0, 1)], answer=max)
-    told = found.to_dict()
-    assert told["global"] == 2
-    assert told["rows"][0] == {
+def test_neighborhoods_as_data() -> None:
+    found = list_neighborhoods("max", [1, 2, 3], size=1, neighbors="add_remove", exactly=1, direction="add")
+    plain = found.to_dict()
+    assert plain["global"] == 2
+    assert plain["rows"][0] == {
         "table": [1],
         "answer": 1,
         "neighbors": [{"table": [1, 2], "answer": 2, "change": 1}, {"table": [1, 3], "answer": 3, "change": 2}],
@@ -61,15 +54,15 @@ def test_worlds_as_data() -> None:
 
 
 def test_a_table_without_neighbors_cannot_move() -> None:
-    found = worlds_of([1, 1], size=1, query="max", relation="replace", pairs=[(1, 1)], answer=max)
+    found = list_neighborhoods("max", [1, 1], size=1, neighbors="replace", within=1)
     assert [(row.neighbors, row.local) for row in found.rows] == [((), 0)]
 
 
 def test_large_universes_are_refused() -> None:
     with pytest.raises(DeclarationError, match="small universes"):
-        worlds_of(range(40), size=20, query="max", relation="replace", pairs=[(1, 1)], answer=max)
+        list_neighborhoods("max", range(40), size=20, neighbors="replace", within=1)
 
 
-def test_listed() -> None:
+def test_long_lists_are_cut_in_the_middle() -> None:
     assert list_values([1, 2, 3], 3) == "1, 2, 3"
     assert list_values(range(100), 4) == "0, 1, ..., 99"
