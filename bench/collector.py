@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import numpy as np
 import uvloop
 
-from sordino.collector.store import Store
+from sordino.collector.report_store import Store
 from sordino.local.protocols.unary import OUE
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.noise.rng import Rng

@@ -11,13 +11,12 @@ import os
 import runpy
 import sys
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
+import sordino as sd
 from sordino import local
 from sordino.datasets import adult_domain, load_adult
 from sordino.domain import Category
-from sordino.mechanisms.laplace import Laplace
 from sordino.noise.rng import Rng
 
 
@@ -79,47 +78,17 @@ def beside_a_curator(answers: list[str | None], rng: Rng, *, picture: str | None
     """Ask by the best protocol at epsilon 1, beside a trusted curator's Laplace noise at the same epsilon."""
     labels = (*occupations(), None)
     best = local.best(labels, epsilon=1, respondents=len(answers))
-    estimate = best.estimate(best.count(best.perturb(answers, rng)))
-    truth = Counter(answers)
-    curator = Laplace(Fraction(2), Fraction(1))  # one answer replaced by another moves the histogram by 2
-    central = curator.release([truth[label] for label in labels], rng)
-    local_error = max(abs(found - truth[label]) for label, found in zip(labels, estimate.counts, strict=True))
-    central_error = max(abs(found - truth[label]) for label, found in zip(labels, central, strict=True))
+    simulated = local.simulate_collection(answers, best.protocol, rng, subject="occupation")
+    local_error = max(abs(row.estimate - row.true) for row in simulated.rows)
+    central_error = max(abs(row.curator - row.true) for row in simulated.rows)
     print(f"\n{best.why}")
     print(
         f"largest error of {len(labels)} counts at epsilon 1: local {local_error:,.0f}, trusted curator {central_error:,.0f}"
     )
     print(local.respondents_needed(labels, epsilon=1, margin=0.01).advice)
     if picture is not None:
-        draw(labels, truth, estimate, central, picture)
-
-
-def draw(
-    labels: tuple[str | None, ...],
-    truth: Counter[str | None],
-    estimate: local.Estimate,
-    central: list[int],
-    picture: str,
-) -> None:
-    """Draw the truth, the local estimate with its interval and the curator's count."""
-    import sordino as sd
-    from sordino.report.local import Comparison
-
-    table, n = estimate.interval(0.95).to_pydict(), estimate.n
-    rows = [
-        (
-            "(missing)" if label is None else label,
-            truth[label],
-            found,
-            n * table["lower"][i],
-            n * table["upper"][i],
-            noisy,
-        )
-        for i, (label, found, noisy) in enumerate(zip(labels, estimate.counts, central, strict=True))
-    ]
-    subject = f"occupation of {n:,} people, epsilon 1"
-    sd.plot(Comparison(subject, rows, "true counts are shown")).save(picture)
-    print(f"drawn to {picture}")
+        sd.plot(simulated).save(picture)
+        print(f"drawn to {picture}")
 
 
 if __name__ == "__main__":

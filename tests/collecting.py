@@ -15,7 +15,7 @@ import uvicorn
 
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
-from sordino.collector.store import Store
+from sordino.collector.report_store import Store
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import SUE, Unary

@@ -16,7 +16,7 @@ from browsing import opened_browser, opened_page
 from collecting import KEY, UNTIL, running, task_of, with_tokens
 from sordino.collector.limits import Limits
 from sordino.collector.pages import POLICY
-from sordino.collector.store import Store
+from sordino.collector.report_store import Store
 from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import SUE

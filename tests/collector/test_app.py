@@ -15,7 +15,7 @@ import pytest
 from collecting import KEY, LABELS, UNTIL, reports_of, running, task_of
 from sordino.collector.limits import Limits
 from sordino.collector.report_endpoint import ERRORS, MOST_REPORTS
-from sordino.collector.store import Store
+from sordino.collector.report_store import Store
 from sordino.errors import DeclarationError
 from sordino.local.protocols.hashing import OLH
 from sordino.local.protocols.memoization import memoize

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from collecting import LABELS, reports_of, task_of, with_tokens
-from sordino.collector.store import Store
+from sordino.collector.report_store import Store
 from sordino.local.reports import Reports
 from sordino.local.task import Task
 from sordino.noise.rng import Rng

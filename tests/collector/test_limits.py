@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.collector.limits import Buckets, Limits, Tokens
-from sordino.collector.store import token_hash
+from sordino.collector.report_store import token_hash
 from sordino.errors import DeclarationError
 
 

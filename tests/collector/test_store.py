@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from collecting import LABELS, reports_of, running, task_of, with_tokens
-from sordino.collector.store import Addition, Chunk, Store, token_hash
+from sordino.collector.report_store import Addition, Chunk, Store, token_hash
 from sordino.collector.task_state import TaskState
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
@@ -253,13 +253,11 @@ def test_a_program_that_looks_and_leaves_takes_no_log_away(tmp_path: Path) -> No
     path = str(tmp_path / "reports.db")
     first, second = Store.open(path), Store.open(path)
     task = first.add_task("a", "a", "0")
-    script = "import sys; from sordino.collector.store import Store; s = Store.open(sys.argv[1]); s.tasks(); s.close()"
+    script = "import sys; from sordino.collector.report_store import Store; s = Store.open(sys.argv[1]); s.tasks(); s.close()"
     for number in range(3):
         subprocess.run([sys.executable, "-c", script, path], check=True)
         second.append([Addition(task.number, _chunk(number), str(number))])
         Store.open(path).close()
-    beside = (
-        "import sys; from sordino.collector.store import Store; print(len(list(Store.open(sys.argv[1]).chunks(1))))"
-    )
+    beside = "import sys; from sordino.collector.report_store import Store; print(len(list(Store.open(sys.argv[1]).chunks(1))))"
     done = subprocess.run([sys.executable, "-c", beside, path], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "3"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sordino.errors import DeclarationError
-from sordino.local import Distribution, Hadamard, best
+from sordino.local import CollectionSimulation, Distribution, Hadamard, best, simulate_collection
 from sordino.noise.rng import Rng
 from sordino.report.charts import plot
-from sordino.report.local import Comparison, draw_comparison
+from sordino.report.local_charts import draw_simulation
 
 
 def spec_of(thing: object, title: str | None = None) -> str:
@@ -25,15 +25,15 @@ def test_each_type_has_its_chart() -> None:
     estimate = protocol.estimate(protocol.count(protocol.perturb([0, 1, None], Rng.seeded(1))))
     wave = Distribution(0, 1, 1)
     spread = wave.estimate(wave.count(wave.perturb([0.5] * 99, Rng.seeded(1))))
-    compared = Comparison("jobs", [("a", 3.0, 2.5, 1.0, 4.0, 3.0)], "true counts")
-    for unknown in ([1], "text", [compared], []):
+    simulated = simulate_collection([0, 1, 1], protocol, Rng.seeded(1), subject="jobs")
+    for unknown in ([1], "text", [simulated], []):
         with pytest.raises(DeclarationError, match=f"not {type(unknown).__name__}"):
             plot(unknown)
     spec = spec_of(estimate)
     assert "(missing)" in spec
     assert "if 1% lie together" in spec
     assert "smoothed and biased" in spec_of(spread)
-    assert "NOT PRIVATE (true counts): jobs" in spec_of(compared)
+    assert "NOT PRIVATE (true values of known people are shown)" in spec_of(simulated)
     assert "respondents, a rare label" in spec_of(best(range(14), epsilon=1, respondents=1000, malicious=0.01))
 
 
@@ -42,4 +42,4 @@ def test_many_labels_and_none() -> None:
     estimate = protocol.estimate(protocol.count(protocol.perturb(np.arange(300), Rng.seeded(1))))
     assert "the first 200 of 300 labels" in spec_of(estimate)
     with pytest.raises(DeclarationError, match="no label"):
-        draw_comparison(Comparison("none", [], "true counts"), 0.95, None)
+        draw_simulation(CollectionSimulation("none", [], protocol, estimate), 0.95, None)

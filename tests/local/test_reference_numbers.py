@@ -30,7 +30,7 @@ from sordino.local import (
     respondents_needed,
     shuffled,
 )
-from sordino.local.choice import candidates
+from sordino.local.collection_plan import candidates
 from sordino.local.estimates.frequency import variance
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import parameters_hash

@@ -30,7 +30,7 @@ def test_local_and_global_values_agree_with_the_algorithms(query: str, cell: dic
     how = {"within": None, "exactly": None, "direction": None} | cell
     moves = moves_from(**how, size=3, universe_size=len(UNIVERSE))
     statistic = statistic_from(query, ddof=0)
-    found = list_neighborhoods(query, UNIVERSE, size=3, **cell)  # type: ignore[arg-type]
+    found = list_neighborhoods(query, UNIVERSE, size=3, **cell)
     for row in found.rows:
         local = sens.local_sensitivity(query, UNIVERSE, row.table, **cell).value
         assert row.local == pytest.approx(local, abs=1e-12)

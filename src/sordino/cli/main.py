@@ -31,7 +31,8 @@ from sordino.cli.flags import in_flags
 from sordino.cli.learn.demo import demo
 from sordino.cli.learn.sensitivity import sensitivity
 from sordino.cli.local.collect import close, estimate, export_reports, serve, token
-from sordino.cli.local.local import local_plan, local_simulate
+from sordino.cli.local.plan_collection import local_plan
+from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
 from sordino.cli.shared.terminal import paint, plain
 from sordino.cli.synth.answer_question import synth_answer

@@ -18,10 +18,10 @@ from sordino.collector.limits import Limits, Tokens
 from sordino.collector.openapi import describe_service
 from sordino.collector.pages import add_pages
 from sordino.collector.report_endpoint import Receive, ReportEndpoint, Scope, Send
+from sordino.collector.report_store import Store
+from sordino.collector.report_writer import ReportWriter
 from sordino.collector.routes import add_routes
-from sordino.collector.store import Store
 from sordino.collector.task_state import TaskState, counts_text
-from sordino.collector.writer import Writer
 from sordino.errors import DeclarationError
 from sordino.local.task import Task
 
@@ -51,7 +51,7 @@ def collector_app(
         store.close()
     if len(states) < len(tasks):
         raise DeclarationError("each task must have a name of its own")
-    collector = Collector(url, states, Writer(url, list(states.values())), Tokens(), limits)
+    collector = Collector(url, states, ReportWriter(url, list(states.values())), Tokens(), limits)
     endpoint = ReportEndpoint(states, collector.writer, tokens=collector.tokens, limits=limits, clock=clock)
     return _Router(_build_app(collector), endpoint)
 

@@ -10,9 +10,9 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from sordino.collector.limits import Limits, Tokens
-from sordino.collector.store import Store
+from sordino.collector.report_store import Store
+from sordino.collector.report_writer import ReportWriter
 from sordino.collector.task_state import TaskState
-from sordino.collector.writer import Writer
 
 __all__ = ["Collector"]
 
@@ -23,7 +23,7 @@ class Collector:
 
     url: str
     states: dict[str, TaskState]
-    writer: Writer
+    writer: ReportWriter
     tokens: Tokens
     limits: Limits
     store: Store | None = None

@@ -5,14 +5,16 @@ Buckets live in memory: a restart fills them. They know hashes of tokens, not wh
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sordino.collector.store import Store, token_hash
+from sordino.collector.report_store import Store, token_hash
 from sordino.errors import DeclarationError
+from sordino.noise.rng import Rng
 
-__all__ = ["Buckets", "Limits", "Tokens"]
+__all__ = ["Buckets", "Limits", "Tokens", "make_tokens"]
 
 _MOST = 1 << 17  # buckets kept; full ones are forgotten first
 
@@ -31,6 +33,16 @@ class Limits:
     def __post_init__(self) -> None:
         if not self.per_minute > 0 or self.burst < 1:
             raise DeclarationError("per_minute must be above 0 and burst at least 1")
+
+
+def make_tokens(count: int, rng: Rng) -> list[str]:
+    """Return new tokens: 32 random bytes each, in base64 for addresses and headers.
+
+    Raises DeclarationError unless there are 1 to 1,000,000 of them.
+    """
+    if not 1 <= count <= 1_000_000:
+        raise DeclarationError("tokens are made 1 to 1,000,000 at a time")
+    return [base64.urlsafe_b64encode(rng.bytes(32)).decode().rstrip("=") for _ in range(count)]
 
 
 class Buckets:

@@ -14,8 +14,8 @@ from typing import Any
 
 from sordino.collector.id_set import ID_BYTES
 from sordino.collector.limits import Buckets, Limits, Tokens
+from sordino.collector.report_writer import BUSY, FAILED, ReportWriter
 from sordino.collector.task_state import HEAD_BYTES, TaskState
-from sordino.collector.writer import BUSY, FAILED, Writer
 
 __all__ = ["ERRORS", "MOST_REPORTS", "ReportEndpoint", "error_body"]
 
@@ -52,13 +52,13 @@ class ReportEndpoint:
     def __init__(
         self,
         states: Mapping[str, TaskState],
-        writer: Writer,
+        writer: ReportWriter,
         *,
         tokens: Tokens,
         limits: Limits,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._desks = states
+        self._states = states
         self._writer = writer
         self._tokens = tokens
         self._limits = limits
@@ -80,7 +80,7 @@ class ReportEndpoint:
 
     async def _take(self, scope: Scope, receive: Receive, name: str) -> tuple[str, str | None]:
         """Return how a request fared, in a word of ERRORS or "ok", and what is to be added to it."""
-        state = self._desks.get(name)
+        state = self._states.get(name)
         if state is None:
             return "no_task", None
         length, authorization = _headers(scope)

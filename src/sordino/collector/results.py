@@ -8,12 +8,38 @@ from typing import Any
 
 import numpy as np
 
-from sordino.collector.store import Chunk
+from sordino.collector.report_store import Chunk, Store, StoredTask
+from sordino.collector.task_state import counts_from
+from sordino.errors import DeclarationError
 from sordino.local.reports import Reports, SupportCounts
-from sordino.local.task import Task
+from sordino.local.task import Task, read_task
 from sordino.loss import format_number
 
-__all__ = ["count_again", "export_batch", "results"]
+__all__ = ["count_again", "estimate_task", "export_batch", "find_task", "results"]
+
+
+def find_task(store: Store, name: str | None) -> tuple[StoredTask, Task]:
+    """Return a task of a store, as stored and as read; without a name the only one there is.
+
+    Raises DeclarationError where the store holds no such task, or several and no name is given.
+    """
+    if name is None:
+        known = store.tasks()
+        if len(known) != 1:
+            names = ", ".join(one.task for one in known) or "none"
+            raise DeclarationError(f"name the task by --task; the store holds: {names}")
+        name = known[0].task
+    stored = store.task(name)
+    return stored, read_task(stored.manifest, key=None)
+
+
+def estimate_task(
+    store: Store, name: str | None, *, confidence: float, malicious: float, recount: bool
+) -> dict[str, Any]:
+    """Return the `results` of a task of a store; `recount` counts every stored report anew first."""
+    stored, task = find_task(store, name)
+    counts = count_again(task, store.chunks(stored.number)) if recount else counts_from(stored.counts, task)
+    return results(task, counts, closed=stored.closed, confidence=confidence, malicious=malicious)
 
 
 def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: float, malicious: float) -> dict[str, Any]:

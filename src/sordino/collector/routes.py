@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from sordino.collector.collector import Collector
 from sordino.collector.limits import Buckets
 from sordino.collector.report_endpoint import ERRORS, error_body
+from sordino.collector.report_store import Store
 from sordino.collector.results import export_batch, results
-from sordino.collector.store import Store
 from sordino.collector.task_state import TaskState
 from sordino.errors import SordinoError
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.collector.id_set import ID_BYTES, IdSet
-from sordino.collector.store import Addition, Chunk, Store, StoredTask
+from sordino.collector.report_store import Addition, Chunk, Store, StoredTask
 from sordino.errors import DeclarationError
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task

@@ -1,17 +1,50 @@
-"""One column of a file as answers among declared labels, for simulations: NOT PRIVATE."""
+"""One column of a file as known answers among declared labels, for simulations: NOT PRIVATE."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sordino.errors import SourceError, nearest
+from sordino.datasets.adult import adult_domain, load_adult
+from sordino.domain import Category
+from sordino.errors import QuestionRefused, SourceError, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["load_answers"]
+__all__ = ["load_answers", "load_known_answers"]
+
+
+def load_known_answers(
+    name: str, path: Path, *, labels: Sequence[str] | None, value: str | None
+) -> tuple[list[Any], tuple[Any, ...]]:
+    """Return the answers of known people to a question, and the labels that an answer may have.
+
+    The question asks for column `name` of a file with declared `labels`, or of the Adult extract (None); None among the
+    labels stands for a missing cell. With a `value` it asks yes or no: is it this one? NOT PRIVATE. Raises
+    QuestionRefused for a column or value that is not declared, SourceError as `load_answers` and `load_adult` do.
+    """
+    if labels is None:
+        declared = _adult_labels(name)
+        cells = load_adult(path)[name].to_pylist()
+    else:
+        declared, cells = tuple(labels), load_answers(name, path, labels=labels)
+    if value is None:
+        return cells, (*declared, None)
+    if value not in declared:
+        raise QuestionRefused(f"{value!r} is no declared value; {nearest(value, map(str, declared))}")
+    return [cell == value for cell in cells], (False, True)
+
+
+def _adult_labels(name: str) -> tuple[Any, ...]:
+    domain = adult_domain()
+    if name not in domain:
+        raise QuestionRefused(f"the Adult extract has no column {name!r}; other files take --labels V,V,..")
+    column = domain[name]
+    if not isinstance(column, Category):
+        raise QuestionRefused(f"column {name!r} holds no categories; occupation, education and sex do")
+    return column.values
 
 
 def load_answers(name: str, path: Path, *, labels: Sequence[str]) -> list[str | None]:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from sordino.local.choice import Choice as Choice
-    from sordino.local.choice import best as best
-    from sordino.local.choice import respondents_needed as respondents_needed
+    from sordino.local.collection_plan import CollectionPlan as CollectionPlan
+    from sordino.local.collection_plan import ProtocolChoice as ProtocolChoice
+    from sordino.local.collection_plan import best as best
+    from sordino.local.collection_plan import plan_collection as plan_collection
+    from sordino.local.collection_plan import respondents_needed as respondents_needed
     from sordino.local.device.client import Client as Client
     from sordino.local.device.client_ledger import ClientLedger as ClientLedger
     from sordino.local.device.delivery import NotDelivered as NotDelivered
-    from sordino.local.estimates.frequency import Estimate as Estimate
+    from sordino.local.estimates.frequency import FrequencyEstimate as FrequencyEstimate
     from sordino.local.estimates.mean import MeanEstimate as MeanEstimate
     from sordino.local.estimates.regression import BloomEstimate as BloomEstimate
     from sordino.local.exactness import exact_epsilon as exact_epsilon
@@ -48,17 +50,19 @@ if TYPE_CHECKING:
     from sordino.local.reports import Reports as Reports
     from sordino.local.reports import SupportCounts as SupportCounts
     from sordino.local.shuffle import shuffled as shuffled
+    from sordino.local.simulation import CollectionSimulation as CollectionSimulation
+    from sordino.local.simulation import simulate_collection as simulate_collection
     from sordino.local.task import SigningKey as SigningKey
     from sordino.local.task import Task as Task
     from sordino.local.task import create_task as create_task
     from sordino.local.task import read_task as read_task
 
 _EXPORTS = {
-    "sordino.local.choice": "Choice best respondents_needed",
+    "sordino.local.collection_plan": "CollectionPlan ProtocolChoice best plan_collection respondents_needed",
     "sordino.local.device.client": "Client",
     "sordino.local.device.client_ledger": "ClientLedger",
     "sordino.local.device.delivery": "NotDelivered",
-    "sordino.local.estimates.frequency": "Estimate",
+    "sordino.local.estimates.frequency": "FrequencyEstimate",
     "sordino.local.estimates.mean": "MeanEstimate",
     "sordino.local.estimates.regression": "BloomEstimate",
     "sordino.local.exactness": "exact_epsilon",
@@ -78,6 +82,7 @@ _EXPORTS = {
     "sordino.local.protocols.unary": "OUE SUE Unary",
     "sordino.local.reports": "Reports SupportCounts",
     "sordino.local.shuffle": "shuffled",
+    "sordino.local.simulation": "CollectionSimulation simulate_collection",
     "sordino.local.task": "SigningKey Task create_task read_task",
 }
 

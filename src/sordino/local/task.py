@@ -10,10 +10,12 @@ import base64
 import datetime
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Protocol
 
 from cryptography.exceptions import InvalidSignature
@@ -21,9 +23,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sordino.errors import BudgetExhausted, DeclarationError
-from sordino.local.estimates.frequency import Estimate
+from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Label, canonical, check_labels
-from sordino.local.protocols.catalog import from_parameters
+from sordino.local.protocols.catalog import Protocols, from_parameters
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
@@ -34,6 +36,7 @@ from sordino.noise.rng import Rng
 __all__ = ["Counting", "Manifest", "SigningKey", "Task", "create_task", "key_fingerprint", "read_task"]
 
 _SCHEMA = 1
+_KEY_FILE = "signing key 1"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _EXPIRES = "%Y-%m-%dT%H:%M:%SZ"
 _ORIGIN = re.compile(r"https?://[a-z0-9.\-\[\]:]{1,200}")
@@ -52,7 +55,7 @@ class Counting(Protocol):
     def parameters(self) -> Parameters: ...
     def check(self, rows: Rows) -> None: ...
     def count(self, reports: Reports) -> SupportCounts: ...
-    def estimate(self, counts: SupportCounts) -> Estimate: ...
+    def estimate(self, counts: SupportCounts) -> FrequencyEstimate: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,6 +72,30 @@ class SigningKey:
     def make(cls, rng: Rng) -> SigningKey:
         """Return a new key."""
         return cls(rng.bytes(32))
+
+    @classmethod
+    def load(cls, path: Path | str) -> SigningKey:
+        """Return the key that `save` wrote; raise DeclarationError where the file holds none."""
+        try:
+            plain = json.loads(Path(path).read_text(encoding="utf-8"))
+            key = cls(bytes.fromhex(plain["secret"]))
+            sound = plain["sordino"] == _KEY_FILE and len(key.secret) == 32 and key.public == plain["public"]
+        except (OSError, ValueError, KeyError, TypeError):
+            sound = False
+        if not sound:
+            raise DeclarationError(f"{path} is no signing key; `sordino local keygen -o FILE` makes one")
+        return key
+
+    def save(self, path: Path | str) -> None:
+        """Write the key to a new file that its owner alone can read; raise DeclarationError where one is there."""
+        text = json.dumps({"sordino": _KEY_FILE, "secret": self.secret.hex(), "public": self.public}) + "\n"
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise DeclarationError(f"{path} is there: a key is never written over; name another file") from None
+        except OSError as error:
+            raise DeclarationError(f"{path} cannot be written: {error.strerror}; name another place") from None
 
     @property
     def public(self) -> str:
@@ -172,7 +199,7 @@ class Task:
 
 def create_task(
     key: SigningKey,
-    protocol: GRR | Unary | Memoized,
+    protocol: Protocols | Memoized,
     *,
     task: str,
     question: str,

@@ -70,8 +70,9 @@ def _drawer(thing: Any) -> Drawer:
 @cache
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
-    from sordino.local import BloomEstimate, Choice, DistributionEstimate, Estimate
-    from sordino.report import local, neighborhood_charts, odds_icons, risks, synth
+    from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
+    from sordino.local.simulation import CollectionSimulation
+    from sordino.report import local_charts, neighborhood_charts, odds_icons, risks, synth
     from sordino.sensitivity.neighborhoods import Neighborhoods
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model
@@ -80,11 +81,11 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         Neighborhoods: neighborhood_charts.draw,
         risks.Risks: risks.draw,
         odds_icons.Tradeoff: odds_icons.draw,
-        local.Comparison: local.draw_comparison,
-        Choice: local.draw_weighed,
-        Estimate: local.draw,
-        BloomEstimate: local.draw,
-        DistributionEstimate: local.draw_spread,
+        CollectionSimulation: local_charts.draw_simulation,
+        ProtocolChoice: local_charts.draw_weighed,
+        FrequencyEstimate: local_charts.draw,
+        BloomEstimate: local_charts.draw,
+        DistributionEstimate: local_charts.draw_spread,
         synth.Histograms: synth.draw_histograms,
         synth.Ways: synth.draw_ways,
         synth.Matrices: synth.draw_matrices,

@@ -31,7 +31,7 @@ def draw(found: Neighborhoods, confidence: float, title: str | None) -> tuple[An
             "local": float(row.local),
             "answer": float(row.answer),
             "neighbors": len(row.neighbors),
-            "attains": "attains it" if found.attained_by(row) else "stays below",
+            "attains": "attains it" if found.attains(row) else "stays below",
         }
         for row in kept
     ]

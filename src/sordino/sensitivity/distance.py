@@ -41,7 +41,7 @@ _FINEST = 10**9  # the largest denominator of a quantile: keeps positions exact 
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class DistanceCurve:
     """A_0, A_1, ... as an array, constant from its last on."""
 
     values: Array
@@ -125,7 +125,7 @@ def distance_above(
         raise DeclarationError(f"bound must not be negative, not {format_number(ceiling)}")
     limit = float(ceiling)
     found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
-    last = len(found.values) - 1 if isinstance(found, Curve) else len(found.padded) - 3
+    last = len(found.values) - 1 if isinstance(found, DistanceCurve) else len(found.padded) - 3
     if found.at(last) <= limit:
         return math.inf
     below, above = -1, last  # A_below <= limit < A_above, as A_k never falls
@@ -158,7 +158,9 @@ def proposal_distance_mean(n: int, *, width: Number, bound: Number) -> int:
     return max(0, math.floor(n - span / limit))
 
 
-def profile(query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, neighbors: str) -> Curve | Windows:
+def profile(
+    query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, neighbors: str
+) -> DistanceCurve | Windows:
     """Return A_k of a query at a table, for both relations."""
     relation = neighbors_from(neighbors=neighbors, privacy_unit="row").relation
     kind, at = parse_query(query)
@@ -167,7 +169,7 @@ def profile(query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, ne
         raise DeclarationError(f"lower must not be above upper, not {low} and {high}; swap them")
     x = clip_and_sort(data, low, high)
     if relation == "replace" and len(x) == 0:
-        return Curve(np.zeros(1), True, "an empty table has no neighbor under replace")
+        return DistanceCurve(np.zeros(1), True, "an empty table has no neighbor under replace")
     if kind == "quantile":
         if relation == "replace":
             return _quantile_replace(x, low, high, at)
@@ -221,7 +223,7 @@ def _quantile_replace(x: Array, low: float, high: float, at: Fraction) -> Window
     return Windows(mirror, len(x) - 2 - i, float(i + 1 - position), because)
 
 
-def _median_add_remove(x: Array, low: float, high: float) -> Curve:
+def _median_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
     """Half of the gap between the two middle records, or of the wider one of the two gaps beside the middle record."""
     n = len(x)
     padded = np.concatenate(([low], x, [high]))
@@ -231,10 +233,12 @@ def _median_add_remove(x: Array, low: float, high: float) -> Curve:
     odd = (n - k) % 2 == 1
     shifted = padded[np.minimum(left + k, n) + 1] - padded[np.maximum(left - 1, -1) + 1]
     values = np.where(odd, np.maximum(here, shifted), here) / 2
-    return Curve(values, True, "k removed records open the gap at the middle, and one more moves the median by half")
+    return DistanceCurve(
+        values, True, "k removed records open the gap at the middle, and one more moves the median by half"
+    )
 
 
-def _quantile_add_remove(x: Array, low: float, high: float, at: Fraction) -> Curve:
+def _quantile_add_remove(x: Array, low: float, high: float, at: Fraction) -> DistanceCurve:
     """A move takes the position by at most w records up or down, so k + 1 moves stay within w(k + 1) of it."""
     n, top, bottom = len(x), at.numerator, at.denominator
     step = max(top, bottom - top)
@@ -243,29 +247,29 @@ def _quantile_add_remove(x: Array, low: float, high: float, at: Fraction) -> Cur
     upper = np.clip(-((-top * (n - 1) - reach) // bottom), -1, n)
     lower = np.clip((top * (n - 1) - reach) // bottom, -1, n)
     because = "k + 1 moves take the quantile's position at most max(q, 1 - q)(k + 1) records up or down"
-    return Curve((padded[upper + 1] - padded[lower + 1]) * (step / bottom), False, because)
+    return DistanceCurve((padded[upper + 1] - padded[lower + 1]) * (step / bottom), False, because)
 
 
-def _mean_replace(x: Array, low: float, high: float) -> Curve:
+def _mean_replace(x: Array, low: float, high: float) -> DistanceCurve:
     now = max(high - float(x[0]), float(x[-1]) - low) / len(x)
     because = "one record moves the mean by its distance to the farther bound over n; after a move, by the width over n"
-    return Curve(np.array([now, (high - low) / len(x)]), True, because)
+    return DistanceCurve(np.array([now, (high - low) / len(x)]), True, because)
 
 
-def _mean_add_remove(x: Array, low: float, high: float) -> Curve:
+def _mean_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
     """With m records and deviation d, a move changes the mean by at most min(W/m, d/(m-1)), and d to at most dm/(m-1)."""
     width = high - low
     m, deviation = _deviations(x, low, high)
     values = np.append(np.minimum(width / m, deviation / (m - 1)), width / 2)
     because = "one record moves a mean of m by at most min(width, deviation m/(m-1))/m, and k removals leave m = n - k"
-    return Curve(values, False, because)
+    return DistanceCurve(values, False, because)
 
 
-def _var_replace(x: Array, low: float, high: float) -> Curve:
+def _var_replace(x: Array, low: float, high: float) -> DistanceCurve:
     """With the other n - 1 at mean v, var is constant + (n-1)/n^2 (t - v)^2 in the record t; k moves push v to a bound."""
     n = len(x)
     if n == 1:
-        return Curve(np.zeros(1), True, "one record alone has variance 0")
+        return DistanceCurve(np.zeros(1), True, "one record alone has variance 0")
     k = np.arange(n)
     sums = np.concatenate(([0.0], np.cumsum(x - low)))
     tops = np.concatenate(([0.0], np.cumsum(high - x[::-1])))
@@ -273,16 +277,16 @@ def _var_replace(x: Array, low: float, high: float) -> Curve:
     farthest = width - np.minimum(sums[n - 1 - k], tops[n - 1 - k]) / (n - 1)
     values = np.maximum.accumulate(np.minimum(farthest, width) ** 2 * ((n - 1) / n**2))
     because = "a record moves var by at most (n-1)/n^2 times its squared distance to the mean of the others"
-    return Curve(values, False, because)
+    return DistanceCurve(values, False, because)
 
 
-def _var_add_remove(x: Array, low: float, high: float) -> Curve:
+def _var_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
     """With m records and deviation d, a move changes var by at most min(W^2 (m-1)/m^2, d^2/(m-1))."""
     width = high - low
     m, deviation = _deviations(x, low, high)
     values = np.append(np.minimum(width**2 * ((m - 1) / m**2), deviation**2 / (m - 1)), width**2 / 4)
     because = "one record moves var of m by at most min(width^2 (m-1)/m^2, deviation^2/(m-1)); k removals leave n - k"
-    return Curve(values, False, because)
+    return DistanceCurve(values, False, because)
 
 
 def _deviations(x: Array, low: float, high: float) -> tuple[Array, Array]:

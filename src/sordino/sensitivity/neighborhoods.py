@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.sensitivity.moves import moves_from
-from sordino.sensitivity.statistics import statistic_from
+from sordino.sensitivity.moves import Moves, moves_from
+from sordino.sensitivity.statistics import Statistic, statistic_from
 from sordino.sensitivity.universe import size_in, universe_from
 
 __all__ = ["Neighborhood", "Neighborhoods", "list_neighborhoods", "list_values"]
@@ -53,7 +53,7 @@ class Neighborhoods:
         """The global sensitivity: the largest local one."""
         return max(row.local for row in self.rows)
 
-    def attained_by(self, row: Neighborhood) -> bool:
+    def attains(self, row: Neighborhood) -> bool:
         """Tell whether a table moves as far as any."""
         return math.isclose(row.local, self.value, rel_tol=1e-12)
 
@@ -65,7 +65,7 @@ class Neighborhoods:
                 "answer": row.answer,
                 "neighbors": [{"table": list(t), "answer": a, "change": abs(a - row.answer)} for t, a in row.neighbors],
                 "local": row.local,
-                "attains": self.attained_by(row),
+                "attains": self.attains(row),
             }
             for row in self.rows
         ]
@@ -102,7 +102,12 @@ def list_neighborhoods(
         size=size_in(size, values),
         universe_size=values.size,
     )
-    whole = tuple(sorted(universe))
+    rows = tuple(_enumerate(tuple(sorted(universe)), moves, statistic))
+    return Neighborhoods(tuple(sorted(universe)), size, query, f"{neighbors}, {moves.words}", rows)
+
+
+def _enumerate(whole: Table, moves: Moves, statistic: Statistic) -> Iterator[Neighborhood]:
+    """Yield each table of the size that `moves` begin at, with its neighbors."""
     answers: dict[Table, float] = {}
 
     def answer(table: Table) -> float:
@@ -110,9 +115,8 @@ def list_neighborhoods(
             answers[table] = statistic.of(np.array(table, dtype=np.float64))
         return answers[table]
 
-    rows: list[Neighborhood] = []
     left = MOST_PAIRS
-    for table in _parts(whole, size):
+    for table in _parts(whole, moves.size):
         reached: set[Table] = set()
         for other in _reach(table, _without(whole, table), moves.pairs):
             reached.add(other)
@@ -124,8 +128,7 @@ def list_neighborhoods(
                 )
         near = tuple((other, answer(other)) for other in sorted(reached - {table}, key=lambda t: (len(t), t)))
         here = answer(table)
-        rows.append(Neighborhood(table, here, near, max((abs(a - here) for _, a in near), default=0)))
-    return Neighborhoods(whole, size, query, f"{neighbors}, {moves.words}", tuple(rows))
+        yield Neighborhood(table, here, near, max((abs(a - here) for _, a in near), default=0))
 
 
 def _reach(table: Table, outside: Table, pairs: Sequence[tuple[int, int]]) -> Iterator[Table]:

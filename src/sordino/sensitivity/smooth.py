@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number, to_fraction
-from sordino.sensitivity.distance import Array, Curve, Windows, profile
+from sordino.sensitivity.distance import Array, DistanceCurve, Windows, profile
 
 __all__ = ["SmoothSensitivity", "smooth_sensitivity"]
 
@@ -64,7 +64,7 @@ def smooth_sensitivity(
     """
     decay = _positive(beta)
     found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
-    if isinstance(found, Curve):
+    if isinstance(found, DistanceCurve):
         terms = found.values * np.exp(-decay * np.arange(len(found.values)))
         distance = int(terms.argmax())
         best, widest = float(terms[distance]), float(found.values[-1])
@@ -72,7 +72,7 @@ def smooth_sensitivity(
         best, distance = _widest(found, decay)
         widest = float(found.padded[-1] - found.padded[0])
     value = best * (1 + _HAIR) + widest * _SPECK
-    return SmoothSensitivity(value, distance, found.exact if isinstance(found, Curve) else True, found.because)
+    return SmoothSensitivity(value, distance, found.exact if isinstance(found, DistanceCurve) else True, found.because)
 
 
 def _positive(beta: Number) -> float:

@@ -151,7 +151,7 @@ def _publish() -> None:
 
 
 def _collect() -> None:
-    from sordino.cli.local.local import local_plan
+    from sordino.cli.local.plan_collection import local_plan
 
     _title("7. Collect: from people who trust no server, each answer noisy before it leaves the device")
     _run(

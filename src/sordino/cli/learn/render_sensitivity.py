@@ -151,7 +151,7 @@ def _print_worlds(worlds: Neighborhoods) -> None:
         if len(near) < len(row.neighbors):
             words.append(f"and {len(row.neighbors) - len(near):,} more")
         cells = (", ".join(f"{v:.10g}" for v in row.table), f"{row.answer:.10g}", "  ".join(words), f"{row.local:.10g}")
-        table.add_row(*map(Text, cells), Text("global" if worlds.attained_by(row) else ""))
+        table.add_row(*map(Text, cells), Text("global" if worlds.attains(row) else ""))
     console = Console(highlight=False, width=None if watched else 100)
     say(f"{worlds.relation}; the global sensitivity is the largest local one: {worlds.value:.10g}")
     with console.capture() as kept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +18,7 @@ from sordino.cli.shared.terminal import columns_of, note, say
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.collector.store import Store, StoredTask
-    from sordino.local.task import Task
+    from sordino.collector.report_store import Store
 
 __all__ = ["close", "estimate", "export_reports", "serve", "token"]
 
@@ -80,17 +80,12 @@ def token(
 
     A running collector takes them within two seconds. A respondent's token is not linked to the reports it sends.
     """
-    import base64
-
+    from sordino.collector.limits import make_tokens
     from sordino.noise.rng import Rng
 
-    if not 1 <= count <= 1_000_000:
-        raise DeclarationError("--count must be from 1 to 1,000,000")
-    rng = Rng.secure()
-    made = [base64.urlsafe_b64encode(rng.bytes(32)).decode().rstrip("=") for _ in range(count)]
-    opened = _open_store(store, new=True)
-    opened.add_tokens(role.value, made)
-    opened.close()
+    made = make_tokens(count, Rng.secure())
+    with closing(_open_store(store, new=True)) as opened:
+        opened.add_tokens(role.value, made)
     for one in made:
         say(one)
 
@@ -108,16 +103,12 @@ def estimate(
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many people hold each label, with intervals. The collector may run on beside it."""
-    from sordino.collector.results import count_again, results
-    from sordino.collector.task_state import counts_from
+    from sordino.collector.results import estimate_task
 
     if not 0 < confidence < 1:
         raise DeclarationError(f"--confidence must lie between 0 and 1, not {confidence}")
-    opened = _open_store(store)
-    stored, read = _find_task(opened, task)
-    counts = count_again(read, opened.chunks(stored.number)) if recount else counts_from(stored.counts, read)
-    opened.close()
-    plain = results(read, counts, closed=stored.closed, confidence=confidence, malicious=malicious)
+    with closing(_open_store(store)) as opened:
+        plain = estimate_task(opened, task, confidence=confidence, malicious=malicious, recount=recount)
     if form is ListFormat.json:
         say(json.dumps(plain, ensure_ascii=False, indent=2))
         return
@@ -128,11 +119,12 @@ def estimate(
 
 def close(store: StoreUrl, task: TaskName = None, quiet: Quiet = False) -> None:
     """Close a task for ever: a running collector refuses its reports within two seconds."""
-    opened = _open_store(store)
-    stored, read = _find_task(opened, task)
-    opened.close_task(stored.task)
-    opened.close()
-    note(f"closed {read.manifest.task}", quiet=quiet)
+    from sordino.collector.results import find_task
+
+    with closing(_open_store(store)) as opened:
+        stored, _ = find_task(opened, task)
+        opened.close_task(stored.task)
+    note(f"closed {stored.task}", quiet=quiet)
 
 
 def export_reports(
@@ -146,36 +138,22 @@ def export_reports(
 ) -> None:
     """Write all reports of a task as one batch in the wire format, sorted: the order of arrival is gone, ids too."""
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.collector.results import export_batch
+    from sordino.collector.results import export_batch, find_task
 
-    opened = _open_store(store)
-    stored, read = _find_task(opened, task)
-    with open_atomic(output) as target:
-        target.write(export_batch(read, opened.chunks(stored.number)))
-    opened.close()
+    with closing(_open_store(store)) as opened:
+        stored, read = find_task(opened, task)
+        with open_atomic(output) as target:
+            target.write(export_batch(read, opened.chunks(stored.number)))
     note(f"wrote {output}", quiet=quiet)
 
 
 def _open_store(store: str, *, new: bool = False) -> Store:
-    from sordino.collector.store import Store
+    from sordino.collector.report_store import Store
 
     path = Path(store.removeprefix("sqlite:///")).expanduser()
     if not new and not store.startswith(("postgresql://", "postgres://")) and not path.is_file():
         raise DeclarationError(f"there is no store at {path}; `sordino local serve` makes one")
     return Store.open(store)
-
-
-def _find_task(store: Store, name: str | None) -> tuple[StoredTask, Task]:
-    from sordino.local.task import read_task
-
-    if name is None:
-        known = store.tasks()
-        if len(known) != 1:
-            names = ", ".join(one.task for one in known) or "none"
-            raise DeclarationError(f"name the task by --task; the store holds: {names}")
-        name = known[0].task
-    stored = store.task(name)
-    return stored, read_task(stored.manifest, key=None)
 
 
 def _print(plain: dict[str, Any], form: ListFormat, *, quiet: bool) -> None:

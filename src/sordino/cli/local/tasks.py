@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.local.plan_collection import Form
 from sordino.cli.shared.options import Quiet, TextFormat, ends_in, output_ending
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from sordino.local.protocols.catalog import Protocols
     from sordino.local.protocols.memoization import Memoized
-    from sordino.local.task import SigningKey, Task
+    from sordino.local.task import Task
 
 __all__ = ["TaskFile", "create", "keygen", "show_task", "task_in"]
-
-TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, as `local task create` wrote it.")]
 
 
 class Randomising(StrEnum):
@@ -35,15 +34,64 @@ class Randomising(StrEnum):
     subset = "subset"
 
 
-def keygen(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to write the key; never over one.", callback=ends_in(".key")
-        ),
-    ],
-    quiet: Quiet = False,
-) -> None:
+TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, as `local task create` wrote it.")]
+NewKey = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Where to write the key; never over one.", callback=ends_in(".key")
+    ),
+]
+TaskName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The task's name, such as fruit-2026.", show_default=False)
+]
+KeyFile = Annotated[Path, typer.Option("--key", metavar="FILE", help="The key to sign with, from `local keygen`.")]
+Question = Annotated[str, typer.Option("--question", metavar="TEXT", help="What people are asked.")]
+MostEpsilon = Annotated[str, typer.Option("--epsilon", metavar="E", help="The most that one report reveals.")]
+Expires = Annotated[
+    str, typer.Option("--expires", metavar="WHEN", help="The day or moment in UTC from which no report is taken.")
+]
+Origin = Annotated[
+    str, typer.Option("--origin", metavar="URL", help="Where reports go, such as https://survey.example.")
+]
+Epoch = Annotated[
+    str, typer.Option("--epoch", metavar="NAME", help="The period that a permanent answer is for, such as 2026.")
+]
+LabelWords = Annotated[
+    list[str] | None, typer.Option("--label", metavar="L", help="One possible answer; repeat it.", show_default=False)
+]
+LabelsFile = Annotated[
+    Path | None, typer.Option("--labels-file", metavar="FILE", help="Instead: one answer a line.", show_default=False)
+]
+Method = Annotated[Randomising, typer.Option("--method", help="How an answer is randomised.")]
+PermanentEpsilon = Annotated[
+    str | None,
+    typer.Option(
+        "--permanent-epsilon",
+        metavar="E",
+        help="Fix each answer for the epoch: the most that all its reports reveal. grr, sue and oue.",
+        show_default=False,
+    ),
+]
+LifetimeEpsilon = Annotated[
+    str | None,
+    typer.Option(
+        "--lifetime-epsilon",
+        metavar="E",
+        help="Instead: answers may change; the most that an epoch's reports may sum up to.",
+        show_default=False,
+    ),
+]
+PublicKey = Annotated[
+    str | None,
+    typer.Option("--key", metavar="PUBLIC", help="The public key that must have signed it.", show_default=False),
+]
+Cap = Annotated[
+    str | None,
+    typer.Option("--cap", metavar="E", help="Refuse (exit 4) what may reveal more than this.", show_default=False),
+]
+
+
+def keygen(output: NewKey, quiet: Quiet = False) -> None:
     """Make a key to sign tasks with, and print its public half, which clients are built with.
 
     Whoever has the file can ask in your name: keep it off the server that collects.
@@ -52,61 +100,24 @@ def keygen(
     from sordino.noise.rng import Rng
 
     key = SigningKey.make(Rng.secure())
-    text = json.dumps({"sordino": "signing key 1", "secret": key.secret.hex(), "public": key.public}) + "\n"
-    try:
-        with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise DeclarationError(f"{output} is there: a key is never written over; name another file") from None
-    except OSError as error:
-        raise DeclarationError(f"{output} cannot be written: {error.strerror}; name another place") from None
+    key.save(output)
     say(key.public)
     note(f"wrote {output}; people can compare the key by its fingerprint, {key_fingerprint(key.public)}", quiet=quiet)
 
 
 def create(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The task's name, such as fruit-2026.", show_default=False)
-    ],
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The key to sign with, from `local keygen`.")],
-    question: Annotated[str, typer.Option("--question", metavar="TEXT", help="What people are asked.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", metavar="E", help="The most that one report reveals.")],
-    expires: Annotated[
-        str, typer.Option("--expires", metavar="WHEN", help="The day or moment in UTC from which no report is taken.")
-    ],
-    origin: Annotated[
-        str, typer.Option("--origin", metavar="URL", help="Where reports go, such as https://survey.example.")
-    ],
-    epoch: Annotated[
-        str, typer.Option("--epoch", metavar="NAME", help="The period that a permanent answer is for, such as 2026.")
-    ],
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="L", help="One possible answer; repeat it.", show_default=False),
-    ] = None,
-    labels_file: Annotated[
-        Path | None,
-        typer.Option("--labels-file", metavar="FILE", help="Instead: one answer a line.", show_default=False),
-    ] = None,
-    method: Annotated[Randomising, typer.Option("--method", help="How an answer is randomised.")] = Randomising.grr,
-    permanent_epsilon: Annotated[
-        str | None,
-        typer.Option(
-            "--permanent-epsilon",
-            metavar="E",
-            help="Fix each answer for the epoch: the most that all its reports reveal. grr, sue and oue.",
-            show_default=False,
-        ),
-    ] = None,
-    lifetime_epsilon: Annotated[
-        str | None,
-        typer.Option(
-            "--lifetime-epsilon",
-            metavar="E",
-            help="Instead: answers may change; the most that an epoch's reports may sum up to.",
-            show_default=False,
-        ),
-    ] = None,
+    name: TaskName,
+    key: KeyFile,
+    question: Question,
+    epsilon: MostEpsilon,
+    expires: Expires,
+    origin: Origin,
+    epoch: Epoch,
+    label: LabelWords = None,
+    labels_file: LabelsFile = None,
+    method: Method = Randomising.grr,
+    permanent_epsilon: PermanentEpsilon = None,
+    lifetime_epsilon: LifetimeEpsilon = None,
     output: Annotated[Path | None, output_ending(".json")] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -115,15 +126,13 @@ def create(
     State one of --permanent-epsilon and --lifetime-epsilon. Devices work both epsilons out again from the signed
     thresholds, and refuse what is understated.
     """
-    from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.local.task import create_task
+    from sordino.local.task import SigningKey, create_task
 
     if (permanent_epsilon is None) == (lifetime_epsilon is None):
         raise DeclarationError("state --permanent-epsilon (answers are fixed) or --lifetime-epsilon (they may change)")
-    protocol = _protocol(method, _labels(label, labels_file), epsilon, permanent_epsilon)
     task = create_task(
-        _key_in(key),
-        protocol,
+        protocol=_make_protocol(method, _labels(label, labels_file), epsilon, permanent_epsilon),
+        key=SigningKey.load(key),
         task=name,
         question=question,
         lifetime_epsilon=lifetime_epsilon,
@@ -131,27 +140,14 @@ def create(
         expires=_moment(expires),
         origin=origin,
     )
-    if output is None:
-        say(task.envelope)
-    else:
-        with open_atomic(output) as target:
-            target.write(task.envelope.encode() + b"\n")
-        note(f"wrote {output}", quiet=quiet)
-    for line in _lines(task):
-        note(line, quiet=quiet)
+    _write(task, output, quiet=quiet)
 
 
 def show_task(
     task: TaskFile,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="PUBLIC", help="The public key that must have signed it.", show_default=False),
-    ] = None,
-    cap: Annotated[
-        str | None,
-        typer.Option("--cap", metavar="E", help="Refuse (exit 4) what may reveal more than this.", show_default=False),
-    ] = None,
-    form: Annotated[TextFormat, typer.Option("--format", help="How it is written.")] = TextFormat.table,
+    key: PublicKey = None,
+    cap: Cap = None,
+    form: Form = TextFormat.table,
 ) -> None:
     """Check a signed task as a device would, and show what it asks and reveals."""
     read = task_in(task, key=key)
@@ -178,28 +174,15 @@ def task_in(path: Path, *, key: str | None) -> Task:
     return read_task(text, key=key)
 
 
-def _protocol(method: Randomising, labels: list[str], epsilon: str, permanent: str | None) -> Any:
-    from sordino import local
+def _make_protocol(
+    method: Randomising, labels: list[str], epsilon: str, permanent_epsilon: str | None
+) -> Protocols | Memoized:
+    from sordino.local import memoize
+    from sordino.local.protocols.catalog import make_protocol
 
-    makers: dict[Randomising, Any] = {
-        Randomising.grr: local.GRR,
-        Randomising.sue: local.SUE,
-        Randomising.oue: local.OUE,
-        Randomising.olh: local.OLH,
-        Randomising.hadamard: local.Hadamard,
-        Randomising.subset: local.SubsetSelection,
-    }
-    if permanent is None:
-        return makers[method](labels, epsilon=epsilon)
-    if method not in (Randomising.grr, Randomising.sue, Randomising.oue):
-        raise DeclarationError(f"permanent answers are made by grr, sue and oue, not by {method.value}")
-    return _twice(makers[method](labels, epsilon=permanent), epsilon)
-
-
-def _twice(permanent: Any, epsilon: str) -> Memoized:
-    from sordino.local.protocols.memoization import memoize
-
-    return memoize(permanent, epsilon=epsilon)
+    if permanent_epsilon is None:
+        return make_protocol(method.value, labels, epsilon=epsilon)
+    return memoize(make_protocol(method.value, labels, epsilon=permanent_epsilon), epsilon=epsilon)
 
 
 def _labels(given: list[str] | None, file: Path | None) -> list[str]:
@@ -214,19 +197,17 @@ def _labels(given: list[str] | None, file: Path | None) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _key_in(path: Path) -> SigningKey:
-    from sordino.local.task import SigningKey
+def _write(task: Task, output: Path | None, *, quiet: bool) -> None:
+    from sordino.cli.shared.atomic_file import open_atomic
 
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        if plain["sordino"] != "signing key 1":
-            raise ValueError
-        key = SigningKey(bytes.fromhex(plain["secret"]))
-        if len(key.secret) != 32 or key.public != plain["public"]:
-            raise ValueError
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DeclarationError(f"{path} is no signing key; `sordino local keygen -o FILE` makes one") from None
-    return key
+    if output is None:
+        say(task.envelope)
+    else:
+        with open_atomic(output) as target:
+            target.write(task.envelope.encode() + b"\n")
+        note(f"wrote {output}", quiet=quiet)
+    for line in _lines(task):
+        note(line, quiet=quiet)
 
 
 def _moment(text: str) -> datetime.datetime:

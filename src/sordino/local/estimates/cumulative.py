@@ -14,15 +14,15 @@ import numpy as np
 
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import check_share
-from sordino.local.estimates.mean import MeanEstimate, Moments
+from sordino.local.estimates.mean import MeanEstimate, ReportMoments
 
-__all__ = ["Cells"]
+__all__ = ["SquareWaveCounts"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class SquareWaveCounts:
     """Hold how many reports fell into each cell, and the law: a window of cells with `inner` each, the others `outer`.
 
     Theorem: with F(j) the share of answers in bins 0 .. j, W the window and delta = inner - outer, a cell's probability is
@@ -51,7 +51,7 @@ class Cells:
         off = np.arange(cells) - (cells - 1) / 2
         shares = np.array(self.supports, dtype=np.float64) / self.n
         spread = slope * (self.window**2 - 1) / 12 + self.outer * cells * (cells**2 - 1) / 12
-        moments = Moments(
+        moments = ReportMoments(
             n=self.n,
             first=float(size * (shares @ off)),
             second=float(size**2 * (shares @ off**2)),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "USUAL_MALICIOUS",
-    "Estimate",
+    "FrequencyEstimate",
     "Supports",
     "arrow_labels",
     "check_share",
@@ -97,7 +97,7 @@ def norm_sub(shares: Floats, *, total: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Estimate:
+class FrequencyEstimate:
     """Hold what n reports say about the share of each label: `.table`, `.interval(0.95)`, `.projected()`.
 
     Shares are raw and unbiased, so some may be negative; intervals come of them, cut to what a share can be.
@@ -202,7 +202,7 @@ class Estimate:
         )
 
 
-def estimate_frequencies(protocol: Supports, counts: SupportCounts) -> Estimate:
+def estimate_frequencies(protocol: Supports, counts: SupportCounts) -> FrequencyEstimate:
     """Return the estimate of a protocol's support counts; raises DeclarationError for another task's, or for none."""
     parameters = protocol.parameters()
     if counts.task != parameters_hash(parameters):
@@ -212,7 +212,7 @@ def estimate_frequencies(protocol: Supports, counts: SupportCounts) -> Estimate:
     if counts.n == 0:
         raise DeclarationError("there are no reports yet: an estimate needs one or more")
     name = str(getattr(protocol, "name", parameters["kind"]))
-    return Estimate(protocol.labels, counts.supports, counts.n, protocol.p, protocol.q, name)
+    return FrequencyEstimate(protocol.labels, counts.supports, counts.n, protocol.p, protocol.q, name)
 
 
 def check_share(value: float, *, name: str, most: float = 0.999999) -> float:

@@ -14,13 +14,13 @@ from sordino.loss import round_up
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeanEstimate", "Moments"]
+__all__ = ["MeanEstimate", "ReportMoments"]
 
 _FEW = 16.0  # variance of a sum of bits below which its whole steps show
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class ReportMoments:
     """Hold n, the mean and mean square of the reports' unbiased values on the scale of [-1, 1], and their law.
 
     A value's second moment is `base` + `slope` t^2 where the answer is t; no value lies beyond `most`.
@@ -40,7 +40,7 @@ class MeanEstimate:
 
     lower: float
     upper: float
-    moments: Moments
+    moments: ReportMoments
 
     @property
     def n(self) -> int:

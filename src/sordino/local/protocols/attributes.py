@@ -13,10 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import DeclarationError, nearest
-from sordino.local.choice import best
+from sordino.local.collection_plan import best
 from sordino.local.draws import uniform_int
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import Estimate, variance
+from sordino.local.estimates.frequency import FrequencyEstimate, variance
 from sordino.local.labels import Answers, Labels, codes_of
 from sordino.local.protocols.catalog import Protocols
 from sordino.local.protocols.randomizer import ClaimedLoss
@@ -114,7 +114,7 @@ class Attributes(ClaimedLoss):
         """Return the support counts of each attribute."""
         return {name: self.protocols[name].count(batch) for name, batch in reports.items()}
 
-    def estimate(self, counts: Mapping[str, SupportCounts]) -> dict[str, Estimate]:
+    def estimate(self, counts: Mapping[str, SupportCounts]) -> dict[str, FrequencyEstimate]:
         """Return the estimate of each attribute."""
         return {name: self.protocols[name].estimate(found) for name, found in counts.items()}
 

@@ -1,11 +1,11 @@
-"""Protocols by the name of their kind, to be made again of their public parameters.
+"""Protocols by name: made for labels and an epsilon, or made again of their public parameters.
 
 It may not know tasks: whoever signed the parameters is checked elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sordino.errors import DeclarationError, nearest
@@ -15,10 +15,11 @@ from sordino.local.protocols.hashing import OLH
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.subset import SubsetSelection
-from sordino.local.protocols.unary import Unary
+from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.thresholds import BITS
+from sordino.loss import Number
 
-__all__ = ["PROTOCOLS", "Protocols", "from_parameters"]
+__all__ = ["MAKERS", "PROTOCOLS", "Protocols", "from_parameters", "make_protocol"]
 
 Protocols = GRR | Unary | OLH | Hadamard | SubsetSelection | Rappor
 
@@ -30,6 +31,25 @@ PROTOCOLS: dict[str, type[Protocols]] = {
     "subset": SubsetSelection,
     "rappor": Rappor,
 }
+MAKERS: dict[str, Callable[..., Protocols]] = {  # of labels and epsilon alone, the simplest first
+    "grr": GRR,
+    "hadamard": Hadamard,
+    "olh": OLH,
+    "sue": SUE,
+    "oue": OUE,
+    "subset": SubsetSelection,
+}
+
+
+def make_protocol(method: str, labels: Labels, *, epsilon: Number) -> Protocols:
+    """Return the protocol of this name for labels and an epsilon; raises DeclarationError for another name.
+
+    >>> make_protocol("olh", range(14), epsilon=1).name
+    'OLH'
+    """
+    if method not in MAKERS:
+        raise DeclarationError(f"{method!r} is no protocol of the local model; {nearest(str(method), MAKERS)}")
+    return MAKERS[method](labels, epsilon=epsilon)
 
 
 def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Protocols:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli, uniform_int
-from sordino.local.estimates.cumulative import Cells
+from sordino.local.estimates.cumulative import SquareWaveCounts
 from sordino.local.protocols.number import NumberProtocol, check_range, scale
 from sordino.local.reports import (
     Parameters,
@@ -55,7 +55,7 @@ class DistributionEstimate:
     upper: float
     shares: tuple[float, ...]
     rounds: int
-    cells: Cells
+    cells: SquareWaveCounts
 
     @property
     def n(self) -> int:
@@ -207,10 +207,10 @@ class Distribution(NumberProtocol):
         lower, upper = float(self.lower), float(self.upper)
         return DistributionEstimate(lower, upper, tuple(map(float, shares)), rounds, self.cells_of(counts))
 
-    def cells_of(self, counts: SupportCounts) -> Cells:
+    def cells_of(self, counts: SupportCounts) -> SquareWaveCounts:
         """Return the counts beside the law of the cells: what intervals are made of."""
         inner, outer = self._heights
-        return Cells(self.bins, 2 * self.reach + 1, inner, outer, counts.supports)
+        return SquareWaveCounts(self.bins, 2 * self.reach + 1, inner, outer, counts.supports)
 
     def matrix(self) -> Floats:
         """Return P(cell | bin) as floats, one row a cell."""

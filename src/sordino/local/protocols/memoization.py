@@ -136,12 +136,14 @@ class Memoized(FrequencyOracle):
         return f"<{self.name}, {len(self.labels)} labels, {both}>"
 
 
-def memoize(permanent: GRR | Unary, *, epsilon: Number) -> Memoized:
+def memoize(permanent: FrequencyOracle, *, epsilon: Number) -> Memoized:
     """Return the second round that reveals at most `epsilon` a report, with the least noise that does.
 
     The second round is GRR for GRR and symmetric for unary; its threshold is found by bisection on exact epsilons.
-    Raises DeclarationError unless epsilon is below the permanent answer's.
+    Raises DeclarationError for another protocol, and unless epsilon is below the permanent answer's.
     """
+    if not isinstance(permanent, GRR | Unary):
+        raise DeclarationError(f"permanent answers are made by grr, sue and oue, not by {permanent.kind}")
     most = check_epsilon(epsilon)
     if most >= permanent.claim:
         rule = (

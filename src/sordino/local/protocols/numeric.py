@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError, nearest
 from sordino.local.draws import bernoulli, uniform_int
-from sordino.local.estimates.mean import MeanEstimate, Moments
+from sordino.local.estimates.mean import MeanEstimate, ReportMoments
 from sordino.local.protocols.number import NumberProtocol, check_range, scale
 from sordino.local.reports import (
     Parameters,
@@ -148,7 +148,9 @@ class Mean(NumberProtocol):
         second = (bit**2 * (ones + zeros) + cell**2 * squares) / counts.n
         base, slope = self.moments()
         most = max(bit if self.piecewise < FULL else 0.0, cell * (STEPS + self.window) if self.piecewise else 0.0)
-        return MeanEstimate(float(self.lower), float(self.upper), Moments(counts.n, first, second, base, slope, most))
+        return MeanEstimate(
+            float(self.lower), float(self.upper), ReportMoments(counts.n, first, second, base, slope, most)
+        )
 
     def variance(self, t: float) -> float:
         """Return the exact variance of one report's estimate of t in [-1, 1], on that scale."""

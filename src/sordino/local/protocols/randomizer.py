@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.estimates.frequency import Estimate, Supports, estimate_frequencies
+from sordino.local.estimates.frequency import FrequencyEstimate, Supports, estimate_frequencies
 from sordino.local.labels import Answers, Label, Labels, check_labels, labels_hash
 from sordino.local.reports import Parameters, Reports, SupportCounts, parameters_hash
 from sordino.local.thresholds import BITS, FULL, check_threshold, float_up, log_up
@@ -63,7 +63,7 @@ class Randomizer(Protocol):
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label."""
 
-    def estimate(self, counts: SupportCounts) -> Estimate:
+    def estimate(self, counts: SupportCounts) -> FrequencyEstimate:
         """Return the unbiased estimate of each label's share."""
 
 
@@ -155,7 +155,7 @@ class FrequencyOracle(LocalProtocol):
             "epsilon": format_number(self.claim),
         }
 
-    def estimate(self, counts: SupportCounts) -> Estimate:
+    def estimate(self, counts: SupportCounts) -> FrequencyEstimate:
         """Return the unbiased estimate of each label's share, with its intervals."""
         return estimate_frequencies(cast(Supports, self), counts)
 

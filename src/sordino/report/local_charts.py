@@ -6,7 +6,6 @@ It sees released numbers and public parameters; a simulation's true values come 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
@@ -14,10 +13,11 @@ from sordino.loss import round_up
 from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
-    from sordino.local import BloomEstimate, Choice, DistributionEstimate, Estimate
+    from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
+    from sordino.local.simulation import CollectionSimulation
     from sordino.report.titles import AnyChart
 
-__all__ = ["Comparison", "draw", "draw_comparison", "draw_spread", "draw_weighed"]
+__all__ = ["draw", "draw_simulation", "draw_spread", "draw_weighed"]
 
 MOST_LABELS = 200  # as many rows as a release shows
 _MALICIOUS = 0.01
@@ -25,20 +25,7 @@ _PARTS = {"error": "the noise", "shift": "what the malicious clients weighed can
 _TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Hold a simulation on known people: (label, true count, local estimate, lower, upper, curator's estimate) each.
-
-    `mark` says why the true counts are NOT PRIVATE; `remarks` go below the title.
-    """
-
-    subject: str
-    rows: Sequence[tuple[str, float, float, float, float, float]]
-    mark: str
-    remarks: Sequence[str] = ()
-
-
-def draw(shares: Estimate | BloomEstimate, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+def draw(shares: FrequencyEstimate | BloomEstimate, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of estimated shares, and its title: intervals, and how far 1% of malicious clients could stretch them."""
     import altair as alt
 
@@ -107,7 +94,7 @@ def draw_spread(spread: DistributionEstimate, confidence: float, title: str | No
     return alt.layer(bars).properties(width=420, height=220, title=heading), said
 
 
-def draw_weighed(choice: Choice, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+def draw_weighed(choice: ProtocolChoice, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a choice: the error of each protocol, and what malicious clients add where they were weighed."""
     import altair as alt
 
@@ -141,21 +128,21 @@ def draw_weighed(choice: Choice, confidence: float, title: str | None) -> tuple[
     return alt.layer(bars).properties(width=360, height=alt.Step(22), title=heading), said
 
 
-def draw_comparison(compared: Comparison, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+def draw_simulation(simulated: CollectionSimulation, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a simulation: truth, the local estimate with its interval, and the curator's estimate."""
     import altair as alt
 
     del confidence
-    if not compared.rows:
+    if not simulated.rows:
         raise DeclarationError("this simulation has no label to draw")
-    names = _names([row[0] for row in compared.rows])
+    names = _names([row.label for row in simulated.rows])
     points, ends = [], []
-    for name, (_, true, local, lower, upper, central) in zip(names, compared.rows, strict=False):
+    for name, row in zip(names, simulated.rows, strict=False):
         points += [
-            {"label": name, "who": who, "count": float(count)}
-            for who, count in ((_TRUE, true), (_LOCAL, local), (_CENTRAL, central))
+            {"label": name, "who": who, "count": count}
+            for who, count in ((_TRUE, row.true), (_LOCAL, row.estimate), (_CENTRAL, row.curator))
         ]
-        ends.append({"label": name, "lower": float(lower), "upper": float(upper)})
+        ends.append({"label": name, "lower": row.lower, "upper": row.upper})
     order = [_TRUE, _LOCAL, _CENTRAL]
     shapes = alt.Scale(domain=order, range=["cross", "circle", "diamond"])
     colors = alt.Scale(domain=order, range=["#000000", COLORS[0], COLORS[1]])
@@ -173,11 +160,11 @@ def draw_comparison(compared: Comparison, confidence: float, title: str | None) 
             tooltip=[alt.Tooltip(field=f) for f in ("label", "who", "count")],
         ),
     ]
-    said = mark_title(title or compared.subject, compared.mark)
+    said = mark_title(title or simulated.subject, simulated.mark)
     notes = [
         "lines: 95% intervals of the local model, cut to 0 or more; a raw estimate may lie outside",
-        *compared.remarks,
-        *_cut(compared.rows),
+        *simulated.remarks,
+        *_cut(simulated.rows),
     ]
     heading = title_of(said, notes, width=520, alarm=True)
     return alt.layer(*layers).properties(width=380, height=alt.Step(22), title=heading), said

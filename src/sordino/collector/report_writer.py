@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sordino.collector.store import Addition, Store
+from sordino.collector.report_store import Addition, Store
 from sordino.collector.task_state import Post, TaskState
 
 if TYPE_CHECKING:
     from sordino.local.reports import SupportCounts
 
-__all__ = ["BUSY", "FAILED", "Writer"]
+__all__ = ["BUSY", "FAILED", "ReportWriter"]
 
 BUSY = "the collector has more to store than it can; send it again in some seconds"
 FAILED = "the collector could not store this; send it again in some seconds"
@@ -35,12 +35,12 @@ class _Batch:
     reports: int = 0
 
 
-class Writer:
+class ReportWriter:
     """Store posts from one thread; made with the address of its store, which it holds until `stop`."""
 
     def __init__(self, url: str, states: Sequence[TaskState], *, linger: float = _LINGER) -> None:
         self._url = url
-        self._desks = states
+        self._states = states
         self._linger = linger
         self._batch = _Batch()
         self._mutex = threading.Lock()
@@ -128,7 +128,7 @@ class Writer:
         store = Store.open(self._url)
         try:
             store.hold()
-            for state in self._desks:
+            for state in self._states:
                 state.load(store)
         except BaseException:
             store.close()

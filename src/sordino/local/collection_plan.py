@@ -1,4 +1,4 @@
-"""Choosing a protocol: the one with the narrowest intervals, malicious clients counted in or not; respondents needed.
+"""Planning a collection: the protocol with the narrowest intervals, malicious clients counted in or not; respondents needed.
 
 It sees public parameters only: labels, epsilon, numbers of respondents.
 """
@@ -9,19 +9,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import Estimate, shift_of, variance
+from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, variance
 from sordino.local.labels import Answers, Label, Labels, check_labels
-from sordino.local.protocols.catalog import Protocols
-from sordino.local.protocols.hadamard import Hadamard
-from sordino.local.protocols.hashing import OLH
-from sordino.local.protocols.response import GRR
-from sordino.local.protocols.subset import SubsetSelection
-from sordino.local.protocols.unary import OUE, SUE
+from sordino.local.protocols.catalog import MAKERS, Protocols
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
+from sordino.local.shuffle import Shuffled, shuffled
 from sordino.local.thresholds import check_epsilon
 from sordino.loss import Event, Number, round_up, to_fraction
 from sordino.noise.laws import DiscreteLaplace
@@ -30,7 +26,16 @@ from sordino.noise.rng import Rng
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Candidate", "Choice", "Needed", "best", "candidates", "respondents_needed"]
+__all__ = [
+    "Candidate",
+    "CollectionPlan",
+    "Needed",
+    "ProtocolChoice",
+    "best",
+    "candidates",
+    "plan_collection",
+    "respondents_needed",
+]
 
 _TIE = 1e-6  # relative difference of errors below which the first in the list wins
 _CONFIDENCE = 0.95
@@ -51,7 +56,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Choice:
+class ProtocolChoice:
     """Hold the protocol chosen, `.why`, the `.error` its intervals will have, and all `.candidates`; use it like one."""
 
     protocol: Protocols
@@ -144,7 +149,7 @@ class Choice:
         """Return how many reports support each label."""
         return self.protocol.count(reports)
 
-    def estimate(self, counts: SupportCounts) -> Estimate:
+    def estimate(self, counts: SupportCounts) -> FrequencyEstimate:
         """Return the unbiased estimate of each label's share."""
         return self.protocol.estimate(counts)
 
@@ -187,14 +192,62 @@ class Needed:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CollectionPlan:
+    """Hold what is public about a collection: the protocol chosen, the respondents needed, and the amplified epsilon."""
+
+    choice: ProtocolChoice
+    needed: Needed
+    shuffled: Shuffled | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        needed = {name: getattr(self.needed, name) for name in ("margin", "confidence", "local", "protocol", "curator")}
+        mixed = self.shuffled
+        return {
+            "schema": 1,
+            "best": self.choice.protocol.name,
+            "why": self.choice.why,
+            "error": self.choice.error,
+            "candidates": self.choice.table.to_pylist(),
+            "needed": {**needed, "advice": self.needed.advice},
+            "parameters": self.choice.parameters(),
+            "shuffled": None
+            if mixed is None
+            else {name: getattr(mixed, name) for name in ("epsilon", "delta", "closed_form", "condition")},
+        }
+
+
+def plan_collection(
+    labels: Labels,
+    *,
+    epsilon: Number,
+    respondents: int,
+    margin: float = 0.01,
+    malicious: float = 0.0,
+    shuffle_delta: Number | None = None,
+) -> CollectionPlan:
+    """Return all that `sordino local plan` prints: `best`, `respondents_needed` for `margin`, and `shuffled` for a delta.
+
+    It sees public parameters only. Raises DeclarationError as those do.
+
+    >>> plan_collection(range(14), epsilon=1, respondents=100_000).choice.protocol.name
+    'subset selection'
+    """
+    choice = best(labels, epsilon=epsilon, respondents=respondents, malicious=malicious)
+    needed = respondents_needed(labels, epsilon=epsilon, margin=margin)
+    return CollectionPlan(
+        choice, needed, None if shuffle_delta is None else shuffled(epsilon, respondents, shuffle_delta)
+    )
+
+
 def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
     """Return every protocol for labels at one epsilon, the simplest first."""
     kept = check_labels(labels)
-    made: list[Protocols] = [GRR(kept, epsilon=epsilon), Hadamard(kept, epsilon=epsilon), OLH(kept, epsilon=epsilon)]
-    return (*made, SUE(kept, epsilon=epsilon), OUE(kept, epsilon=epsilon), SubsetSelection(kept, epsilon=epsilon))
+    return tuple(make(kept, epsilon=epsilon) for make in MAKERS.values())
 
 
-def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> Choice:
+def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> ProtocolChoice:
     """Return the protocol whose intervals for a rare label are narrowest; ties go to the simpler.
 
     Of GRR, Hadamard response, OLH, SUE, OUE and subset selection, by the exact variance at share 0. Where `malicious` is
@@ -216,7 +269,7 @@ def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float 
     )
     least = min(c.error + c.shift for c in rated)
     chosen = next(c for c in rated if c.error + c.shift <= least * (1 + _TIE))
-    return Choice(chosen.protocol, respondents, malicious, rated)
+    return ProtocolChoice(chosen.protocol, respondents, malicious, rated)
 
 
 def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confidence: float = _CONFIDENCE) -> Needed:

@@ -1,0 +1,145 @@
+"""`sordino local simulate`: what a collection looks like on known people. NOT PRIVATE: it reads and shows true values."""
+
+from __future__ import annotations
+
+import json
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino.cli.local.plan_collection import Form, LocalEpsilon, Malicious
+from sordino.cli.shared.options import PictureFile, TextFormat
+from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from sordino.local import CollectionSimulation
+    from sordino.local.labels import Label
+    from sordino.local.protocols.catalog import Protocols
+
+__all__ = ["local_simulate"]
+
+
+class ProtocolName(StrEnum):
+    """A protocol by name, or the best of all."""
+
+    best = "best"
+    coins = "coins"
+    grr = "grr"
+    sue = "sue"
+    oue = "oue"
+    olh = "olh"
+    hadamard = "hadamard"
+    subset = "subset"
+
+
+DataFile = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        metavar="FILE",
+        help="The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.",
+        show_default=False,
+    ),
+]
+ColumnName = Annotated[
+    str, typer.Option("--column", metavar="NAME", help="Its column of categories.", show_default=False)
+]
+DeclaredLabels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels", metavar="V,V,..", help="The values an answer may have; not for the extract.", show_default=False
+    ),
+]
+Method = Annotated[ProtocolName, typer.Option("--protocol", help="How respondents randomise.")]
+Value = Annotated[
+    str | None,
+    typer.Option(
+        "--value", metavar="V", help="Ask yes or no: is it this value? For --protocol coins.", show_default=False
+    ),
+]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Draw the same noise again.", show_default=False)]
+
+
+def local_simulate(
+    data: DataFile,
+    column: ColumnName,
+    epsilon: LocalEpsilon,
+    labels: DeclaredLabels = None,
+    protocol: Method = ProtocolName.best,
+    value: Value = None,
+    malicious: Malicious = 0.0,
+    seed: Seed = None,
+    plot: PictureFile = None,
+    form: Form = TextFormat.table,
+) -> None:
+    """Simulate a collection on known people: the truth, what the local model finds, and a trusted curator beside it.
+
+    NOT PRIVATE: it shows true counts. The curator adds Laplace noise at the same epsilon. Of other files than the Adult
+    extract --labels declares the values.
+    """
+    from sordino.datasets.exact_answers import load_known_answers
+    from sordino.local import simulate_collection
+    from sordino.noise.rng import Rng
+
+    rng = Rng.secure() if seed is None else Rng.seeded(seed)
+    named = None if labels is None else [part.strip() for part in labels.split(",")]
+    answers, names = load_known_answers(column, data, labels=named, value=value)
+    made = _make_protocol(protocol, names, epsilon, len(answers), malicious)
+    simulated = simulate_collection(answers, made, rng, subject=column)
+    if plot is not None:
+        from sordino.report.charts import plot as draw
+
+        draw(simulated).save(plot)
+    if form is TextFormat.json:
+        shown = simulated.to_dict()
+        for row in shown["rows"]:
+            row["label"] = plain(row["label"])
+        say(json.dumps(shown, ensure_ascii=False, indent=2, allow_nan=False))
+    else:
+        _print(simulated, column)
+
+
+def _make_protocol(
+    name: ProtocolName, labels: tuple[Label, ...], epsilon: str, respondents: int, malicious: float
+) -> Protocols:
+    from sordino import local
+
+    if name is ProtocolName.best:
+        return local.best(labels, epsilon=epsilon, respondents=respondents, malicious=malicious).protocol
+    if name is ProtocolName.coins:
+        from sordino.loss import to_fraction
+
+        coins = local.fair_coins(labels) if len(labels) == 2 else None
+        if coins is None or not math.isclose(float(to_fraction(epsilon, name="epsilon")), coins.epsilon, rel_tol=1e-3):
+            raise DeclarationError("--protocol coins answers yes or no at epsilon ln 3: --value V --epsilon 1.0986")
+        return coins
+    from sordino.local.protocols.catalog import make_protocol
+
+    return make_protocol(name.value, labels, epsilon=epsilon)
+
+
+def _print(simulated: CollectionSimulation, column: str) -> None:
+    say(paint(f"NOT PRIVATE: {simulated.mark}", "red"))
+    rows = [
+        [
+            row.label,
+            f"{row.true:,.0f}",
+            f"{row.estimate:,.1f}",
+            f"{row.lower:,.0f} - {row.upper:,.0f}",
+            f"{row.curator:,.0f}",
+        ]
+        for row in simulated.rows
+    ]
+    head = [column, "true", "local model", "95% interval", "trusted curator"]
+    lines = columns_of(head, rows, right=[False, True, True, True, True])
+    say(paint(lines[0], "bold"))
+    for line in lines[1:]:
+        say(line)
+    say()
+    for remark in simulated.remarks:
+        for line in wrap("", remark, indent=0):
+            say(line)
