@@ -104,7 +104,7 @@ def _ours(values: Any) -> Callable[[float], float]:
     import sordino as sd
     from sordino.loss import to_fraction
     from sordino.mechanisms.partition import Partition
-    from sordino.mechanisms.quantile import QuantileSelection
+    from sordino.mechanisms.quantile_selection import QuantileSelection
     from sordino.neighbors import Neighbors
 
     steps, rows = np.unique(np.floor(values * 128 + 0.5).astype(np.int64), return_counts=True)

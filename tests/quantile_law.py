@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.quantile import QuantileSelection, halving_stages
+from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
 
 __all__ = ["Counted", "law", "single_law"]
 

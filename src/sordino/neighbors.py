@@ -134,7 +134,7 @@ class Sensitivity:
                 return float(whole)
         return math.nextafter(math.nextafter(math.sqrt(self.l2_squared), math.inf), math.inf)
 
-    def scaled(self, unit: Fraction) -> Sensitivity:
+    def rescale(self, unit: Fraction) -> Sensitivity:
         """Return the same bound with answers measured in another unit."""
         return Sensitivity(self.l0, self.l1 * unit, self.l2_squared * unit**2, self.linf * unit, self.because)
 

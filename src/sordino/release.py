@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
-from sordino.estimates.codec import estimate_from_dict
-from sordino.estimates.estimate import Estimate
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.model_estimate import ModelSource
 from sordino.estimates.noisy import Noisy
+from sordino.estimates.registry import estimate_from_dict
 from sordino.estimates.selected import Selected
 from sordino.loss import (
     Event,
@@ -68,7 +68,7 @@ class Output:
     """An answered column of a release: its name, its estimate in each row, and how it was made, in words."""
 
     name: str
-    estimate: Estimate
+    estimate: ColumnEstimate
     mechanism: str
 
 
@@ -436,7 +436,7 @@ def _label(label: Label) -> str:
     return "(missing)" if label is None else str(label)
 
 
-def _in_rows(estimate: Estimate, confidence: float) -> list[str]:
+def _in_rows(estimate: ColumnEstimate, confidence: float) -> list[str]:
     """Return each error that is counted in rows, in words; empty for one that is not."""
     unit = getattr(estimate, "error_unit", "")
     return [show_rows(e, unit) if unit and e is not None else "" for e in estimate.errors(confidence)]

@@ -8,14 +8,14 @@ from fractions import Fraction
 import pytest
 
 from sordino.accounting.advanced import advanced, kairouz
-from sordino.accounting.calibrate import (
+from sordino.accounting.composition import best, charge_amounts
+from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
+from sordino.accounting.gaussian_calibration import (
     analytic_gaussian_sigma,
     calibrate_gaussian,
     classical_gaussian_sigma,
     discrete_gaussian_delta,
 )
-from sordino.accounting.composition import best, charge_amounts
-from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.zcdp import basic_epsilon_of, delta_of, epsilon_of, rho_for
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino.mechanisms import partition
-from sordino.mechanisms.partition import Partition, Problem, pieces
+from sordino.mechanisms.partition import Partition, RankProblem, pieces
 
 
 def _random(rng: np.random.Generator, high: int) -> Partition:
@@ -34,7 +34,7 @@ def test_pieces_cover_and_bound(parts: int, splits: bool, monkeypatch: pytest.Mo
         known = _random(rng, high)
         most = known.rows * parts * finer
         target, rate = int(rng.integers(0, most + 1)), Fraction(int(rng.integers(1, 2000)), 100)
-        problem = Problem(0, high, 0, most, target, parts * finer, rate, splits)
+        problem = RankProblem(0, high, 0, most, target, parts * finer, rate, splits)
         at = 0
         for piece in pieces(known, problem):
             assert piece.start == at
@@ -47,7 +47,7 @@ def test_pieces_cover_and_bound(parts: int, splits: bool, monkeypatch: pytest.Mo
         assert at == (high + 1) * problem.places
 
 
-def _distance(known: Partition, problem: Problem, value: int, place: int, parts: int) -> int | None:
+def _distance(known: Partition, problem: RankProblem, value: int, place: int, parts: int) -> int | None:
     """Return how far a candidate is, from the definition; None where it is not known."""
     for first, last, below, above in zip(
         known.first.tolist(), known.last.tolist(), known.below[:-1].tolist(), known.below[1:].tolist(), strict=True

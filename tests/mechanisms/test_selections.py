@@ -17,7 +17,7 @@ from sordino.errors import DeclarationError
 from sordino.estimates.selections import bad_flip
 from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection import gaps_below_best
+from sordino.mechanisms.scores import gaps_below_best
 from sordino.noise.rng import Rng
 
 ALARM = 1e-5

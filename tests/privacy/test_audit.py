@@ -19,10 +19,10 @@ from battery import audited_epsilon
 from privacy.units import S
 from protecting import protect
 from sordino.clipping.search import search_by
+from sordino.curator.adaptive_session import AdaptiveSession
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
-from sordino.curator.quantile import _ExactCounts
-from sordino.curator.session import Session
+from sordino.curator.quantile_scans import _ExactCounts
 from sordino.loss import PureDP
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, search_number
@@ -111,7 +111,7 @@ def answered(words: Any, answer: Any, *_: Any) -> Any:
     return Told(outputs, outputs[0].estimate.values()[0] if len(outputs) == 1 else None)
 
 
-class Quick(Session):
+class Quick(AdaptiveSession):
     """A session whose scans outlive it, so that a table is read once for thousands of runs."""
 
     scanned: dict[str, Any]
@@ -132,7 +132,7 @@ def ran(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
             table=one._table,
             loss=PureDP(epsilon),
             rng=rng,
-            made=answered,
+            make_release=answered,
         )
         session.scanned = scanned
         found.append(float(algorithm(session)))

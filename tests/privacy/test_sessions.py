@@ -323,7 +323,7 @@ def test_telling_that_fails_is_charged_and_hidden_as_well() -> None:
         raise ValueError(CANARY)
 
     with pytest.raises(ChargedError) as caught:
-        held.adapt(lambda q: q.release(COUNT, PureDP(1)).value, describe="telling", tell=tell, epsilon=1)
+        held.adapt(lambda q: q.release(COUNT, PureDP(1)).value, describe="telling", record=tell, epsilon=1)
     assert CANARY not in "".join(traceback.format_exception(caught.value))
     assert held.spent == PureDP(1)
 

@@ -15,7 +15,7 @@ from typing import Any
 from sordino.domain import Boolean, Category, Date, Domain, Fill, Integer, Real
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
-from sordino.queries.aggregates.sums import Mean, Sum
+from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.nodes import (
     Absolute,
@@ -189,7 +189,7 @@ def exact(question: Aggregation, rows: Sequence[Row], domain: Domain) -> list[li
         if isinstance(aggregate, Distinct):
             parts.append([Fraction(len(s)) for s in _different(aggregate.of, cells, placed, domain)])
             continue
-        if not isinstance(aggregate, (Count, Sum, Mean)):
+        if not isinstance(aggregate, (Count, Sum, Average)):
             continue  # a spread: `moments` tells its parts
         sums, counts = dict.fromkeys(cells, Fraction(0)), dict.fromkeys(cells, Fraction(0))
         for at, row in placed:

@@ -11,7 +11,7 @@ import pytest
 from queries import reference
 from queries.support import DOMAIN, arrow, duckdb_exact, question, rows
 from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
-from sordino.queries.aggregates.sums import Mean
+from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query
 
 
@@ -20,7 +20,7 @@ def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[Fra
     parts, at = reference.exact(asked, table, DOMAIN), 0
     made: list[list[Fraction]] = []
     for aggregate, several in zip(asked.aggregates, compile_query(asked, DOMAIN).parts, strict=True):
-        if isinstance(aggregate, Mean):
+        if isinstance(aggregate, Average):
             total, count = parts[at], parts[at + 1]
             weight = several[0].terms[1][0] * several[0].unit  # minus the middle
             made += [[t + weight * n for t, n in zip(total, count, strict=True)], count]

@@ -135,7 +135,7 @@ class Source:
         algorithm: Callable[[Any], Any],
         *,
         describe: str,
-        tell: Any = None,
+        record: Any = None,
         epsilon: Any = None,
         delta: Any = None,
         rho: Any = None,
@@ -150,7 +150,7 @@ class Source:
         release = Release(
             question=describe, keys=(), outputs=(), cost=loss, spent=loss, remaining=loss, event=GaussianEvent(Fraction(1)),
             neighbors=self.neighbors.relation, privacy_unit="one row", declaration="", charge="c-1", table_name="test",
-            time="", private=self.rng.private, notes=tuple(tell(result).notes) if tell else (),
+            time="", private=self.rng.private, notes=tuple(record(result).notes) if record else (),
         )  # fmt: skip
         return result, release
 

@@ -236,7 +236,7 @@ def subsample(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> Privacy
     told = np.maximum(removed.at * base.step, -_LARGEST)
     without = removed.mass * np.exp(-told)
     missing = max(0.0, 1.0 - float(without.sum())) + 1e-15
-    lifted = _subsampled_loss(told, rate)
+    lifted = _subsample_loss(told, rate)
     lowest = math.log1p(-rate)
     if missing < _ROUNDED:  # most likely roundings: told at the least loss there is, so that grids need not reach down
         lowest = max(lowest, float(lifted.min(initial=0.0)))
@@ -244,7 +244,7 @@ def subsample(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> Privacy
     mass = np.append(rate * removed.mass + (1 - rate) * without, (1 - rate) * missing)
     slack = 1 + 64 * _ULP
     first = discretize(_nudge_up(lifted), mass * slack, rate * removed.infinite * slack, grid)
-    lost = -_subsampled_loss(-added.at * base.step, rate)
+    lost = -_subsample_loss(-added.at * base.step, rate)
     lost, mass = np.append(lost, -math.log1p(-rate)), np.append(added.mass, added.infinite)
     return PrivacyLoss(first, discretize(_nudge_up(lost), mass * slack, 0.0, grid))
 
@@ -281,7 +281,7 @@ def _sum(first: Losses, second: Losses, grid: Grid) -> Losses:
     return Losses(kept + int(first.at[0] + second.at[0]), mass[kept], infinite)
 
 
-def _subsampled_loss(loss: Array, rate: float) -> Array:
+def _subsample_loss(loss: Array, rate: float) -> Array:
     """Return ln(1 - rate + rate e^loss), right for losses small and large."""
     small = np.log1p(rate * np.expm1(np.minimum(loss, 30.0)))
     large = loss + np.log(rate + (1 - rate) * np.exp(-np.maximum(loss, 30.0)))

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.estimates.moments import combined_margin
 from sordino.estimates.noisy import Noisy
+from sordino.estimates.second_moments import sum_margin
 from sordino.queries.adaptive.magnitudes import powers_of_two
 from sordino.queries.expressions.bound_number import BoundNumber
 
@@ -127,7 +127,7 @@ def rows_at_most(rows: Noisy, places: Sequence[int]) -> float:
     """
     unit, length = float(rows.unit), len(places)
     confidence = 1 - _FALSE_ALARM / (2 * len(rows.steps))
-    margin = combined_margin([rows.law] * length, [unit] * length, confidence) if length else 0.0
+    margin = sum_margin([rows.law] * length, [unit] * length, confidence) if length else 0.0
     return max(0.0, math.fsum(rows.steps[i] * unit for i in places) + margin)
 
 

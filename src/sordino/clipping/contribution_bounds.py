@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.errors import QuestionRefused
-from sordino.estimates.curve import Curve
+from sordino.estimates.curve import NoisyCurve
 from sordino.estimates.noisy import Noisy
 from sordino.loss import Loss, Number, format_number, loss_from, to_fraction
 from sordino.queries.adaptive.contributions import Contributions, contribution_bins
@@ -90,7 +90,7 @@ def find_contribution_bounds(
             found.append(_choose_cap(units, name=name, noise=each))
         return found
 
-    _, release = source.adapt(search, describe=words, tell=_release_content, epsilon=epsilon, delta=delta, rho=rho)
+    _, release = source.adapt(search, describe=words, record=_release_content, epsilon=epsilon, delta=delta, rho=rho)
     return release
 
 
@@ -196,9 +196,9 @@ def _release_content(found: list[CapCosts]) -> ReleaseContent:
     names, caps, lost, noise, deviations = zip(*rows, strict=True)
     both = tuple(a + b for a, b in zip(lost, noise, strict=True))
     outputs = (
-        Output("lost", Curve(lost, deviations), "rows, or pairs of unit and key, above the cap"),
-        Output("noise", Curve(noise, (0.0,) * len(rows)), "mean size of the noise that the cap costs: public"),
-        Output("error", Curve(both, deviations), "the sum of both"),
+        Output("lost", NoisyCurve(lost, deviations), "rows, or pairs of unit and key, above the cap"),
+        Output("noise", NoisyCurve(noise, (0.0,) * len(rows)), "mean size of the noise that the cap costs: public"),
+        Output("error", NoisyCurve(both, deviations), "the sum of both"),
     )
     notes = tuple(f"{one.name} {one.chosen}: {one.how}" for one in found)
     chosen = tuple((one.name, Fraction(one.chosen)) for one in found)

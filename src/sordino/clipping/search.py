@@ -26,7 +26,7 @@ from sordino.clipping.bins import (
     trim_ends,
 )
 from sordino.errors import QuestionRefused
-from sordino.estimates.curve import Curve
+from sordino.estimates.curve import NoisyCurve
 from sordino.estimates.noisy import Noisy
 from sordino.loss import Loss, Number, format_number, loss_from, to_fraction
 from sordino.neighbors import Neighbors
@@ -111,7 +111,7 @@ def find_bounds(
         return _release_content(bounds, label(node), source.neighbors)
 
     search = search_by(method, node, number, cuts)
-    _, release = source.adapt(search, describe=words, tell=content, epsilon=epsilon, delta=delta, rho=rho)
+    _, release = source.adapt(search, describe=words, record=content, epsilon=epsilon, delta=delta, rho=rho)
     return release
 
 
@@ -350,7 +350,9 @@ def _noisy(answer: Release, place: int) -> Noisy:
 def _release_content(found: Bounds, name: str, neighbors: Neighbors) -> ReleaseContent:
     rows = [(c.side, b) for c in found.curves for b in c.bounds]
     keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
-    curve = Curve(tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations))
+    curve = NoisyCurve(
+        tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations)
+    )
     chosen = (("lower", found.lower), ("upper", found.upper))
     notes = (found.how, found.beyond, *neighbors.describe_caps())
     return ReleaseContent(keys, (Output(f"clipped_sum_{name}", curve, found.how),), notes, chosen)

@@ -78,7 +78,7 @@ class AboveThreshold:
         The question has one number for an answer: a count or a sum, with a condition or without. Raises QuestionRefused
         for others, and after the last crossing; ChargedError where the engine fails.
         """
-        asked, unit, scale = self._scaled(question)
+        asked, unit, scale = self._read_question(question)
         level = to_fraction(threshold, name="threshold")
         with self._guard.hold():
             if not self._session.open:
@@ -86,7 +86,7 @@ class AboveThreshold:
                 raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
             resolved = compile_query(asked, self._domain)
             select = resolved.select(self._rows.primitives())  # what cannot be said is refused, and the session goes on
-            found = self._crossed(resolved, select, unit, scale, level)
+            found = self._crosses(resolved, select, unit, scale, level)
             if found is None:
                 self._guard.end_held()
                 self._fail()
@@ -120,7 +120,7 @@ class AboveThreshold:
     def __repr__(self) -> str:
         return f"<AboveThreshold: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
 
-    def _crossed(
+    def _crosses(
         self, resolved: CompiledQuery, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
     ) -> bool | None:
         """Return whether the answer crosses, None where anything failed: the words of any failure may quote data."""
@@ -131,7 +131,7 @@ class AboveThreshold:
         except Exception:
             return None
 
-    def _scaled(self, question: Any) -> tuple[Aggregation, Fraction, Fraction]:
+    def _read_question(self, question: Any) -> tuple[Aggregation, Fraction, Fraction]:
         """Return the question, its unit and its sensitivity; refuse what is not one count or sum."""
         from sordino.queries.build import as_aggregation
 

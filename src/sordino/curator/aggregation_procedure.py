@@ -13,7 +13,7 @@ from sordino.curator.allocation import Allocation, NoisyVector, Threshold, alloc
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import after_release, noisy_columns
 from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, cost_of, price
-from sordino.curator.quantile import PlannedQuantile
+from sordino.curator.quantile_scans import PlannedQuantile
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
@@ -23,7 +23,7 @@ from sordino.loss import ApproxDP, Event, Loss, format_number, round_up
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.queries.aggregates.sums import Mean
+from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.joins import join_domain, join_neighbors, join_tables
 from sordino.queries.off_grid import never_equal
@@ -75,7 +75,9 @@ class AggregationProcedure:
         if _selects(self.question, self.compiled):
             confidence = simultaneous_confidence(confidence, _count_groups(self.compiled) or 1)
         return [
-            self._vector_column(i, confidence) if selection is None else self._selected_column(i, selection, confidence)
+            self._vector_column(i, confidence)
+            if selection is None
+            else self._selection_column(i, selection, confidence)
             for i, selection in enumerate(self.allocation.selections)
         ]
 
@@ -107,7 +109,7 @@ class AggregationProcedure:
         summed = iter(outputs)
         found: list[Output] = []
         for selection in self.allocation.selections:
-            found += [next(summed)] if selection is None else selection.released(rows, rng)
+            found += [next(summed)] if selection is None else selection.release(rows, rng)
         return after_release(self.question.after, keys, tuple(found))
 
     # ---- words
@@ -118,7 +120,7 @@ class AggregationProcedure:
         error = times_rows = None
         if len(parts) == 1 or self.assume_rows is not None:
             error = asked.error(self.domain, laws, confidence, self.assume_rows, self.assume_mean)
-        if isinstance(asked, Mean):
+        if isinstance(asked, Average):
             times_rows = asked.error(self.domain, laws, confidence, None, self.assume_mean)
         assumes = str(getattr(asked, "assumes", ""))
         return PlannedColumn(
@@ -133,7 +135,7 @@ class AggregationProcedure:
             times_rows,
         )
 
-    def _selected_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
+    def _selection_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
         errors = tuple(selection.errors(confidence, assume_rows=self.assume_rows))
         said = {"role": "selection", "mechanism": selection.describe()}
         return PlannedColumn(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sordino.accounting.events import Composed
-from sordino.curator.quantile import PlannedQuantile, plan_quantile
+from sordino.curator.quantile_scans import PlannedQuantile, plan_quantile
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
@@ -94,7 +94,7 @@ def _vectors(
     sized: list[tuple[Sensitivity, Fraction]] = []
     for several, parts, busy in zip(moved, resolved.parts, active, strict=True):
         share = Fraction(1, aggregates * busy) if busy else Fraction(0)
-        sized += [(s.scaled(1 / p.unit), share if s.l1 else Fraction(0)) for s, p in zip(several, parts, strict=True)]
+        sized += [(s.rescale(1 / p.unit), share if s.l1 else Fraction(0)) for s, p in zip(several, parts, strict=True)]
     mechanisms, event = cheapest(sized, loss)
     rest = iter(mechanisms)
     planned = tuple(

@@ -22,7 +22,7 @@ __all__ = ["Batch", "plan_batch"]
 _DIGITS = 4  # significant ones of a loss that was searched
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
 
-Priced = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
+PlanAt = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,7 +96,7 @@ def plan_batch(
     if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
         delta = to_fraction(delta, name="delta") / len(questions)
 
-    def priced(i: int, amount: Fraction) -> Plan:
+    def plan_at(i: int, amount: Fraction) -> Plan:
         made = plan(questions[i], **{counted: amount}, delta=delta)
         if isinstance(made.question, Robust):
             raise QuestionRefused("the error of a robust question is private: it cannot be planned for")
@@ -105,17 +105,17 @@ def plan_batch(
     if error is None:
         total = read_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
         if weights is not None:
-            return _split(priced, len(questions), total, confidence, weights)
-        return Batch(tuple(priced(i, total / len(questions)) for i in range(len(questions))), confidence)
+            return _split(plan_at, len(questions), total, confidence, weights)
+        return Batch(tuple(plan_at(i, total / len(questions)) for i in range(len(questions))), confidence)
     if losses["epsilon"] is not None or losses["rho"] is not None or weights is not None:
         raise DeclarationError("error= asks for the least loss: state no epsilon, rho or weights beside it")
     wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
     if len(wanted) != len(questions):
         raise DeclarationError(f"error= takes one number, or {len(questions)}, one a question")
-    return _for_errors(priced, wanted, confidence)
+    return _for_errors(plan_at, wanted, confidence)
 
 
-def _for_errors(priced: Priced, wanted: Sequence[Number], confidence: float) -> Batch:
+def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) -> Batch:
     """Return each question's plan at the least loss, to 4 digits, whose expected error is at most the wanted one.
 
     Raises QuestionRefused where no loss up to 100,000 reaches it, or the error depends on data that no guess was given for.
@@ -126,19 +126,19 @@ def _for_errors(priced: Priced, wanted: Sequence[Number], confidence: float) -> 
         if most <= 0:
             raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {format_number(most)}")
         low, high = _LEAST, _MOST
-        if _worst(priced(i, high), confidence) > most:
+        if _worst(plan_at(i, high), confidence) > most:
             raise QuestionRefused(
                 f"no loss makes question {i + 1} as exact as +-{format_number(most)}: ask for a larger error"
             )
         while high / low > 1 + Fraction(1, 10 ** (_DIGITS + 2)):
             middle = _root(low * high)
-            low, high = (low, middle) if _worst(priced(i, middle), confidence) <= most else (middle, high)
-        rounded = _rounded_up(high)
-        plans.append(priced(i, rounded))
+            low, high = (low, middle) if _worst(plan_at(i, middle), confidence) <= most else (middle, high)
+        rounded = _round_up(high)
+        plans.append(plan_at(i, rounded))
     return Batch(tuple(plans), confidence)
 
 
-def _split(priced: Priced, count: int, total: Fraction, confidence: float, weights: Sequence[Number]) -> Batch:
+def _split(plan_at: PlanAt, count: int, total: Fraction, confidence: float, weights: Sequence[Number]) -> Batch:
     """Return the plans whose losses sum to at most `total` with the least weighted sum of expected errors.
 
     Errors are in the units of their questions, so weights of 1 set a row against a year against a dollar.
@@ -152,14 +152,14 @@ def _split(priced: Priced, count: int, total: Fraction, confidence: float, weigh
     each = total / count
     shares: list[float] = []
     for i, weight in enumerate(scale):
-        here, there = (_worst(priced(i, each * f), confidence) for f in (1, 2))
+        here, there = (_worst(plan_at(i, each * f), confidence) for f in (1, 2))
         power = max(0.25, math.log2(here / there)) if there > 0 and here > there else 1.0
         shares.append((float(weight) * max(here, 1e-300) * power) ** (1 / (1 + power)))
     whole = math.fsum(shares)
     losses = [Fraction(math.floor(s / whole * 10**6), 10**6) * total for s in shares]
     losses = [max(loss, total / 10**6) for loss in losses]
     losses[losses.index(max(losses))] += total - sum(losses, Fraction(0))  # what rounding left, or took too much
-    return Batch(tuple(priced(i, loss) for i, loss in enumerate(losses)), confidence)
+    return Batch(tuple(plan_at(i, loss) for i, loss in enumerate(losses)), confidence)
 
 
 def _worst(plan: Plan, confidence: float) -> float:
@@ -175,10 +175,10 @@ def _root(value: Fraction) -> Fraction:
     return Fraction(f"{math.sqrt(value):.9g}")
 
 
-def _rounded_up(value: Fraction) -> Fraction:
+def _round_up(value: Fraction) -> Fraction:
     """Return the least number of a few significant digits at or above a value.
 
-    >>> _rounded_up(Fraction(1, 3))
+    >>> _round_up(Fraction(1, 3))
     Fraction(1667, 5000)
     """
     places = _DIGITS - 1 - math.floor(math.log10(value))

@@ -54,7 +54,7 @@ class Charging:
         assert isinstance(charged, Charge)  # without a request id a charge is always new
         return charged
 
-    def stored_release(self, stored: StoredAnswer, plan: Plan) -> Release:
+    def read_stored(self, stored: StoredAnswer, plan: Plan) -> Release:
         """Return the stored answer of a request; raise QuestionRefused where it was asked at another loss."""
         release = Release.from_dict(json.loads(stored.answer))
         if release.cost != plan.cost:

@@ -29,7 +29,7 @@ class CountCache:
 
     def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
         """Return the sparse exact counts of each table, by raw keys (before codes)."""
-        orders = [_ordered(t) for t in tables]  # one order for (a, b) and (b, a): as two sets they would count twice
+        orders = [_order(t) for t in tables]  # one order for (a, b) and (b, a): as two sets they would count twice
         wanted = list(dict.fromkeys(o for o in orders if o not in self._kept))
         for start in range(0, len(wanted), _MOST_SETS):
             self._scan([ContingencyTable(o) for o in wanted[start : start + _MOST_SETS]])
@@ -59,7 +59,7 @@ class CountCache:
             self._kept[table.grouping()] = (keys[whole], counts[rows][whole])
 
 
-def _ordered(table: ContingencyTable) -> tuple[Axis, ...]:
+def _order(table: ContingencyTable) -> tuple[Axis, ...]:
     return tuple(sorted(table.grouping(), key=repr))
 
 

@@ -15,6 +15,7 @@ from sordino.clipping.contribution_bounds import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.above_threshold import PARTS, AboveThreshold
 from sordino.curator.adaptive_procedure import AdaptiveProcedure, plan_adaptive
+from sordino.curator.adaptive_session import AdaptiveSession
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.charging import Charging
 from sordino.curator.data_access import Answer, DataAccess
@@ -29,7 +30,6 @@ from sordino.curator.planning import (
     read_question,
     refuse_altered,
 )
-from sordino.curator.session import Session
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
@@ -188,17 +188,17 @@ class Curator:
         """
         if error is not None or is_batch(question):
 
-            def priced(one: Any, **loss: Number | None) -> Any:
+            def plan_one(one: Any, **loss: Number | None) -> Any:
                 return self.plan(one, assume_rows=assume_rows, assume_mean=assume_mean, **loss)
 
             counted = "rho" if "rho" in self._ledger.cap.amounts() else "epsilon"
             losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
             return plan_batch(
-                question, priced, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
+                question, plan_one, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
             )
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        made = self._plan(cast(Question, question), asked, assume_rows=assume_rows, assume_mean=assume_mean)
-        return made.seen_before(self._charging.earlier(made))
+        plan = self._plan(cast(Question, question), asked, assume_rows=assume_rows, assume_mean=assume_mean)
+        return plan.seen_before(self._charging.earlier(plan))
 
     @overload
     def ask(self, question: Batch) -> list[Release]: ...
@@ -241,11 +241,11 @@ class Curator:
         if request_id is not None:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
-                return self._charging.stored_release(stored, plan)
+                return self._charging.read_stored(stored, plan)
         trees = plan.procedure.build(lambda: self._engine.primitives)  # refuses what cannot be said, before the charge
         charged = self._charging.charge(plan, identity=identity, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
-            return self._charging.stored_release(charged, plan)
+            return self._charging.read_stored(charged, plan)
         answer = self._answer(plan, trees, charged)
         if answer is None:
             self._charging.fail(charged)
@@ -258,7 +258,7 @@ class Curator:
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
-        tell: Callable[[T], ReleaseContent] | None = None,
+        record: Callable[[T], ReleaseContent] | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
@@ -267,7 +267,7 @@ class Curator:
 
         The algorithm sees no data but through its Queryable, which answers questions of Sordino's own classes alone, so
         what it returns is post-processing (McSherry 2009). With epsilon and delta the Queryable counts rho, the largest
-        that amounts to them. `tell` says what of the result the ledger keeps. Raises BudgetExhausted before data is
+        that amounts to them. `record` says what of the result the ledger keeps. Raises BudgetExhausted before data is
         touched, ChargedError where anything fails after it.
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
@@ -275,7 +275,7 @@ class Curator:
         charged = self._charging.charge_new(plan)
         ran: tuple[T, Release, str] | None = None
         try:
-            ran = self._run(plan, algorithm, tell, charged)
+            ran = self._run(plan, algorithm, record, charged)
         except Exception:  # the words of any failure may quote data
             ran = None
         if ran is None:
@@ -442,39 +442,41 @@ class Curator:
         if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
             asked = bind_tables(asked, self._table, names="resolved")
         guesses = {name: getattr(question.procedure, name, None) for name in ("assume_rows", "assume_mean")}
-        priced = plan_question(asked, self._table, asked=question.asked, **guesses)
-        refuse_altered(question, priced)
-        return priced
+        plan = plan_question(asked, self._table, asked=question.asked, **guesses)
+        refuse_altered(question, plan)
+        return plan
 
     def _run(
         self,
         plan: Plan,
         algorithm: Callable[[Queryable], T],
-        tell: Callable[[T], ReleaseContent] | None,
+        record: Callable[[T], ReleaseContent] | None,
         charge: Charge,
     ) -> tuple[T, Release, str]:
         """Return an algorithm's result, the release on record and its text."""
 
-        def made(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
-            dressed = self._charging.make_release(plan, charge, answer)
-            return replace(dressed, question=words, event=event, cost=cost, spent=spent, remaining=left)
+        def make_release(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
+            whole = self._charging.make_release(plan, charge, answer)
+            return replace(whole, question=words, event=event, cost=cost, spent=spent, remaining=left)
 
         assert isinstance(plan.procedure, AdaptiveProcedure)
         inner = plan.procedure.inner
-        session = Session(
+        session = AdaptiveSession(
             rows=DataAccess(self._engine),
             table=self._table,
             loss=inner,
             rng=self._rng,
-            made=made,
+            make_release=make_release,
         )
         try:
             result = algorithm(session)
         finally:
             session.close()
-        told = ReleaseContent() if tell is None else tell(result)
+        content = ReleaseContent() if record is None else record(result)
         release = replace(
-            self._charging.make_release(plan, charge, (told.keys, told.outputs)), notes=told.notes, chosen=told.chosen
+            self._charging.make_release(plan, charge, (content.keys, content.outputs)),
+            notes=content.notes,
+            chosen=content.chosen,
         )
         return result, release, release.to_json()
 

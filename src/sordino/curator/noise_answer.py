@@ -36,7 +36,7 @@ def noisy_columns(
     resolved = parts.resolved
     if parts.threshold is not None:
         assert table is not None
-        rows, exact_parts = _shown(table, parts, rng)
+        rows, exact_parts = _release_keys(table, parts, rng)
     else:
         rows = list(itertools.product(*(k.labels for k in resolved.keys)))
         exact_parts = [] if table is None else exact_vectors(table, resolved)
@@ -89,10 +89,10 @@ def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:
             if place is not None and value is not None:
                 exact_cells[place] = int(value)
         found.append(exact_cells)
-    return _weighted(resolved, found, math.prod(sizes))
+    return _weigh(resolved, found, math.prod(sizes))
 
 
-def _shown(table: pa.Table, parts: Allocation, rng: Rng) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
+def _release_keys(table: pa.Table, parts: Allocation, rng: Rng) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
     """Return the keys that reach the threshold, in their own order, and the exact value of each part for them."""
     resolved, threshold = parts.resolved, parts.threshold
     assert threshold is not None
@@ -107,14 +107,14 @@ def _shown(table: pa.Table, parts: Allocation, rng: Rng) -> tuple[list[tuple[Any
     for i in range(len(resolved.terms)):
         column = table.column(f"t{i}").to_pylist()
         found.append([int(column[places[key]] or 0) for key in kept])
-    return kept, _weighted(resolved, found, len(kept))
+    return kept, _weigh(resolved, found, len(kept))
 
 
 def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:
     return tuple(c if k.private else k.labels[int(c)] for c, k in zip(row, resolved.keys, strict=True))
 
 
-def _weighted(resolved: CompiledQuery, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
+def _weigh(resolved: CompiledQuery, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
     """Return each part as the weighted sum of its terms, cell by cell."""
     index = {id(t): i for i, t in enumerate(resolved.terms)}
     at = {t: index[id(t)] for t in resolved.terms}

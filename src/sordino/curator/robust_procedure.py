@@ -15,7 +15,7 @@ from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, pric
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Estimate
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, ApproxDP, Event, Loss
@@ -85,10 +85,10 @@ class RobustProcedure:
         else:
             chunks = np.array(table.column("k0").to_pylist(), dtype=np.int64)
             kept = [(chunks[present], exact_steps[present], counts[present])]
-            estimate = self._aggregated(*kept[0], rng)
+            estimate = self._aggregate(*kept[0], rng)
         return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
 
-    def _alone(self, exact_values: Any, rng: Rng) -> Estimate:
+    def _alone(self, exact_values: Any, rng: Rng) -> ColumnEstimate:
         from sordino.sensitivity.distance import distance_above
         from sordino.sensitivity.smooth import smooth_sensitivity
 
@@ -113,7 +113,7 @@ class RobustProcedure:
         least, most = (fine_steps(end) for end in _ends(self.question, *self.question.measure(self.domain)[1:]))
         return min(max(told, least), most)
 
-    def _aggregated(self, chunks: Any, exact_steps: Any, counts: Any, rng: Rng) -> Estimate:
+    def _aggregate(self, chunks: Any, exact_steps: Any, counts: Any, rng: Rng) -> ColumnEstimate:
         question, (found, low, high) = self.question, self.question.measure(self.domain)
         assert not isinstance(self.mechanism, (SmoothLaplace, ProposeTestRelease))
         most = fine_steps(_ends(question, low, high)[1])

@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-__all__ = ["Curve", "from_dict", "normal_quantile"]
+__all__ = ["NoisyCurve", "from_dict", "normal_quantile"]
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class NoisyCurve:
     """Values that are weighted sums of independent noisy numbers, and the standard deviation of each one's noise.
 
     Errors are the larger of the normal law's quantile and the Laplace law's of that deviation: sums that one number
@@ -42,9 +42,9 @@ class Curve:
         return {"kind": "curve", "points": list(self.points), "deviations": list(self.deviations)}
 
 
-def from_dict(data: dict[str, Any]) -> Curve:
+def from_dict(data: dict[str, Any]) -> NoisyCurve:
     """Return the curve that `to_dict` wrote."""
-    return Curve(tuple(map(float, data["points"])), tuple(map(float, data["deviations"])))
+    return NoisyCurve(tuple(map(float, data["points"])), tuple(map(float, data["deviations"])))
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
-__all__ = ["Estimate", "Number", "take_rows"]
+__all__ = ["ColumnEstimate", "Number", "take_rows"]
 
 Number = int | float
 
 
-class Estimate(Protocol):
+class ColumnEstimate(Protocol):
     """A column of estimates: one value, error and interval a row, in the question's units.
 
     `per_row` names the fields that hold one item a row, or estimates that do.

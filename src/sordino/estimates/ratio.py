@@ -153,12 +153,12 @@ def _mixture(numerator: Law, denominator: Law, reach: int) -> Callable[[Any, Any
     beyond = denominator.tail(reach)  # of the values of Z_n left out: counted as reaching any distance
     at_least = _at_least(numerator)
 
-    def mixed(mean: Any, distance: Any) -> Any:
+    def mixture_tail(mean: Any, distance: Any) -> Any:
         size, shift = np.abs(distance), mean[..., None] * steps
         both = at_least(np.ceil(size[..., None] + shift)) + at_least(np.ceil(size[..., None] - shift))
         return np.minimum(np.where(size > 0, np.minimum(both, 1.0) @ mass + beyond, 1.0), 1.0)
 
-    return mixed
+    return mixture_tail
 
 
 def _at_least(law: Law) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.errors import DeclarationError
-from sordino.estimates.estimate import Estimate, Number
+from sordino.estimates.estimate import ColumnEstimate, Number
 from sordino.estimates.noisy import Noisy
 
 __all__ = ["Selected", "simultaneous_confidence"]
@@ -32,7 +32,7 @@ class Selected:
     largest noise (Benjamini, Yekutieli 2005, on intervals after selection).
     """
 
-    of: Estimate
+    of: ColumnEstimate
     among: int
 
     per_row: ClassVar[tuple[str, ...]] = ("of",)

@@ -14,7 +14,7 @@ from sordino.errors import DeclarationChanged, DeclarationError, nearest
 from sordino.neighbors import Neighbors
 from sordino.source import Source
 
-__all__ = ["accept_amended", "accept_new", "changed", "declaration_of", "refuse_changed", "table_among"]
+__all__ = ["accept_amended", "accept_new", "declaration_of", "list_changes", "refuse_changed", "table_among"]
 
 _AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
 
@@ -27,17 +27,17 @@ def declaration_of(domain: Domain, neighbors: Neighbors, source: Source | None) 
     return {**domain.to_dict(), **neighbors.to_dict(), "csv": csv}
 
 
-def changed(old: Mapping[str, Any], new: Mapping[str, Any], *, under: str = "") -> dict[str, tuple[Any, Any]]:
+def list_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, under: str = "") -> dict[str, tuple[Any, Any]]:
     """Return what differs, by dotted path: the old value and the new, None where there is none.
 
-    >>> changed({"columns": {"age": {"upper": 99}}}, {"columns": {"age": {"upper": 125}}})
+    >>> list_changes({"columns": {"age": {"upper": 99}}}, {"columns": {"age": {"upper": 125}}})
     {'columns.age.upper': (99, 125)}
     """
     found: dict[str, tuple[Any, Any]] = {}
     for key in sorted({*old, *new}):
         before, after = old.get(key), new.get(key)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
-            found |= changed(before, after, under=f"{under}{key}.")
+            found |= list_changes(before, after, under=f"{under}{key}.")
         elif before != after or (key in old) != (key in new) or type(before) is not type(after):
             found[f"{under}{key}"] = (before, after)
     return found
@@ -45,27 +45,27 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any], *, under: str = "") 
 
 def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise DeclarationChanged where the declaration of a table is not the one that the ledger holds."""
-    paths = list(changed(old, new))
+    paths = list(list_changes(old, new))
     if paths:
         more = f" and {len(paths) - 8} more" if len(paths) > 8 else ""
         what = f"table {name!r} is not declared as in its ledger: {', '.join(paths[:8])}{more} changed"
-        same = _protected(name, old) == _protected(name, new)  # else an amendment would be refused
+        same = _unit_of(name, old) == _unit_of(name, new)  # else an amendment would be refused
         raise DeclarationChanged(f"{what}; put it back, or {_AMEND if same else _ANEW}")
 
 
 def accept_new(name: str, declaration: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise DeclarationError unless a new table counts the same unit, by the same relation, as those declared before."""
-    own = _protected(name, declaration)
+    own = _unit_of(name, declaration)
     for other, theirs in known.items():
-        if _protected(other, theirs) != own:
+        if _unit_of(other, theirs) != own:
             rule = "one budget protects one kind of unit under one neighbor relation"
-            words = f"table {name!r} ({_words(own)}) and table {other!r} ({_words(_protected(other, theirs))})"
+            words = f"table {name!r} ({_words(own)}) and table {other!r} ({_words(_unit_of(other, theirs))})"
             raise DeclarationError(f"{words} cannot share a ledger: {rule}; give the new table a ledger of its own")
 
 
 def accept_amended(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise DeclarationError where an amendment would change the neighbor relation or the kind of privacy unit."""
-    if _protected(name, old) != _protected(name, new):
+    if _unit_of(name, old) != _unit_of(name, new):
         rule = "the neighbor relation and the privacy unit cannot be amended: what was spent was stated for them"
         raise DeclarationError(f"table {name!r}: {rule}; keep them, or start a new ledger at another path")
 
@@ -78,7 +78,7 @@ def table_among(name: str, known: Mapping[str, Any]) -> None:
         )
 
 
-def _protected(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None]:
+def _unit_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the relation and the unit's column, None for a row; how many rows of a unit count may be amended."""
     relation, unit = declaration.get("neighbors"), declaration.get("privacy_unit")
     if relation not in ("add_remove", "replace"):

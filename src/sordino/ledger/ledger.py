@@ -31,10 +31,10 @@ from sordino.ledger.lookup import (
     declarations_of,
     describe_spent,
     entries_of,
+    find_answer,
     loss_of,
     open_charge,
     remaining_of,
-    stored_answer,
 )
 from sordino.ledger.records import (
     Charge,
@@ -58,7 +58,7 @@ from sordino.ledger.store import (
     read_sums,
     translate_errors,
 )
-from sordino.ledger.writer import Writer, begin, fresh_identity, refuse_gone
+from sordino.ledger.writer import LedgerWriter, begin, fresh_identity, refuse_gone
 from sordino.loss import Event, Loss
 
 __all__ = ["Charge", "Entry", "Ledger", "Report", "StoredAnswer"]
@@ -87,7 +87,7 @@ class Ledger:
     Ledger(in memory, forgotten at exit; spent epsilon 0.1 of 1)
     """
 
-    def __init__(self, writer: Writer, *, path: Path | None, mark: Path | None, identity: str) -> None:
+    def __init__(self, writer: LedgerWriter, *, path: Path | None, mark: Path | None, identity: str) -> None:
         self._writer = writer
         self.path = path
         self.mark = mark
@@ -107,7 +107,7 @@ class Ledger:
         if path is None:
             identity, plain = fresh_identity(""), loss_to_dict(cap)
             db = in_memory({"ledger": identity, "cap": plain, "predecessor": None}, cap=cap, time=clock())
-            return cls(Writer(None, mark=None, clock=clock, db=db), path=None, mark=None, identity=identity)
+            return cls(LedgerWriter(None, mark=None, clock=clock, db=db), path=None, mark=None, identity=identity)
         loss_to_dict(cap)  # refuses what is no loss
         place = Path(path).expanduser().resolve()
         if not place.exists():
@@ -150,11 +150,11 @@ class Ledger:
     def existing(cls, path: Path | str, *, mark: Path | None = None, clock: Callable[[], str] = _now) -> Ledger:
         """Open a ledger that is there, whatever its cap; raise LedgerError where there is none or it is not sound."""
         place = Path(path).expanduser().resolve()
-        writer = Writer(place, mark=None, clock=clock)
+        writer = LedgerWriter(place, mark=None, clock=clock)
         identity = writer.read(read_sums).ledger
         writer.close()
         name = marks_directory() / identity if mark is None else Path(mark)
-        writer = Writer(place, mark=name, clock=clock)
+        writer = LedgerWriter(place, mark=name, clock=clock)
         writer.read(lambda db: quick_check(db, read_mark(name)))
         return cls(writer, path=place, mark=name, identity=identity)
 
@@ -179,7 +179,7 @@ class Ledger:
 
         def job(step: Transaction) -> Charge | StoredAnswer:
             if request is not None:
-                before = stored_answer(step.db, request, digest)
+                before = find_answer(step.db, request, digest)
                 if before is not None:
                     return before
             sums = step.sums
@@ -215,7 +215,7 @@ class Ledger:
         Raises QuestionRefused where the request asked another question, InDoubt while it has no outcome, ChargedError
         where it failed.
         """
-        return self._writer.read(lambda db: stored_answer(db, request, hash_of(question)))
+        return self._writer.read(lambda db: find_answer(db, request, hash_of(question)))
 
     def earlier(self, question: str) -> list[Charge]:
         """Return the last few answered charges of the same question, oldest first."""
@@ -321,7 +321,7 @@ class Ledger:
             for table, new_words in changed.items():
                 declared.table_among(table, tables)
                 declared.accept_amended(table, tables[table], new_words)
-                differs[table] = declared.changed(tables[table], new_words)
+                differs[table] = declared.list_changes(tables[table], new_words)
             differs = {table: found for table, found in differs.items() if found}
             if differs:
                 payload["declarations"] = {table: changed[table] for table in differs}

@@ -42,10 +42,10 @@ __all__ = [
     "declarations_of",
     "describe_spent",
     "entries_of",
+    "find_answer",
     "loss_of",
     "open_charge",
     "remaining_of",
-    "stored_answer",
 ]
 
 ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
@@ -99,7 +99,7 @@ def answer_of(db: sqlite3.Connection, charge: Charge) -> str:
     return str(json.loads(db.execute(query, (charge_number(name),)).fetchone()[0])["answer"])
 
 
-def stored_answer(db: sqlite3.Connection, request: str, question: str) -> StoredAnswer | None:
+def find_answer(db: sqlite3.Connection, request: str, question: str) -> StoredAnswer | None:
     """Return what a request made before was answered, None where it is new; `question` is a hash.
 
     Raises QuestionRefused where it asked another question, InDoubt or ChargedError where it has no answer.

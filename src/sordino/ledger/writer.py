@@ -28,7 +28,7 @@ from sordino.ledger.replay import replay
 from sordino.ledger.store import Transaction, check_mark, connect_file, create_file, quick_check, translate_errors
 from sordino.loss import Loss, format_number
 
-__all__ = ["Writer", "begin", "fresh_identity", "refuse_gone"]
+__all__ = ["LedgerWriter", "begin", "fresh_identity", "refuse_gone"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class PendingWrite(Generic[T]):
         self.done = False
 
 
-class Writer:
+class LedgerWriter:
     """Run jobs on one ledger, from any thread and from forked processes; `db` is given for a ledger in memory."""
 
     def __init__(
@@ -281,9 +281,9 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-_LIVE: weakref.WeakSet[Writer] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[LedgerWriter] = weakref.WeakSet()
 _FORK = threading.Lock()
-_PARKED: list[Writer] = []
+_PARKED: list[LedgerWriter] = []
 
 
 def _before_fork() -> None:

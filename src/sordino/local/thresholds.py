@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number, to_fraction
-from sordino.noise.bernoulli import CertifiedProbability, directed_contexts, exp_bounds
+from sordino.noise.bernoulli import CertifiedProbability, exp_bounds, rounding_contexts
 
 __all__ = [
     "BITS",
@@ -56,7 +56,7 @@ def floor_share(epsilon: Fraction, others: Fraction | int) -> int:
     weight = Fraction(others)
 
     def bounds(precision: int) -> tuple[Decimal, Decimal]:
-        down, up = directed_contexts(precision)
+        down, up = rounding_contexts(precision)
         least, most = exp_bounds(epsilon, precision)
         high = up.divide(up.multiply(Decimal(weight.numerator), most), Decimal(weight.denominator))
         low = down.divide(down.multiply(Decimal(weight.numerator), least), Decimal(weight.denominator))
@@ -92,9 +92,9 @@ def log_up(ratio: Fraction, *, digits: int = 17) -> Fraction:
     """
     if ratio == 1:
         return Fraction(0)
-    _, up = directed_contexts(_DIGITS)
+    _, up = rounding_contexts(_DIGITS)
     over = up.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-    _, last = directed_contexts(digits)
+    _, last = rounding_contexts(digits)
     return Fraction(last.plus(up.next_plus(up.ln(over))))
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.estimates.selections import Law, softmax_gap
 from sordino.loss import format_number
-from sordino.mechanisms.selection import (
+from sordino.mechanisms.scores import (
     Scores,
     check_miss,
     gaps_below_best,
@@ -17,7 +17,7 @@ from sordino.mechanisms.selection import (
     selection_rate,
 )
 from sordino.noise.rng import Rng
-from sordino.noise.selection import Integers, fill_urn
+from sordino.noise.softmax import Integers, fill_urn
 
 __all__ = ["Exponential"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.calibrate import calibrate_gaussian
 from sordino.accounting.events import DiscreteGaussianEvent, GaussianEvent
+from sordino.accounting.gaussian_calibration import calibrate_gaussian
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
 from sordino.mechanisms.mechanism import add_noise

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["PARTS", "Partition", "Piece", "Problem", "pieces"]
+__all__ = ["PARTS", "Partition", "Piece", "RankProblem", "pieces"]
 
 PARTS = 2**40  # a row is told in so many parts, so that rows that tie can be split
 _NARROW = 2**62
@@ -70,7 +70,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RankProblem:
     """One selection: candidates between two values, the ranks they may have, and the rank aimed at, `parts` to a row.
 
     `parts` is a multiple of PARTS that makes the target a whole number. `rate` is the cost of one row of distance.
@@ -118,7 +118,7 @@ class Piece:
     flat: bool
 
 
-def pieces(known: Partition, problem: Problem) -> list[Piece]:
+def pieces(known: Partition, problem: RankProblem) -> list[Piece]:
     """Return pieces that cover the candidates once each, in order, fine where the target is near.
 
     Cuts are at every half of 1 / rate rows of distance; what lies between two is one piece, whatever it holds.
@@ -153,7 +153,7 @@ def pieces(known: Partition, problem: Problem) -> list[Piece]:
     return made
 
 
-def _within(value: int, below: int, above: int, problem: Problem, edges: list[float]) -> list[Piece]:
+def _within(value: int, below: int, above: int, problem: RankProblem, edges: list[float]) -> list[Piece]:
     """Return the pieces of one value's places: where many rows tie, cut wherever an edge falls among them."""
     step = (above - below) // PARTS  # what one place adds to the rank
     first, last = below / problem.parts, above / problem.parts
@@ -171,7 +171,7 @@ def _within(value: int, below: int, above: int, problem: Problem, edges: list[fl
     ]
 
 
-def _edges(problem: Problem) -> list[float]:
+def _edges(problem: RankProblem) -> list[float]:
     """Return ranks, in rows, to cut at; floats, since cuts do not change the law."""
     candidates = float(max(problem.high - problem.low + 1, 1)) * problem.places
     scale = 1 / float(problem.rate)

@@ -10,7 +10,7 @@ import numpy as np
 from sordino.accounting.events import LaplaceEvent
 from sordino.estimates.selections import Law, flip_gap
 from sordino.loss import format_number
-from sordino.mechanisms.selection import (
+from sordino.mechanisms.scores import (
     Scores,
     check_miss,
     gaps_below_best,
@@ -19,7 +19,7 @@ from sordino.mechanisms.selection import (
     selection_rate,
 )
 from sordino.noise.rng import Rng
-from sordino.noise.selection import flip_coins
+from sordino.noise.softmax import flip_coins
 
 __all__ = ["PermuteAndFlip"]
 

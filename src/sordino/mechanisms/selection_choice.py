@@ -10,8 +10,8 @@ from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, Loss
 from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection import positive
-from sordino.noise.bernoulli import directed_contexts
+from sordino.mechanisms.scores import positive
+from sordino.noise.bernoulli import rounding_contexts
 
 __all__ = ["best_selection", "root_below"]
 
@@ -49,7 +49,7 @@ def root_below(value: Fraction) -> Fraction:
     over, under = math.isqrt(value.numerator), math.isqrt(value.denominator)
     if Fraction(over * over, under * under) == value:
         return Fraction(over, under)
-    down, _ = directed_contexts(_DIGITS)
+    down, _ = rounding_contexts(_DIGITS)
     ratio = down.divide(Decimal(value.numerator), Decimal(value.denominator))
     root = Fraction(down.next_minus(down.sqrt(ratio)))
     places = 9 if root >= Fraction(1, 1000) else 6 - math.floor(math.log10(root))

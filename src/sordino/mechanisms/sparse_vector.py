@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import format_number
-from sordino.mechanisms.selection import check_miss, positive, pure_event
+from sordino.mechanisms.scores import check_miss, positive, pure_event
 from sordino.noise.guard import SessionGuard
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng

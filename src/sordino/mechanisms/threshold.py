@@ -12,7 +12,7 @@ from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
-from sordino.mechanisms.selection import positive
+from sordino.mechanisms.scores import positive
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
 

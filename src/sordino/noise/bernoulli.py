@@ -18,9 +18,9 @@ __all__ = [
     "CertifiedProbability",
     "as_fraction",
     "bernoulli",
-    "directed_contexts",
     "exp_bounds",
     "odds_bounds",
+    "rounding_contexts",
     "settle",
 ]
 
@@ -130,7 +130,7 @@ def settle(p: CertifiedProbability, *, known: int, rng: Rng) -> bool:
 
 
 @lru_cache(maxsize=256)
-def directed_contexts(precision: int) -> tuple[Context, Context]:
+def rounding_contexts(precision: int) -> tuple[Context, Context]:
     """Return Decimal contexts of `precision` digits that round down and up; the thread's own context is never used."""
     down = Context(prec=precision, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
     up = Context(prec=precision, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
@@ -152,7 +152,7 @@ def exp_bounds(gamma: Fraction, precision: int) -> tuple[Decimal, Decimal]:
     """
     if not gamma:
         return _ONE, _ONE
-    context, _ = directed_contexts(precision)
+    context, _ = rounding_contexts(precision)
     x = context.divide(Decimal(gamma.numerator), Decimal(gamma.denominator))
     power = context.exp(context.minus(x))
     shrink = max(context.subtract(_ONE, context.subtract(context.next_plus(x), x)), _ZERO)
@@ -162,7 +162,7 @@ def exp_bounds(gamma: Fraction, precision: int) -> tuple[Decimal, Decimal]:
 
 def odds_bounds(lower: Decimal, upper: Decimal, precision: int) -> tuple[Decimal, Decimal]:
     """Return bounds of q / (1 + q), which rises with q, for lower <= q <= upper."""
-    down, up = directed_contexts(precision)
+    down, up = rounding_contexts(precision)
     return down.divide(lower, up.add(_ONE, lower)), up.divide(upper, down.add(_ONE, upper))
 
 
@@ -181,5 +181,5 @@ def _certain_bits(bounds: Callable[[int], tuple[Decimal, Decimal]], *, mirrored:
 def _ratio_bounds(numerator: int, denominator: int, precision: int) -> tuple[Decimal, Decimal]:
     """Return numerator / denominator rounded down and up to `precision` digits."""
     over, under = Decimal(numerator), Decimal(denominator)
-    down, up = directed_contexts(precision)
+    down, up = rounding_contexts(precision)
     return down.divide(over, under), up.divide(over, under)

@@ -22,9 +22,9 @@ from sordino.noise.bernoulli import (
     CertifiedProbability,
     as_fraction,
     bernoulli,
-    directed_contexts,
     exp_bounds,
     odds_bounds,
+    rounding_contexts,
     settle,
 )
 from sordino.noise.rng import Rng
@@ -161,7 +161,7 @@ def _laplace_plan(scale: Fraction) -> _LaplacePlan:
 
     def nonzero(precision: int) -> tuple[Decimal, Decimal]:
         lower, upper = odds_bounds(*exp_bounds(rate, precision), precision)
-        down, up = directed_contexts(precision)
+        down, up = rounding_contexts(precision)
         return down.add(lower, lower), up.add(upper, upper)
 
     coins = (*digits, overflow, CertifiedProbability.certify(nonzero))

@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.noise.bernoulli import as_fraction, directed_contexts, exp_bounds
+from sordino.noise.bernoulli import as_fraction, exp_bounds, rounding_contexts
 from sordino.noise.discrete import discrete_gaussian, discrete_laplace
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
@@ -103,7 +103,7 @@ class DiscreteLaplace:
         """Return bounds of P(|X| > t) for t >= 0."""
         if not self.scale:
             return Decimal(0), Decimal(0)
-        down, up = directed_contexts(precision)
+        down, up = rounding_contexts(precision)
         q_low, q_high = exp_bounds(1 / self.scale, precision)
         low, high = exp_bounds((t + 1) / self.scale, precision)
         least = down.divide(down.add(low, low), up.add(_ONE, q_high))
@@ -230,7 +230,7 @@ def _laplace_error(scale: Fraction, miss: Fraction) -> int:
         return 0
     precision = _DIGITS + len(str(int(scale)))
     while True:
-        down, up = directed_contexts(precision)
+        down, up = rounding_contexts(precision)
         q_low, q_high = exp_bounds(1 / scale, precision)
         over, under, s_over, s_under = (
             Decimal(n) for n in (2 * miss.denominator, miss.numerator, scale.numerator, scale.denominator)

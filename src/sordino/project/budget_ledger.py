@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sordino.errors import DeclarationError, UnknownName
-from sordino.ledger.declarations import changed, declaration_of
+from sordino.ledger.declarations import declaration_of, list_changes
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import canonical, charge_number
 from sordino.project.load import Budget, Project
@@ -71,7 +71,7 @@ def changed_declarations(
     """
     on_record = {(renamed or {}).get(table, table): words for table, words in ledger.declarations().items()}
     now = _declarations(project, budget)
-    found = {table: changed(on_record[table], words) for table, words in now.items() if table in on_record}
+    found = {table: list_changes(on_record[table], words) for table, words in now.items() if table in on_record}
     return {table: paths for table, paths in found.items() if paths}
 
 

@@ -12,7 +12,7 @@ from sordino.loss import Number, format_number, to_fraction
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
-from sordino.queries.aggregates.sums import Mean, Sum
+from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
@@ -44,16 +44,16 @@ Column = str | Expr
 class AggregateExpr:
     """An aggregate as a person writes it; `.alias(name)` names its column."""
 
-    made: Aggregate
+    aggregate: Aggregate
 
     def alias(self, name: str) -> AggregateExpr:
         """Return the same aggregate under another name."""
         if not isinstance(name, str) or not name.strip():
             raise QuestionRefused("alias takes a name that is not empty")
-        return AggregateExpr(replace(cast("Any", self.made), alias=name))
+        return AggregateExpr(replace(cast("Any", self.aggregate), alias=name))
 
     def __repr__(self) -> str:
-        return f"<{self.made.describe()}, as {self.made.alias}>"
+        return f"<{self.aggregate.describe()}, as {self.aggregate.alias}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Selection:
             flat.append(item.alias(name))
         if not all(isinstance(a, AggregateExpr) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        made = tuple(a.made for a in flat)
+        made = tuple(a.aggregate for a in flat)
         return Aggregation(self.condition, self.groups, made, sample=self.share, joins=self.joins)
 
 
@@ -144,7 +144,7 @@ def mean(of: Column) -> AggregateExpr:
     >>> mean(col("age").clip(0, 90)).alias("age")
     <the mean of clip(age, 0, 90), as age>
     """
-    return AggregateExpr(Mean(_node(of), f"mean_{label(_node(of))}"))
+    return AggregateExpr(Average(_node(of), f"mean_{label(_node(of))}"))
 
 
 def variance(of: Column, *, ddof: int = 0) -> AggregateExpr:
@@ -213,9 +213,9 @@ def as_aggregation(question: object) -> Aggregation:
     if isinstance(question, Aggregation):
         return question
     if isinstance(question, AggregateExpr):
-        return Aggregation(None, (), (question.made,))
+        return Aggregation(None, (), (question.aggregate,))
     if isinstance(question, (list, tuple)) and question and all(isinstance(q, AggregateExpr) for q in question):
-        return Aggregation(None, (), tuple(q.made for q in question))
+        return Aggregation(None, (), tuple(q.aggregate for q in question))
     if isinstance(question, Selection):
         raise QuestionRefused("this selects rows but asks nothing: end it with .agg(sd.count())")
     if isinstance(question, Expr):

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sordino.domain import Domain
-from sordino.estimates.estimate import Estimate
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
@@ -97,7 +97,7 @@ class Aggregate(Protocol):
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the vectors to release; raises QuestionRefused where none has a bounded sensitivity."""
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the estimate that follows from the noisy parts."""
 
     def error(

@@ -134,7 +134,7 @@ class Adaptive(Protocol):
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
-        tell: Callable[[T], ReleaseContent] | None = None,
+        record: Callable[[T], ReleaseContent] | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,

@@ -17,7 +17,7 @@ from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.mechanisms.cheapest import cheapest
 from sordino.neighbors import Neighbors, Sensitivity
-from sordino.queries.aggregates.sums import Mean
+from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
 from sordino.queries.sql.parse import SqlText, parse_sql
@@ -50,7 +50,7 @@ class Precision:
     @property
     def needs_rows(self) -> bool:
         """Whether the error depends on the number of rows: that of a mean does."""
-        return isinstance(self.question.aggregates[0], Mean)
+        return isinstance(self.question.aggregates[0], Average)
 
     def loss(self, epsilon: Number) -> Loss:
         """Return what a question is asked at for this epsilon."""
@@ -80,7 +80,7 @@ class Precision:
         moved = [found.sensitivity(p, self.neighbors) for p in found.parts[0]]
         busy = sum(1 for s in moved if s.l1)
         sized: list[tuple[Sensitivity, Fraction]] = [
-            (s.scaled(1 / p.unit), Fraction(1, busy) if s.l1 else Fraction(0))
+            (s.rescale(1 / p.unit), Fraction(1, busy) if s.l1 else Fraction(0))
             for s, p in zip(moved, found.parts[0], strict=True)
         ]
         mechanisms, _ = cheapest(sized, self.loss(epsilon))

@@ -11,7 +11,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity, neighbors_from
-from sordino.queries.aggregates.sums import Mean, require_bounds
+from sordino.queries.aggregates.sums import Average, require_bounds
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.build import as_aggregation
 from sordino.queries.sensitivity_rules import stack
@@ -42,7 +42,7 @@ def worst_case_sensitivity(
     """
     asked = as_aggregation(question)
     between = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
-    means = [a for a in asked.aggregates if isinstance(a, Mean)]
+    means = [a for a in asked.aggregates if isinstance(a, Average)]
     if not means:
         if n is not None:
             raise DeclarationError("n is the public size for a mean, and no mean is asked: leave it out")
@@ -63,14 +63,14 @@ def worst_case_sensitivity(
         raise DeclarationError(f"n must be a whole number of rows from 1, not {n!r}")
     parts: list[Sensitivity] = []
     for aggregate, several in zip(asked.aggregates, found.parts, strict=True):
-        if isinstance(aggregate, Mean):
+        if isinstance(aggregate, Average):
             parts.append(_mean(aggregate, domain, n))
         else:
             parts += [found.sensitivity(p, between) for p in several]
     return stack(parts)
 
 
-def _private_size(asked: Aggregation, found: CompiledQuery, mean: Mean, domain: Domain, between: Neighbors) -> str:
+def _private_size(asked: Aggregation, found: CompiledQuery, mean: Average, domain: Domain, between: Neighbors) -> str:
     """Return why the number of rows averaged depends on private data, or nothing where it is public."""
     if between.relation == "add_remove":
         return "add_remove changes the number of rows, so one row may be all of them"
@@ -87,7 +87,7 @@ def _private_size(asked: Aggregation, found: CompiledQuery, mean: Mean, domain: 
     return ""
 
 
-def _mean(mean: Mean, domain: Domain, n: int) -> Sensitivity:
+def _mean(mean: Average, domain: Domain, n: int) -> Sensitivity:
     measured, low, high = require_bounds(mean.of, domain, "mean")
     move = Fraction(high - low, n) * measured.unit
     span = f"[{format_number(low * measured.unit)}, {format_number(high * measured.unit)}]"

@@ -20,7 +20,7 @@ from sordino.estimates.estimate import take_rows
 from sordino.estimates.model_estimate import ModelEstimate, ModelSource
 from sordino.loss import PureDP
 from sordino.queries.aggregates.count import Count
-from sordino.queries.aggregates.sums import Mean, Sum
+from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
 from sordino.queries.post_processing import select_rows
@@ -137,9 +137,9 @@ class _Columns:
 
 def _whole(question: Aggregation) -> list[str]:
     """Return the columns whose every key counts: groups, and what is summed."""
-    if not all(isinstance(a, (Count, Sum, Mean)) for a in question.aggregates):
+    if not all(isinstance(a, (Count, Sum, Average)) for a in question.aggregates):
         raise QuestionRefused("a model answers counts, sums and means")
-    numbers = [a.of for a in question.aggregates if isinstance(a, (Count, Sum, Mean)) and a.of is not None]
+    numbers = [a.of for a in question.aggregates if isinstance(a, (Count, Sum, Average)) and a.of is not None]
     nodes: list[Node] = [*(g.of for g in question.groups), *numbers]
     return list(dict.fromkeys(n for node in nodes for n in names_in(node)))
 

@@ -226,7 +226,7 @@ class _Plan:
         (parts, tier), release = self.source.adapt(
             lambda data: _fit_parts(data, self.columns, domain, algorithm, own),
             describe=f"a synthetic table ({method}) of {', '.join(domain)}",
-            tell=lambda found: ReleaseContent(notes=(found[1], *caps)),
+            record=lambda found: ReleaseContent(notes=(found[1], *caps)),
             epsilon=self.epsilon,
             delta=self.delta,
             rho=self.rho,

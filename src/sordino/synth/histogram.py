@@ -120,7 +120,7 @@ class Histogram:
         (levels, total), release = source.adapt(
             lambda data: _release_levels(data, column, layout, self.rows),
             describe=words,
-            tell=lambda _: ReleaseContent(notes=(f"{words}: {size} bins",)),
+            record=lambda _: ReleaseContent(notes=(f"{words}: {size} bins",)),
             epsilon=epsilon,
             delta=delta,
             rho=rho,

@@ -73,7 +73,7 @@ def test_numbers_of_units(contributions: int, groups: int, relation: Any) -> Non
 
 def test_figures() -> None:
     one, many = Neighbors("add_remove", None), Neighbors("replace", PrivacyUnit("id", 5))
-    assert count_distinct("c").made.parts(DOMAIN)[0].sensitivity(one, cells=1, droppable=True).l1 == 1
+    assert count_distinct("c").aggregate.parts(DOMAIN)[0].sensitivity(one, cells=1, droppable=True).l1 == 1
     assert distinct_sensitivity(many, cells=1, values=3, column="job").l1 == 3
     assert distinct_sensitivity(many, cells=1, values=None, column="job").l1 == 5
     assert distinct_sensitivity(many, cells=1, values=None, column="id").l1 == 1
@@ -108,9 +108,9 @@ def test_bounds_of_the_answer_are_public() -> None:
     release = people.ask(count_distinct("t"), epsilon=0.1)
     low, high = release.interval(0.95)
     assert min(0, release.value) <= low <= high <= max(2, release.value)  # cut to what is possible, or to the value
-    assert count_distinct("t").made.describe() == "the number of different values of t"
+    assert count_distinct("t").aggregate.describe() == "the number of different values of t"
 
 
 def test_bins_are_refused() -> None:
     with pytest.raises(sd.errors.QuestionRefused, match="group by it"):
-        count_distinct(sd.col("i").bin([0, 1])).made.parts(DOMAIN)
+        count_distinct(sd.col("i").bin([0, 1])).aggregate.parts(DOMAIN)

@@ -19,9 +19,9 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.errors import QuestionRefused
-from sordino.estimates.codec import estimate_from_dict
-from sordino.estimates.moments import combined_margin
 from sordino.estimates.noisy import Noisy
+from sordino.estimates.registry import estimate_from_dict
+from sordino.estimates.second_moments import sum_margin
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation, correlation, covariance, std, variance
@@ -106,17 +106,17 @@ def allowed(runs: int) -> float:
     [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 10_000, marks=pytest.mark.deep) for loss in LOSSES)],
     ids=str,
 )
-@pytest.mark.parametrize("asked", ASKED, ids=lambda a: type(a.made).__name__)
+@pytest.mark.parametrize("asked", ASKED, ids=lambda a: type(a.aggregate).__name__)
 @pytest.mark.parametrize(("mean", "spread"), [(50, 25), (10, 5), (95, 3), (50, 0)])
 def test_intervals_cover(mean: int, spread: int, asked: Any, loss: dict[str, Any], runs: int) -> None:
-    runs = runs // 5 if type(asked.made).__name__ == "Correlation" else runs
+    runs = runs // 5 if type(asked.aggregate).__name__ == "Correlation" else runs
     plan = people(loss=loss).plan(asked, **loss)
     for rows in (3, 300, 30_000) if runs < 10_000 else (2, 3, 10, 100, 1_000, 30_000):
         x, y = columns(rows, mean, spread)
-        if spread == 0 and type(asked.made).__name__ == "Correlation":
+        if spread == 0 and type(asked.aggregate).__name__ == "Correlation":
             continue  # a column that does not vary has none
         least = 0.94 if runs >= 2_000 else 0.95 - allowed(runs)
-        assert covered(drawn(plan, x, y, runs, rows), truth(asked.made, x, y)) >= least, rows
+        assert covered(drawn(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
@@ -130,11 +130,11 @@ def test_lumpy_noise_of_truths(rows: int, loss: dict[str, Any], neighbors: str) 
 
 
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
-@pytest.mark.parametrize("asked", ASKED, ids=lambda a: type(a.made).__name__)
+@pytest.mark.parametrize("asked", ASKED, ids=lambda a: type(a.aggregate).__name__)
 def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: dict[str, Any]) -> None:
     x, y = columns(30_000, 50, 25)
     estimate = drawn(people(loss=loss).plan(asked, **loss), x, y, 200, 2)
-    error = np.quantile(np.abs(np.array(estimate.values()) - truth(asked.made, x, y)), 0.95)
+    error = np.quantile(np.abs(np.array(estimate.values()) - truth(asked.aggregate, x, y)), 0.95)
     low, high = np.array(estimate.intervals(0.95)).T
     assert float(np.median(high - low)) / 2 <= 1.25 * error
 
@@ -148,7 +148,7 @@ def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str,
         [*asks, std("x")] if spread == 25 else asks
     ):  # a deviation's error is stated for a quarter of the range
         plan = people(loss=loss).plan(asked, **loss, assume_rows=5_000)
-        errors = np.abs(np.array(drawn(plan, x, y, 1000, 3).values()) - truth(asked.made, x, y))
+        errors = np.abs(np.array(drawn(plan, x, y, 1000, 3).values()) - truth(asked.aggregate, x, y))
         assert (errors > 1.1 * plan.error(0.95)).mean() <= 0.05 + allowed(1000)
     known = people(loss=loss).plan(variance("x"), **loss, assume_rows=5_000, assume_mean=float(x.mean()))
     assert known.error(0.95) <= people(loss=loss).plan(variance("x"), **loss, assume_rows=5_000).error(0.95)
@@ -173,7 +173,7 @@ def test_margin_of_a_combination(laws: Any, weights: list[float], confidence: fl
         for i, (law, w) in enumerate(zip(laws, weights, strict=True))
     )
     miss = 1 - confidence
-    margin = combined_margin(laws, weights, confidence)
+    margin = sum_margin(laws, weights, confidence)
     assert (np.abs(total) > margin).mean() <= miss * 1.01 + 4.5 * math.sqrt(miss * confidence / 200_000)
     if min(w.variance() for w in laws) > 4:
         assert margin <= 1.06 * np.quantile(np.abs(total), confidence) + 1  # a step
@@ -229,7 +229,7 @@ def test_a_release_reads_back_as_it_was() -> None:
 def test_estimates_stay_within_what_is_possible(asked: Any, most: float) -> None:
     nothing = np.zeros(0)
     estimate = drawn(people().plan(asked, epsilon=0.01), nothing, nothing, 300, 4)
-    lower = -most if type(asked.made).__name__ == "Covariance" else 0
+    lower = -most if type(asked.aggregate).__name__ == "Covariance" else 0
     ends = list(itertools.chain(*estimate.intervals(0.95), estimate.values()))
     assert min(ends) >= lower - 1e-9
     assert max(ends) <= most + 1e-9

@@ -92,7 +92,7 @@ class WatchedTable:
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
-        tell: Callable[[T], ReleaseContent] | None = None,
+        record: Callable[[T], ReleaseContent] | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
@@ -103,7 +103,7 @@ class WatchedTable:
         return source.adapt(
             lambda data: algorithm(_Asked(data, self._watch)),
             describe=describe,
-            tell=tell,
+            record=record,
             epsilon=epsilon,
             delta=delta,
             rho=rho,

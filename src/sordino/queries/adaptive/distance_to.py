@@ -58,7 +58,7 @@ class Distances:
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity, in whole steps, of the one vector, which gets the whole loss."""
-        return [(self.sensitivity(domain, neighbors).scaled(1 / self.unit), Fraction(1))]
+        return [(self.sensitivity(domain, neighbors).rescale(1 / self.unit), Fraction(1))]
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all distances together, in rows."""

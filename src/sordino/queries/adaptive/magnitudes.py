@@ -99,10 +99,10 @@ class MagnitudeHistogram:
         moved = count_sensitivity(neighbors, cells=len(self.edges) - 1, droppable=True)
         if not self.offsets:
             return [(moved, Fraction(1))]
-        grown = moved.scaled(Fraction(PARTS + 1))
+        grown = moved.rescale(Fraction(PARTS + 1))
         because = f"{moved.because}, and offsets by a width each"
         return [
-            (moved.scaled(Fraction(PARTS)), Fraction(3, 4)),  # the bounds follow from the counts, the sums from both
+            (moved.rescale(Fraction(PARTS)), Fraction(3, 4)),  # the bounds follow from the counts, the sums from both
             (Sensitivity(grown.l0, grown.l1, grown.l2_squared, grown.linf, because), Fraction(1, 4)),
         ]
 

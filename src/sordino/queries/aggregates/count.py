@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.domain import Domain
-from sordino.estimates.estimate import Estimate
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import presence
@@ -31,7 +31,7 @@ class Count:
             return (count_part(None),)
         return (count_part(presence(self.of, domain)),)
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the noisy count; the true one is at least 0."""
         del domain
         return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Estimate
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.expressions.bound_number import BoundNumber
@@ -35,7 +35,7 @@ class Distinct:
         rule = _OfValues(values, column)
         return (Vector("count", ((1, SqlAggregate("distinct", found)),), Fraction(1), None, found.missable, rule),)
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the noisy count; the true one is at least 0, at most the number of declared values."""
         values = _cell(self.of, domain)[1]
         return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=values)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
-from sordino.estimates.estimate import Estimate
-from sordino.estimates.moments import Moments, combined_margin
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.second_moments import SecondMoments, sum_margin
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.count import count_part
 from sordino.queries.aggregates.sums import require_bounds
@@ -47,7 +47,7 @@ class Variance:
         """Return the three vectors; raises QuestionRefused where the number has no bounds."""
         return _parts([self.of], domain, "variance")
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the variance, clamped to what is possible: at most (upper - lower)^2 / 4 for a population."""
         return _estimate("variance", self.parts(domain), noisy, self.ddof)
 
@@ -80,7 +80,7 @@ class Deviation:
         """Return the three vectors; raises QuestionRefused where the number has no bounds."""
         return _parts([self.of], domain, "standard deviation")
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the deviation, clamped to what is possible: at most (upper - lower) / 2 for a population."""
         return _estimate("deviation", self.parts(domain), noisy, self.ddof)
 
@@ -122,7 +122,7 @@ class Covariance:
         """Return the four vectors; raises QuestionRefused where a number has no bounds."""
         return _parts([self.of, self.other], domain, "covariance")
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the covariance, clamped to what is possible."""
         return _estimate("covariance", self.parts(domain), noisy, self.ddof)
 
@@ -160,7 +160,7 @@ class Correlation:
         """Return the six vectors; raises QuestionRefused where a number has no bounds."""
         return _parts([self.of, self.other], domain, "correlation")
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the correlation, clamped to [-1, 1]; 0 where a noisy variance is not above 0."""
         return _estimate("correlation", self.parts(domain), noisy, 0)
 
@@ -249,11 +249,11 @@ def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:
     return BoundNumber(of.unit, of.interval, of.stored, True, build)
 
 
-def _estimate(statistic: str, parts: Sequence[Vector], noisy: Sequence[Noisy], ddof: int) -> Moments:
+def _estimate(statistic: str, parts: Sequence[Vector], noisy: Sequence[Noisy], ddof: int) -> SecondMoments:
     sides = 1 if statistic in ("variance", "deviation") else 2
     lifts = tuple(-p.terms[1][0] for p in parts[sides:-1])
     spans = tuple(p.bounds or (0, 0) for p in parts[:sides])
-    return Moments(statistic, tuple(noisy), lifts, spans, ddof)
+    return SecondMoments(statistic, tuple(noisy), lifts, spans, ddof)
 
 
 # ---- expected errors
@@ -306,9 +306,7 @@ class _Shape:
         found = []
         for a, b in itertools.product(*(_grid(c) for c in self.columns)):
             most = math.sqrt(_largest(self.columns[0], a) * _largest(self.columns[1], b))
-            found += [
-                combined_margin(laws, [-b, -a, 1.0, self.lifts[0] + a * b - c], confidence) for c in (-most, most)
-            ]
+            found += [sum_margin(laws, [-b, -a, 1.0, self.lifts[0] + a * b - c], confidence) for c in (-most, most)]
         return max(found)
 
     def correlation(self, laws: Sequence[Law], confidence: float) -> float:
@@ -316,10 +314,10 @@ class _Shape:
         both = _quarter(self.columns[0]) * _quarter(self.columns[1])
         if not both:
             return 0.0
-        return combined_margin(laws, [0.0, 0.0, 0.0, 0.0, 1.0, float(self.lifts[2])], confidence) / both
+        return sum_margin(laws, [0.0, 0.0, 0.0, 0.0, 1.0, float(self.lifts[2])], confidence) / both
 
     def _variance(self, laws: Sequence[Law], confidence: float, a: float, v: float) -> float:
-        return combined_margin(laws, [-2 * a, 1.0, self.lifts[0] + a * a - v], confidence)
+        return sum_margin(laws, [-2 * a, 1.0, self.lifts[0] + a * a - v], confidence)
 
     def _inside(self, mean: float) -> float:
         column = self.columns[0]

@@ -107,7 +107,7 @@ def quantile(of: Column, level: Number) -> AggregateExpr:
 def quantiles(of: Column, levels: Sequence[Number]) -> AggregateExpr:
     """Find several quantiles at once, by recursive halving: a column each, NAME_LEVEL, in order of the levels given.
 
-    >>> quantiles("age", [0.25, 0.5, 0.75]).made.describe()
+    >>> quantiles("age", [0.25, 0.5, 0.75]).aggregate.describe()
     'the quantiles 0.25, 0.5, 0.75 of age'
     """
     if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence):

@@ -1,4 +1,4 @@
-"""Sum and Mean of a bounded number; a mean is a noisy centred sum over a noisy count."""
+"""Sum and Average of a bounded number; a mean is a noisy centred sum over a noisy count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import Estimate
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
 from sordino.estimates.ratio import Ratio, ratio_margin
 from sordino.loss import format_number
@@ -20,7 +20,7 @@ from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name, Node, describe, plain, sql_name
 from sordino.queries.query import SqlAggregate, Vector
 
-__all__ = ["Mean", "Sum"]
+__all__ = ["Average", "Sum"]
 
 _EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the range of floats
 
@@ -37,7 +37,7 @@ class Sum:
         found, low, high = require_bounds(self.of, domain, "sum")
         return (Vector("sum", ((1, SqlAggregate("sum", found)),), found.unit, (low, high), found.missable),)
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the noisy sum; where no value is negative the true one is at least 0, and likewise above."""
         _, low, high = require_bounds(self.of, domain, "sum")
         made = noisy[0]
@@ -62,7 +62,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class Average:
     """Average a number over the rows that have it: center + (sum of value - center) / count, both noisy.
 
     By sequential composition the two costs add; the split is a public constant, half and half (minimax over the mean).
@@ -83,7 +83,7 @@ class Mean:
         total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable)
         return (total, count_part(_missable_number(found)))
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> Estimate:
+    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the ratio, clamped to the bounds."""
         _, low, high = require_bounds(self.of, domain, "mean")
         return Ratio(noisy[0], noisy[1], (low + high) // 2, low, high)

@@ -188,7 +188,7 @@ class _Reader:
             made = self._aggregate(inner)
             if made is not None:
                 self._asked.append(made.alias(alias) if alias else made)
-                self._outputs.append(self._asked[-1].made.alias)
+                self._outputs.append(self._asked[-1].aggregate.alias)
                 continue
             node = None if isinstance(inner, trees().Star) else self._values.value(inner).node
             group = next((g for g in self._groups if g.of == node), None)
@@ -199,13 +199,13 @@ class _Reader:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
         where = select.args.get("where")
         condition = self._scope.restrict(None if where is None else self._values.value(where.this).node)
-        aggregates = tuple(a.made for a in self._asked)
+        aggregates = tuple(a.aggregate for a in self._asked)
         after, scope = self._after(), self._scope
         return Aggregation(condition, self._groups, aggregates, after, scope.sample, scope.joins, self._layout())
 
     def _layout(self) -> tuple[str, ...]:
         """Return the answer's columns as SELECT orders them; groups that it leaves out come first."""
-        several = {a.made.alias: columns_of(a.made) for a in self._asked}
+        several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._asked}
         groups = [g.alias for g in self._groups]
         names = [n for o in self._outputs for n in several.get(o, (o,))]
         made = tuple(dict.fromkeys([*(g for g in groups if g not in self._outputs), *names]))
@@ -349,10 +349,12 @@ class _Reader:
         """Return the answer's column that an aggregate or a grouped expression is; None for what is no column of it."""
         made = self._aggregate(item)
         if made is not None:
-            found = next((a.made.alias for a in self._asked if a.made.plain() == made.made.plain()), None)
+            found = next(
+                (a.aggregate.alias for a in self._asked if a.aggregate.plain() == made.aggregate.plain()), None
+            )
             if found is None:
                 raise QuestionRefused(
-                    f"{self._place.of(item)}{made.made.describe()} is not in SELECT: HAVING and ORDER BY read the "
+                    f"{self._place.of(item)}{made.aggregate.describe()} is not in SELECT: HAVING and ORDER BY read the "
                     "released answer, so select it too"
                 )
             return col(found)

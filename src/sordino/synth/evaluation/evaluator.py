@@ -191,7 +191,7 @@ def _compare_privately(
     found, release = table.adapt(
         lambda data: release_figures(plan, data),
         describe=f"an evaluation of a synthetic table of {count} column{'s' * (count != 1)}",
-        tell=lambda figures: ReleaseContent(notes=_evaluation(plan, figures).notes()),
+        record=lambda figures: ReleaseContent(notes=_evaluation(plan, figures).notes()),
         epsilon=epsilon,
         delta=delta,
         rho=rho,

@@ -101,7 +101,7 @@ def test_epsilon_with_delta_counts_the_rho_it_pays_for_and_is_charged_as_asked()
         return q.release(MarginalQuery((ALONE,)), q.loss).outputs[0].estimate.values()
 
     _, release = held.adapt(
-        ask, describe="one table", epsilon=1, delta="1e-6", tell=lambda v: ReleaseContent(notes=(str(v),))
+        ask, describe="one table", epsilon=1, delta="1e-6", record=lambda v: ReleaseContent(notes=(str(v),))
     )
     assert 0 < seen[0].rho < Fraction(1, 20)
     assert release.cost == sd.ApproxDP(1, "1e-6")

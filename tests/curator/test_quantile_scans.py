@@ -18,8 +18,8 @@ import sordino as sd
 from battery import chi_square_tail
 from quantile_law import single_law
 from sordino import col
-from sordino.curator import quantile as room
-from sordino.curator.quantile import PlannedQuantile, bin_widths, plan_quantile
+from sordino.curator import quantile_scans as room
+from sordino.curator.quantile_scans import PlannedQuantile, bin_widths, plan_quantile
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, Loss, PureDP
@@ -64,12 +64,12 @@ def _planned(
     selection = selection.group_by(*by) if by else selection
     question: Aggregation = selection.agg(count())
     return plan_quantile(
-        asked.made, compile_query(question, domain), domain=domain, neighbors=neighbors, loss=loss or PureDP(1)
+        asked.aggregate, compile_query(question, domain), domain=domain, neighbors=neighbors, loss=loss or PureDP(1)
     )
 
 
 def _found(planned: PlannedQuantile, scans: Scans, seed: int = 1) -> list[list[Any]]:
-    return [list(o.estimate.values()) for o in planned.released(scans, Rng.seeded(seed))]
+    return [list(o.estimate.values()) for o in planned.release(scans, Rng.seeded(seed))]
 
 
 WHOLE = sd.Domain({"x": sd.Integer(0, 26), "g": sd.Category(["a", "b", "c"]), "id": sd.Identifier()})
@@ -84,7 +84,7 @@ def test_released_values_have_the_law(bins: int, monkeypatch: pytest.MonkeyPatch
     expected = single_law(table, F(1, 2), planned.selection.rate(0), range(27))
     rng, draws, counts = Rng.seeded(3), 100, collections.Counter[int]()
     for _ in range(draws):
-        counts[planned.released(scans, rng)[0].estimate.values()[0]] += 1
+        counts[planned.release(scans, rng)[0].estimate.values()[0]] += 1
     large = [v for v, p in expected.items() if p * draws >= 8]
     pairs = [(counts[v[0]], expected[v] * draws) for v in large]
     pairs.append((draws - sum(c for c, _ in pairs), draws - sum(e for _, e in pairs)))
@@ -124,7 +124,7 @@ def test_a_million_values_are_never_fetched() -> None:
     for asked in (median("x"), quantiles("x", [0.1, 0.5, 0.9]), iqr("x")):
         scans.fetched.clear()
         found = _found(_planned(asked, domain), scans)
-        made = asked.made
+        made = asked.aggregate
         assert isinstance(made, Quantile)
         levels = made.levels
         if not made.spread:
@@ -138,7 +138,7 @@ def test_the_order_of_columns_is_the_order_asked() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 1000)})
     scans = Scans(pa.table({"x": list(range(1001)) * 5}), domain)
     planned = _planned(quantiles("x", [0.9, "1/4", 0.5]), domain, loss=PureDP(1000))
-    assert [o.name for o in planned.released(scans, Rng.seeded(1))] == [
+    assert [o.name for o in planned.release(scans, Rng.seeded(1))] == [
         "quantile_x_0.9",
         "quantile_x_0.25",
         "quantile_x_0.5",
@@ -209,7 +209,7 @@ def test_errors_are_ranks_from_public_facts() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 2**20 - 1)})
     planned = _planned(median("x"), domain)
     scans = Scans(pa.table({"x": [1, 2, 3]}), domain)
-    released = planned.released(scans, Rng.seeded(1))[0].estimate
+    released = planned.release(scans, Rng.seeded(1))[0].estimate
     assert planned.errors(0.95, assume_rows=None) == released.errors(0.95)
     several = _planned(quantiles("x", [0.25, 0.5, 0.75]), domain)
     assert max(several.errors(0.95, assume_rows=1000)) < min(several.errors(0.95, assume_rows=None))
@@ -239,5 +239,9 @@ def test_what_is_refused() -> None:
 
 
 def test_one_question_has_one_identity() -> None:
-    assert quantiles("x", [0.5]).made.plain() == median("x").made.plain() == quantile("x", "1/2").made.plain()
-    assert quantiles("x", [0.25, 0.75]).made.plain() != iqr("x").made.plain()
+    assert (
+        quantiles("x", [0.5]).aggregate.plain()
+        == median("x").aggregate.plain()
+        == quantile("x", "1/2").aggregate.plain()
+    )
+    assert quantiles("x", [0.25, 0.75]).aggregate.plain() != iqr("x").aggregate.plain()

@@ -16,7 +16,7 @@ from sordino.errors import QuestionRefused
 from sordino.estimates.ranks import Ranks
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.quantile import QuantileSelection, Segment, halving_stages
+from sordino.mechanisms.quantile_selection import QuantileSelection, Segment, halving_stages
 from sordino.mechanisms.selection_choice import root_below
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
@@ -82,7 +82,7 @@ class PlannedQuantile:
         widths = bin_widths(self.high - self.low + 1, self.selection.groups)
         return bin_select(on, self.resolved, self.measure, low=self.low, width=widths[0], within=None, parent=1)
 
-    def released(self, rows: Scans, rng: Rng) -> list[Output]:
+    def release(self, rows: Scans, rng: Rng) -> list[Output]:
         """Return the outputs, one a column, a value a group; the data is scanned as often as the draws ask for."""
         exact_counts = _ExactCounts(self, rows)
         found = self.selection.release(exact_counts, low=self.low, high=self.high, rng=rng)
@@ -154,7 +154,7 @@ class _ExactCounts:
         self._plan = plan
         self._rows = rows
         self._widths = bin_widths(plan.high - plan.low + 1, plan.selection.groups)
-        self._exact: list[Partition] = self._scanned(self._widths[0], None)
+        self._exact: list[Partition] = self._scan(self._widths[0], None)
 
     def known(self, group: int) -> Partition:
         """Return what is known of a group now."""
@@ -167,17 +167,17 @@ class _ExactCounts:
             width = next(w for w in self._widths if w < segment[1] - segment[0] + 1)
             by_width.setdefault(width, []).append((group, segment))
         for width, asked in by_width.items():
-            finer = self._scanned(width, sorted({segment for _, segment in asked}))
+            finer = self._scan(width, sorted({segment for _, segment in asked}))
             for group, segment in asked:
                 exact_part = _part(finer[group], segment)
                 self._exact[group] = self._exact[group].refine(segment, exact_part)
 
-    def _scanned(self, width: int, segments: list[Segment] | None) -> list[Partition]:
+    def _scan(self, width: int, segments: list[Segment] | None) -> list[Partition]:
         """Return each group's partition in bins of `width` steps, of the segments given or of all."""
         plan, parent = self._plan, 1
         if segments is not None:
             parent = self._widths[self._widths.index(width) - 1]
-        within = None if segments is None else _merged(segments)
+        within = None if segments is None else _merge(segments)
         select = bin_select(
             self._rows.primitives(),
             plan.resolved,
@@ -194,7 +194,7 @@ class _ExactCounts:
         first = _numbers(bins, kept)
         first = first * width + plan.low if _fits(plan.low, plan.high) else first.astype(object) * width + plan.low
         exact_rows = _numbers(counts, kept).astype(np.int64)
-        order = np.lexsort((first, places)) if first.dtype != object else _sorted_wide(places, first)
+        order = np.lexsort((first, places)) if first.dtype != object else _sort_wide(places, first)
         places, first, exact_rows = places[order], first[order], exact_rows[order]
         edges = np.searchsorted(places, np.arange(plan.selection.groups + 1))
         ends = np.minimum(first + (width - 1), plan.high)
@@ -208,7 +208,7 @@ def _part(finer: Partition, segment: Segment) -> Partition:
     return Partition.of(finer.first[a:b], finer.last[a:b], np.diff(finer.below)[a:b])
 
 
-def _merged(segments: Sequence[Segment]) -> list[Segment]:
+def _merge(segments: Sequence[Segment]) -> list[Segment]:
     """Return sorted segments with neighbors made one."""
     made: list[Segment] = []
     for first, last in segments:
@@ -245,5 +245,5 @@ def _fits(low: int, high: int) -> bool:
     return max(abs(low), abs(high)) < 2**61
 
 
-def _sorted_wide(places: Array, first: Array) -> Array:
+def _sort_wide(places: Array, first: Array) -> Array:
     return np.array(sorted(range(len(places)), key=lambda i: (places[i], first[i])), dtype=np.int64)

@@ -17,11 +17,11 @@ from sordino.errors import DeclarationError
 from sordino.loss import Event, format_number
 from sordino.noise.bernoulli import as_fraction
 from sordino.noise.rng import Rng
-from sordino.noise.selection import Integers, whole_numbers
+from sordino.noise.softmax import Integers, whole_numbers
 
 __all__ = [
     "Scores",
-    "Selection",
+    "SelectionMechanism",
     "check_miss",
     "gaps_below_best",
     "positive",
@@ -32,7 +32,7 @@ __all__ = [
 Scores: TypeAlias = Sequence[int | Fraction] | np.ndarray[Any, np.dtype[Any]]
 
 
-class Selection(Protocol):
+class SelectionMechanism(Protocol):
     """Choose one of several candidates by private scores, higher being better."""
 
     @property

@@ -23,7 +23,7 @@ from sordino.estimates.estimate import Number
 from sordino.estimates.noisy import Law, Noisy, noisy_from_dict
 from sordino.noise.laws import DiscreteLaplace
 
-__all__ = ["Moments", "combined_margin", "from_dict"]
+__all__ = ["SecondMoments", "from_dict", "sum_margin"]
 
 _STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20
 _HALVINGS = 36
@@ -34,7 +34,7 @@ _MOMENTS = {"variance": 3, "deviation": 3, "covariance": 4, "correlation": 6}
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class SecondMoments:
     """A variance, deviation, covariance or correlation of each group, from noisy sums of centred values.
 
     `parts` holds the sums of x (and y), of their squares or products, and last the count; `lifts` what was taken off each
@@ -53,7 +53,7 @@ class Moments:
     def values(self) -> list[Number]:
         """Return the estimates, clamped to what is possible."""
         found = np.concatenate([_estimates(self, rows) for rows in _chunks(self)] or [np.zeros(0)])
-        return [float(v) for v in self._told(found)]
+        return [float(v) for v in self._to_units(found)]
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the larger distance from each value to an end of its interval."""
@@ -61,7 +61,7 @@ class Moments:
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return the interval of each, cut to what is possible."""
-        return list(_kept_intervals(self, confidence))
+        return list(_intervals(self, confidence))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data."""
@@ -87,7 +87,7 @@ class Moments:
         widths = [(high - low) / reach for (low, high), reach in zip(self.spans, self.reaches, strict=True)]
         return widths[0] * widths[-1] / 4 * (1 + self.ddof)
 
-    def _told(self, found: Any) -> Any:
+    def _to_units(self, found: Any) -> Any:
         """Return values in the question's units."""
         if self.statistic == "correlation":
             return found
@@ -97,16 +97,16 @@ class Moments:
 
 
 @functools.lru_cache(maxsize=8)
-def _kept_intervals(of: Moments, confidence: float) -> tuple[tuple[Number, Number], ...]:
+def _intervals(of: SecondMoments, confidence: float) -> tuple[tuple[Number, Number], ...]:
     """Return the intervals; kept, since a release tells them more than once."""
     ends = [_ends(of, rows, 1.0 - confidence) for rows in _chunks(of)]
     if not ends:
         return ()
-    low, high = (of._told(np.concatenate([e[i] for e in ends])) for i in (0, 1))
+    low, high = (of._to_units(np.concatenate([e[i] for e in ends])) for i in (0, 1))
     return tuple((float(a), float(b)) for a, b in zip(low, high, strict=True))
 
 
-def combined_margin(laws: Sequence[Law], weights: Sequence[float], confidence: float) -> float:
+def sum_margin(laws: Sequence[Law], weights: Sequence[float], confidence: float) -> float:
     """Return t with P(|sum of w_i Z_i| > t) <= 1 - confidence, close above the least such t.
 
     The law of a sum of Laplace noises is told by its variance and its fourth moment: between those of 1, 2, 3, ... equal
@@ -116,11 +116,11 @@ def combined_margin(laws: Sequence[Law], weights: Sequence[float], confidence: f
     return float(_margin(laws, [np.array([w]) for w in weights], 1.0 - confidence)[0])
 
 
-def from_dict(data: dict[str, Any]) -> Moments:
+def from_dict(data: dict[str, Any]) -> SecondMoments:
     """Return the estimate that `to_dict` wrote."""
     parts = tuple(noisy_from_dict(p) for p in data["parts"])
     spans = tuple((int(low), int(high)) for low, high in data["spans"])
-    return Moments(data["statistic"], parts, tuple(int(v) for v in data["lifts"]), spans, int(data["ddof"]))
+    return SecondMoments(data["statistic"], parts, tuple(int(v) for v in data["lifts"]), spans, int(data["ddof"]))
 
 
 # ---- sums in their scale
@@ -150,11 +150,11 @@ class _Sums:
         return _margin(self.laws, [*steps, last], alpha)
 
 
-def _chunks(of: Moments) -> list[slice]:
+def _chunks(of: SecondMoments) -> list[slice]:
     return [slice(i, i + _AT_ONCE) for i in range(0, len(of.parts[-1].steps), _AT_ONCE)]
 
 
-def _sums(of: Moments, rows: slice) -> _Sums:
+def _sums(of: SecondMoments, rows: slice) -> _Sums:
     reaches, sides = of.reaches, _SIDES[of.statistic]
     first, last = reaches[0], reaches[-1]
     squares = {3: [first**2], 4: [first * last], 6: [first**2, last**2, first * last]}[_MOMENTS[of.statistic]]
@@ -173,7 +173,7 @@ def _floats(part: Noisy, rows: slice) -> Any:
 
 
 def _margin(laws: Sequence[Law], weights: Sequence[Any], alpha: float) -> Any:
-    """Return the margin of `combined_margin` for arrays of weights."""
+    """Return the margin of `sum_margin` for arrays of weights."""
     sizes = [np.abs(np.asarray(w, dtype=float)) for w in weights]
     parts = [np.square(w) * _variance(law) for w, law in zip(sizes, laws, strict=True)]
     total = sum(parts)
@@ -227,7 +227,7 @@ def _crossing(tail: Callable[[float], float], alpha: float) -> float:
 # ---- estimates and their intervals
 
 
-def _estimates(of: Moments, rows: slice) -> Any:
+def _estimates(of: SecondMoments, rows: slice) -> Any:
     """Return the estimates of some groups, in the scale that everything is worked in."""
     sums = _sums(of, rows)
     count = np.maximum(1.0 + of.ddof, sums.count)
@@ -257,15 +257,15 @@ def _spreads(sums: _Sums, a: Any, b: Any) -> tuple[Any, Any, Any]:
     return xx, yy, sums.at([-b, -a, zero, zero, 1.0, a * b])
 
 
-def _least(of: Moments) -> float:
+def _least(of: SecondMoments) -> float:
     return -of.most if _SIDES[of.statistic] == 2 else 0.0
 
 
-def _span(of: Moments, i: int) -> tuple[float, float]:
+def _span(of: SecondMoments, i: int) -> tuple[float, float]:
     return of.spans[i][0] / of.reaches[i], of.spans[i][1] / of.reaches[i]
 
 
-def _ends(of: Moments, rows: slice, alpha: float) -> tuple[Any, Any]:
+def _ends(of: SecondMoments, rows: slice, alpha: float) -> tuple[Any, Any]:
     """Return the ends of the intervals of some groups: the hull over all means that are not rejected.
 
     The equation is quadratic in each mean, least or largest where the sums tell it, so the ends of its range and that
@@ -311,7 +311,7 @@ def _edge(inside: Callable[[Any], Any], start: Any, end: float) -> Any:
     return np.where(whole, end, outside)
 
 
-def _means(of: Moments, sums: _Sums, i: int, alpha: float) -> Any:
+def _means(of: SecondMoments, sums: _Sums, i: int, alpha: float) -> Any:
     """Return the least and the largest mean of one column that is not rejected at `alpha`, the estimate between them."""
     low, high = _span(of, i)
     zero = np.zeros_like(sums.count)
@@ -341,7 +341,7 @@ def _turns(sums: _Sums, a: Any, b: Any, alpha: float) -> Any:
     return found.reshape(found.shape[0], -1)
 
 
-def _equation(of: Moments, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[Any], tuple[list[Any], Any]]:
+def _equation(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[Any], tuple[list[Any], Any]]:
     """Return the weights and the constant of the equation that a statistic p solves, at given means (and ratio)."""
     zero = np.zeros_like(sums.count + a)
     one = zero + 1.0
@@ -360,7 +360,7 @@ def _equation(of: Moments, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[
     return equation
 
 
-def _start(of: Moments, sums: _Sums, a: Any, b: Any, turns: Any) -> tuple[Any, Any]:
+def _start(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> tuple[Any, Any]:
     """Return where the equation is 0, and where the noise leaves that unknown."""
     if of.statistic == "correlation":
         xx, yy, xy = _spreads(sums, a, b)

@@ -14,11 +14,11 @@ from typing import Protocol, TypeAlias
 from sordino.errors import DeclarationError
 from sordino.estimates.ranks import RankStage
 from sordino.loss import format_number
-from sordino.mechanisms.partition import PARTS, Partition, Piece, Problem, pieces
+from sordino.mechanisms.partition import PARTS, Partition, Piece, RankProblem, pieces
 from sordino.neighbors import Neighbors
 from sordino.noise.bernoulli import CertifiedProbability, bernoulli
 from sordino.noise.rng import Rng
-from sordino.noise.selection import fill_urn, whole_numbers
+from sordino.noise.softmax import fill_urn, whole_numbers
 
 __all__ = ["Holdings", "Node", "QuantileSelection", "halving_stages"]
 
@@ -195,11 +195,11 @@ class QuantileSelection:
         high = self.levels[node.upper] if node.upper < len(self.levels) else Fraction(1)
         return (self.levels[node.place] - low) / (high - low)
 
-    def _problem(self, found: dict[int, tuple[int, int]], node: Node) -> Problem:
+    def _problem(self, found: dict[int, tuple[int, int]], node: Node) -> RankProblem:
         (low, least), (high, most) = found[node.lower], found[node.upper]
         target = least + self._inner(node) * (most - least)
         finer, rate = target.denominator, self.rate(node.place)
-        return Problem(
+        return RankProblem(
             low, high, least * finer, most * finer, target.numerator, PARTS * finer, rate, splits=not node.last
         )
 
@@ -211,7 +211,7 @@ class QuantileSelection:
             found += 1 / PARTS + x / PARTS + (math.log(x / -math.expm1(-x)) if x > 1e-9 else x)
         return found * (1 + 1e-12) + 1e-12
 
-    def _draw(self, holdings: Holdings, group: int, problem: Problem, rng: Rng) -> Draw:
+    def _draw(self, holdings: Holdings, group: int, problem: RankProblem, rng: Rng) -> Draw:
         """Yield segments to refine until a value is drawn; return it with the rank, in parts, that it splits at."""
         while True:
             known = holdings.known(group)
@@ -282,7 +282,7 @@ def _unknown(known: Partition, value: int) -> Segment | None:
     return int(known.first[at]), int(known.last[at])
 
 
-def _ranks(known: Partition, value: int, place: int, problem: Problem) -> tuple[int, int]:
+def _ranks(known: Partition, value: int, place: int, problem: RankProblem) -> tuple[int, int]:
     """Return the ranks, in parts, that a candidate stands for: an interval for a value, a point for a place of it."""
     at = known.segment(value)
     if at is None:

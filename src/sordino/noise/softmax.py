@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.noise.bernoulli import CertifiedProbability, as_fraction, bernoulli, directed_contexts, exp_bounds, settle
+from sordino.noise.bernoulli import CertifiedProbability, as_fraction, bernoulli, exp_bounds, rounding_contexts, settle
 from sordino.noise.rng import Rng
 
 __all__ = ["Urn", "fill_urn", "flip_coins", "whole_numbers"]
@@ -102,7 +102,7 @@ class Urn:
         over, under, start = Decimal(weight.numerator), Decimal(weight.denominator), Decimal(offset)
 
         def bounds(precision: int) -> tuple[Decimal, Decimal]:
-            down, up = directed_contexts(precision + 20)
+            down, up = rounding_contexts(precision + 20)
             lower, upper = exp_bounds(gamma, precision + 20)
             low = down.subtract(down.divide(down.multiply(lower, over), under), start)
             high = up.subtract(up.divide(up.multiply(upper, over), under), start)

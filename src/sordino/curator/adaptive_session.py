@@ -36,27 +36,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["Session"]
+__all__ = ["AdaptiveSession"]
 
-Made = Callable[[str, Answer, Event, Loss, Loss, Loss], Release]
+MakeRelease = Callable[[str, Answer, Event, Loss, Loss, Loss], Release]
 
 
-class Session:
+class AdaptiveSession:
     """Answer an adaptive algorithm's questions until its loss is used up or it ends.
 
-    `made` dresses an answer as a Release: question, answer, event, cost, spent so far, left. One session may serve the
+    `make_release` makes an answer a Release: question, answer, event, cost, spent so far, left. One session may serve the
     threads of its algorithm; a forked process or a copy would count by itself, so neither is answered. Questions are of
     Sordino's own classes (`queries.own`): what an algorithm makes of their answers is post-processing.
     """
 
-    def __init__(self, *, rows: DataAccess, table: TableContext, loss: Loss, rng: Rng, made: Made) -> None:
+    def __init__(
+        self, *, rows: DataAccess, table: TableContext, loss: Loss, rng: Rng, make_release: MakeRelease
+    ) -> None:
         self._rows = rows
         self._table = replace(table, cap=loss)
         self._domain = table.domain
         self._neighbors = table.neighbors
         self._loss = loss
         self._rng = rng
-        self._made = made
+        self._release_maker = make_release
         self._spent = {name: Fraction(0) for name in loss.amounts()}
         self._trees: dict[str, exp.Select] = {}
         self._tables: dict[str, pa.Table] = {}
@@ -87,7 +89,7 @@ class Session:
             cost = self._charge(plan.event)
             with self._guard.hold():
                 answer = plan.procedure.release(trees, self._rows, self._rng)
-            return self._told(plan.sentence(), answer, plan.event, cost)
+            return self._make_release(plan.sentence(), answer, plan.event, cost)
         mechanisms, event = cheapest(query.parts(self._domain, self._neighbors), loss)
         self._build(query)
         cost = self._charge(event)
@@ -95,12 +97,12 @@ class Session:
             Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), query.unit, m.law), m.describe())
             for name, m, x in zip(query.names(), mechanisms, self._exact(query), strict=True)
         ]
-        return self._told(query.describe(), ((), tuple(outputs)), event, cost)
+        return self._make_release(query.describe(), ((), tuple(outputs)), event, cost)
 
     def select(self, candidates: Sequence[Inquiry], loss: Loss) -> Release:
         """Return the place of about the largest answer, by the cheapest selection for this loss."""
         candidates = list(candidates)
-        sensitivity, _ = self._scored(candidates)
+        sensitivity, _ = self._measure(candidates)
         mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss)
         self._build(*candidates)
         cost = self._charge(mechanism.event)
@@ -108,12 +110,12 @@ class Session:
         words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
         chosen = PointEstimate((mechanism.release(exact_scores, self._rng),), Fraction(1))
         output = Output("chosen", chosen, mechanism.describe())
-        return self._told(words, ((), (output,)), mechanism.event, cost)
+        return self._make_release(words, ((), (output,)), mechanism.event, cost)
 
     def above(self, queries: Iterable[Inquiry], threshold: Number, loss: Loss) -> Release:
         """Return the place of the first query whose answer is about above `threshold`, by AboveThreshold."""
         asked = list(queries)
-        sensitivity, unit = self._scored(asked)
+        sensitivity, unit = self._measure(asked)
         epsilon = _pure(loss)
         mechanism = SparseVector(sensitivity=sensitivity, epsilon=epsilon, crossings=1)
         self._build(*asked)
@@ -123,7 +125,7 @@ class Session:
         found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q))), None)
         output = Output("above", PointEstimate((found,), Fraction(1)), mechanism.describe())
         words = f"the first of {len(asked)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
-        return self._told(words, ((), (output,)), mechanism.event, cost)
+        return self._make_release(words, ((), (output,)), mechanism.event, cost)
 
     def close(self) -> None:
         """End the session: a Queryable kept for later answers nothing."""
@@ -136,7 +138,7 @@ class Session:
         return f"<Session on {self._table.name!r}: {self._loss.describe()} in all>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Session cannot be copied or pickled: each copy would spend the whole loss")
+        raise TypeError("a session cannot be copied or pickled: each copy would spend the whole loss")
 
     # ---- inside
 
@@ -155,9 +157,9 @@ class Session:
                 self._spent[name] += amount
         return loss_from(amounts)
 
-    def _told(self, words: str, answer: Answer, event: Event, cost: Loss) -> Release:
+    def _make_release(self, words: str, answer: Answer, event: Event, cost: Loss) -> Release:
         left = {n: c - self._spent[n] for n, c in self._loss.amounts().items()}
-        return self._made(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
+        return self._release_maker(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
 
     def _exact(self, query: VectorQuery) -> Sequence[Any]:
         with self._guard.hold():  # one scan at a time, and none after the end
@@ -178,7 +180,7 @@ class Session:
             self._tables[scan.key] = self._rows.run(self._trees[scan.key])
         return self._tables[scan.key]
 
-    def _scored(self, candidates: Sequence[Inquiry]) -> tuple[Fraction, Fraction]:
+    def _measure(self, candidates: Sequence[Inquiry]) -> tuple[Fraction, Fraction]:
         """Return the largest sensitivity of the candidates, in steps, and the unit that all share."""
         if not candidates:
             raise QuestionRefused("a selection needs at least one candidate")

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from mistyping import mistype
 from noise.support import FALSE_ALARM, ScriptedRng, chi_square, textbook_bernoulli_exp, words
 from sordino.errors import DeclarationError
-from sordino.noise import selection
+from sordino.noise import softmax
 from sordino.noise.bernoulli import CertifiedProbability
 from sordino.noise.rng import Rng
-from sordino.noise.selection import Urn, fill_urn, flip_coins, whole_numbers
+from sordino.noise.softmax import Urn, fill_urn, flip_coins, whole_numbers
 
 CASES = [
     ([0, 1, 2, 3], Fraction(1, 2), None),
@@ -72,8 +72,8 @@ def test_law_where_few_tickets_are_sure(
     case: tuple[list[int], Fraction, list[int] | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pad of 1/2 and urns of a few tickets leave most draws to exact coins: the law stays the same."""
-    monkeypatch.setattr(selection, "_PAD", 0.5)
-    monkeypatch.setattr(selection, "_TICKET_BITS", 3)
+    monkeypatch.setattr(softmax, "_PAD", 0.5)
+    monkeypatch.setattr(softmax, "_TICKET_BITS", 3)
     urn, law = urn_of(case), exact_law(*case)
     assert int(urn.ends[-1]) < 30
     found = np.bincount(urn.sample(Rng.seeded(3), 12_000), minlength=len(law))
@@ -162,7 +162,7 @@ def test_coins_by_the_textbook() -> None:
 
 @pytest.mark.parametrize("pad", [2.0**-32, 0.3])
 def test_coins_in_bulk(pad: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "_PAD", pad)
+    monkeypatch.setattr(softmax, "_PAD", pad)
     count = 200_000 if pad < 0.1 else 20_000
     gaps = np.tile(np.array([0, 1, 3, 40]), count // 4)
     heads = flip_coins(gaps, rate=Fraction(1, 4), rng=Rng.seeded(6)).reshape(-1, 4).sum(axis=0).tolist()

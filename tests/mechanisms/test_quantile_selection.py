@@ -15,11 +15,11 @@ import pytest
 from battery import audited_epsilon, chi_square_tail
 from quantile_law import Counted, law, single_law
 from sordino.errors import DeclarationError
-from sordino.estimates.codec import estimate_from_dict
 from sordino.estimates.ranks import Ranks
-from sordino.mechanisms import partition, quantile
+from sordino.estimates.registry import estimate_from_dict
+from sordino.mechanisms import partition, quantile_selection
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.quantile import QuantileSelection, halving_stages
+from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.noise.rng import Rng
 
@@ -161,7 +161,7 @@ def test_draws_have_the_law_whatever_was_counted_first(name: str, level: Fractio
 @pytest.mark.parametrize("name", ["empty", "constant", "ties"])
 def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three parts to a row, so that every outcome can be listed; values as released."""
-    for module in (partition, quantile):
+    for module in (partition, quantile_selection):
         monkeypatch.setattr(module, "PARTS", 3)
     table = tuple(min(x, 5) for x in TABLES[name])
     made = QuantileSelection((F(1, 4), F(1, 2), F(9, 10)), F(2), ROW["add_remove"], groups=1)
