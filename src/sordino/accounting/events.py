@@ -206,20 +206,19 @@ class Composed:
 
     def pure(self) -> Fraction | None:
         """Return the sum of the parts' epsilons."""
-        return _total(event.pure() for event in self.events)
+        return _total([event.pure() for event in self.events])
 
     def approx(self) -> Certificate | None:
         """Return the certificate of the whole, else the sums of the parts' epsilons and deltas."""
         if self.certificate is not None:
             return self.certificate
-        pairs = [event.approx() for event in self.events]
-        epsilon = _total(None if pair is None else pair[0] for pair in pairs)
-        delta = _total(None if pair is None else pair[1] for pair in pairs)
+        pairs = [event.approx() or (None, None) for event in self.events]
+        epsilon, delta = _total([pair[0] for pair in pairs]), _total([pair[1] for pair in pairs])
         return None if epsilon is None or delta is None or delta >= 1 else (epsilon, delta)
 
     def rho(self) -> Fraction | None:
         """Return the sum of the parts' rhos."""
-        return _total(event.rho() for event in self.events)
+        return _total([event.rho() for event in self.events])
 
     def renyi(self, order: float) -> float | None:
         """Return the sum of the parts' divergences of `order` > 1, rounded up."""

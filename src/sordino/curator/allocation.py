@@ -67,8 +67,8 @@ def allocate(
     """
     moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
     chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
-    active = [sum(1 for s in several if s.l1) for several in moved]
-    shares = len(chosen) + sum(1 for a in active if a) + resolved.private_keys
+    noisy = sum(any(s.l1 for s in several) for several in moved)
+    shares = len(chosen) + noisy + resolved.private_keys
     threshold, rest = _threshold(resolved, neighbors, loss, shares)
     if threshold is not None:
         if chosen:
@@ -76,9 +76,9 @@ def allocate(
         shares -= 1
         resolved = _counting_units(resolved, domain, neighbors)
     selections = {i: _selection(question, i, resolved, domain, neighbors, rest, shares) for i in chosen}
-    additive = _part(rest, Fraction(shares - len(chosen), shares)) if shares > len(chosen) else rest
+    additive = _part(rest, Fraction(noisy, shares)) if noisy else rest
     vectors, event = _vectors(question, resolved, moved, additive)
-    events = [event] if shares > len(chosen) or not chosen else []
+    events = [event] if noisy or not chosen else []
     events += [s.event for s in selections.values()]
     if threshold is not None:
         events.insert(0, threshold.event)
@@ -89,12 +89,12 @@ def allocate(
 def _vectors(
     question: Aggregation, resolved: CompiledQuery, moved: Sequence[Sequence[Sensitivity]], loss: Loss
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], Event]:
-    active = [sum(1 for s in several if s.l1) for several in moved]
-    aggregates = sum(1 for a in active if a)
+    active = [sum(s.l1 > 0 for s in several) for several in moved]
+    aggregates = len(active) - active.count(0)
     sized: list[tuple[Sensitivity, Fraction]] = []
     for several, parts, busy in zip(moved, resolved.parts, active, strict=True):
-        share = Fraction(1, aggregates * busy) if busy else Fraction(0)
-        sized += [(s.rescale(1 / p.unit), share if s.l1 else Fraction(0)) for s, p in zip(several, parts, strict=True)]
+        for s, p in zip(several, parts, strict=True):
+            sized.append((s.rescale(1 / p.unit), Fraction(1, aggregates * busy) if s.l1 else Fraction(0)))
     mechanisms, event = cheapest(sized, loss)
     rest = iter(mechanisms)
     planned = tuple(

@@ -29,7 +29,7 @@ from sordino.noise.bernoulli import (
 )
 from sordino.noise.rng import Rng
 
-__all__ = ["discrete_gaussian", "discrete_laplace"]
+__all__ = ["discrete_gaussian", "discrete_laplace", "not_negative"]
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,9 +66,7 @@ def discrete_laplace(scale: Fraction | int, rng: Rng, size: int | None = None) -
     >>> discrete_laplace(0, Rng.seeded(1))
     0
     """
-    exact = as_fraction(scale, "scale")
-    if exact < 0:
-        raise DeclarationError(f"scale must be at least 0, not {exact}")
+    exact = not_negative(scale, "scale")
     if exact == 0:
         return _fill(size, wide=False, one=int, block=None)
     plan = _laplace_plan(exact)
@@ -102,9 +100,7 @@ def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int | None 
     >>> discrete_gaussian(0, Rng.seeded(1))
     0
     """
-    exact = as_fraction(sigma_squared, "sigma_squared")
-    if exact < 0:
-        raise DeclarationError(f"sigma_squared must be at least 0, not {exact}")
+    exact = not_negative(sigma_squared, "sigma_squared")
     if exact == 0:
         return _fill(size, wide=False, one=int, block=None)
     tabled = size is not None and size >= _TABLE_SIZE and exact <= _TABLE_SIGMA**2
@@ -114,6 +110,14 @@ def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int | None 
         one=lambda: _gaussian_one(exact, rng),
         block=(lambda count: _gaussian_block(exact, rng, count)) if tabled else None,
     )
+
+
+def not_negative(value: Fraction | int, name: str) -> Fraction:
+    """Return a parameter as a Fraction; raise DeclarationError for a float and below 0."""
+    exact = value if type(value) is Fraction else as_fraction(value, name)
+    if exact < 0:
+        raise DeclarationError(f"{name} must be at least 0, not {exact}")
+    return exact
 
 
 @dataclass(frozen=True, slots=True)

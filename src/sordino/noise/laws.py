@@ -15,8 +15,8 @@ from typing import Any, overload
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.noise.bernoulli import as_fraction, exp_bounds, rounding_contexts
-from sordino.noise.discrete import discrete_gaussian, discrete_laplace
+from sordino.noise.bernoulli import exp_bounds, rounding_contexts
+from sordino.noise.discrete import discrete_gaussian, discrete_laplace, not_negative
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
@@ -41,7 +41,7 @@ class DiscreteLaplace:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _not_negative(self.scale, "scale"))
+        object.__setattr__(self, "scale", not_negative(self.scale, "scale"))
 
     @overload
     def sample(self, rng: Rng, size: None = None) -> int: ...
@@ -121,7 +121,7 @@ class DiscreteGaussian:
     sigma_squared: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma_squared", _not_negative(self.sigma_squared, "sigma_squared"))
+        object.__setattr__(self, "sigma_squared", not_negative(self.sigma_squared, "sigma_squared"))
 
     @overload
     def sample(self, rng: Rng, size: None = None) -> int: ...
@@ -298,10 +298,3 @@ def _miss(confidence: float | Fraction) -> Fraction:
     if not 0 < confidence < 1:
         raise DeclarationError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
     return 1 - Fraction(repr(float(confidence)) if isinstance(confidence, float) else confidence)
-
-
-def _not_negative(value: Fraction | int, name: str) -> Fraction:
-    exact = value if type(value) is Fraction else as_fraction(value, name)
-    if exact < 0:
-        raise DeclarationError(f"{name} must be at least 0, not {exact}")
-    return exact

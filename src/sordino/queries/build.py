@@ -130,12 +130,14 @@ def count(of: Column | None = None) -> AggregateExpr:
     """
     if of is None:
         return AggregateExpr(Count(None, "count"))
-    return AggregateExpr(Count(_node(of), f"count_{label(_node(of))}"))
+    node = _node(of)
+    return AggregateExpr(Count(node, f"count_{label(node)}"))
 
 
 def sum(of: Column) -> AggregateExpr:  # the field's word, used as sd.sum
     """Sum a bounded number; rows in which it is missing take no part."""
-    return AggregateExpr(Sum(_node(of), f"sum_{label(_node(of))}"))
+    node = _node(of)
+    return AggregateExpr(Sum(node, f"sum_{label(node)}"))
 
 
 def mean(of: Column) -> AggregateExpr:
@@ -144,7 +146,8 @@ def mean(of: Column) -> AggregateExpr:
     >>> mean(col("age").clip(0, 90)).alias("age")
     <the mean of clip(age, 0, 90), as age>
     """
-    return AggregateExpr(Average(_node(of), f"mean_{label(_node(of))}"))
+    node = _node(of)
+    return AggregateExpr(Average(node, f"mean_{label(node)}"))
 
 
 def variance(of: Column, *, ddof: int = 0) -> AggregateExpr:
@@ -155,7 +158,8 @@ def variance(of: Column, *, ddof: int = 0) -> AggregateExpr:
     >>> variance("age")
     <the population variance of age, as variance_age>
     """
-    return AggregateExpr(Variance(_node(of), _ddof(ddof), f"variance_{label(_node(of))}"))
+    node = _node(of)
+    return AggregateExpr(Variance(node, _ddof(ddof), f"variance_{label(node)}"))
 
 
 def std(of: Column, *, ddof: int = 0) -> AggregateExpr:
@@ -164,7 +168,8 @@ def std(of: Column, *, ddof: int = 0) -> AggregateExpr:
     >>> std("age", ddof=1)
     <the sample standard deviation of age, as std_age>
     """
-    return AggregateExpr(Deviation(_node(of), _ddof(ddof), f"std_{label(_node(of))}"))
+    node = _node(of)
+    return AggregateExpr(Deviation(node, _ddof(ddof), f"std_{label(node)}"))
 
 
 def covariance(x: Column, y: Column, *, ddof: int = 0) -> AggregateExpr:
@@ -193,7 +198,8 @@ def count_distinct(of: Column) -> AggregateExpr:
     >>> count_distinct("occupation")
     <the number of different values of occupation, as distinct_occupation>
     """
-    return AggregateExpr(Distinct(_node(of), f"distinct_{label(_node(of))}"))
+    node = _node(of)
+    return AggregateExpr(Distinct(node, f"distinct_{label(node)}"))
 
 
 def histogram(of: Column, *, edges: Sequence[Number] | None = None, width: Number | None = None) -> Aggregation:
