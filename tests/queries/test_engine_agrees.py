@@ -10,7 +10,7 @@ import pytest
 
 from queries import reference
 from queries.support import DOMAIN, arrow, duckdb_exact, question, rows
-from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
+from sordino.queries.aggregates.moments import MomentAggregate
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query
 
@@ -25,7 +25,7 @@ def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[Fra
             weight = several[0].terms[1][0] * several[0].unit  # minus the middle
             made += [[t + weight * n for t, n in zip(total, count, strict=True)], count]
             at += 2
-        elif isinstance(aggregate, Variance | Deviation | Covariance | Correlation):
+        elif isinstance(aggregate, MomentAggregate):
             made += spread(asked, aggregate, several, table)
         else:
             made.append(parts[at])
@@ -35,7 +35,7 @@ def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[Fra
 
 def spread(asked: Aggregation, aggregate: Any, several: Any, table: list[dict[str, object]]) -> list[list[Fraction]]:
     """Return the oracle's parts of a spread: sums and products of values less the public middles of the package."""
-    of = [aggregate.of, aggregate.other] if hasattr(aggregate, "other") else [aggregate.of]
+    of = [aggregate.of] if aggregate.other is None else [aggregate.of, aggregate.other]
     columns = len(of)
     centers = [-several[i].terms[1][0] * several[i].unit for i in range(columns)]
     powers = {3: [[1], [2], [0]], 4: [[1, 0], [0, 1], [1, 1], [0, 0]]}.get(

@@ -11,7 +11,7 @@ from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
-from sordino.queries.aggregates.moments import Correlation, Covariance, Deviation, Variance
+from sordino.queries.aggregates.moments import MomentAggregate
 from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation, Grouping
 from sordino.queries.expressions.expr import Expr, col
@@ -159,7 +159,7 @@ def variance(of: Column, *, ddof: int = 0) -> AggregateExpr:
     <the population variance of age, as variance_age>
     """
     node = _node(of)
-    return AggregateExpr(Variance(node, _ddof(ddof), f"variance_{label(node)}"))
+    return AggregateExpr(MomentAggregate("variance", node, None, _ddof(ddof), f"variance_{label(node)}"))
 
 
 def std(of: Column, *, ddof: int = 0) -> AggregateExpr:
@@ -169,7 +169,7 @@ def std(of: Column, *, ddof: int = 0) -> AggregateExpr:
     <the sample standard deviation of age, as std_age>
     """
     node = _node(of)
-    return AggregateExpr(Deviation(node, _ddof(ddof), f"std_{label(node)}"))
+    return AggregateExpr(MomentAggregate("deviation", node, None, _ddof(ddof), f"std_{label(node)}"))
 
 
 def covariance(x: Column, y: Column, *, ddof: int = 0) -> AggregateExpr:
@@ -179,7 +179,8 @@ def covariance(x: Column, y: Column, *, ddof: int = 0) -> AggregateExpr:
     <the population covariance of age and hours, as covariance_age_hours>
     """
     one, other = _node(x), _node(y)
-    return AggregateExpr(Covariance(one, other, _ddof(ddof), f"covariance_{label(one)}_{label(other)}"))
+    alias = f"covariance_{label(one)}_{label(other)}"
+    return AggregateExpr(MomentAggregate("covariance", one, other, _ddof(ddof), alias))
 
 
 def correlation(x: Column, y: Column) -> AggregateExpr:
@@ -189,7 +190,8 @@ def correlation(x: Column, y: Column) -> AggregateExpr:
     <the correlation of age and hours, as correlation_age_hours>
     """
     one, other = _node(x), _node(y)
-    return AggregateExpr(Correlation(one, other, f"correlation_{label(one)}_{label(other)}"))
+    alias = f"correlation_{label(one)}_{label(other)}"
+    return AggregateExpr(MomentAggregate("correlation", one, other, 0, alias))
 
 
 def count_distinct(of: Column) -> AggregateExpr:

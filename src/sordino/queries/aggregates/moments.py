@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sordino.domain import Domain
 from sordino.estimates.estimate import ColumnEstimate
@@ -27,166 +27,88 @@ from sordino.queries.query import SqlAggregate, Vector
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Correlation", "Covariance", "Deviation", "Variance"]
+__all__ = ["MomentAggregate", "Statistic"]
 
-_WORDS = {0: "population", 1: "sample"}
+Statistic = Literal["variance", "deviation", "covariance", "correlation"]
+
+_WORDS = {
+    "variance": "variance",
+    "deviation": "standard deviation",
+    "covariance": "covariance",
+    "correlation": "correlation",
+}
+_DIVISOR = {0: "population ", 1: "sample "}
+_ASSUMES = {
+    "deviation": "if the deviation is a quarter of the range",
+    "correlation": "if each deviation is a quarter of its range and the correlation near 0",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Variance:
-    """The variance of a number over the rows that have it: three vectors (sum, sum of squares, count).
+class MomentAggregate:
+    """A variance, deviation, covariance or correlation, over the rows that have the number, or both numbers.
 
-    The count less `ddof` divides: 0 for the rows as a population, 1 for a sample.
+    The vectors are the sum of each number, the sum of its square (variance, deviation), of their product (covariance) or
+    of all three (correlation), and the count. The count less `ddof` divides: 0 for the rows as a population, 1 for a
+    sample; a correlation has 0. `other` is None where there is one number.
     """
 
+    statistic: Statistic
     of: Node
+    other: Node | None
     ddof: int
     alias: str
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
-        """Return the three vectors; raises QuestionRefused where the number has no bounds."""
-        return _parts([self.of], domain, "variance")
+        """Return the vectors; raises QuestionRefused where a number has no bounds."""
+        return _parts(self._numbers(), domain, _WORDS[self.statistic])
 
     def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
-        """Return the variance, clamped to what is possible: at most (upper - lower)^2 / 4 for a population."""
-        return _estimate("variance", self.parts(domain), noisy, self.ddof)
+        """Return the statistic, clamped to what is possible; a correlation is 0 where a noisy variance is not above 0."""
+        parts, sides = self.parts(domain), len(self._numbers())
+        lifts = tuple(-p.terms[1][0] for p in parts[sides:-1])
+        spans = tuple(p.bounds or (0, 0) for p in parts[:sides])
+        return SecondMoments(self.statistic, tuple(noisy), lifts, spans, self.ddof)
 
     def error(
         self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
-        """Return the error for the worst spread, at that mean or the worst; times the rows where not given."""
-        shape = _Shape.of([self.of], domain, "variance")
-        error = shape.worst_variance(laws, confidence, shape.means(mean)) * shape.unit
-        return _for_rows(error, rows, shape.most(self.ddof) * shape.unit)
+        """Return the error for the worst case; times the rows where not given.
 
-    def plain(self) -> Any:
-        """Return the aggregate as canonical JSON data."""
-        return ["variance", self.ddof, plain(self.of)]
-
-    def describe(self) -> str:
-        """Return the aggregate in words."""
-        return f"the {_WORDS[self.ddof]} variance of {describe(self.of)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """The standard deviation of a number over the rows that have it: the root of its variance, at the same cost."""
-
-    of: Node
-    ddof: int
-    alias: str
-
-    def parts(self, domain: Domain) -> Sequence[Vector]:
-        """Return the three vectors; raises QuestionRefused where the number has no bounds."""
-        return _parts([self.of], domain, "standard deviation")
-
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
-        """Return the deviation, clamped to what is possible: at most (upper - lower) / 2 for a population."""
-        return _estimate("deviation", self.parts(domain), noisy, self.ddof)
-
-    def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
-    ) -> float:
-        """Return the error where the deviation is a quarter of the range (less where that mean allows no more).
-
-        It has no useful worst case: near 0 the root of a small error is large. Times the rows where not given.
+        For a variance the worst spread, at that mean or the worst; for a covariance the worst means and covariance. A
+        deviation and a correlation have no useful worst case (near 0 the root of a small error is large, and a column
+        that does not vary has no correlation): they are taken where `assumes` says, less where the mean allows no more.
         """
-        shape = _Shape.of([self.of], domain, "standard deviation")
-        error = shape.deviation(laws, confidence, [0.0] if mean is None else shape.means(mean)) * math.sqrt(shape.unit)
-        return _for_rows(error, rows, math.sqrt(shape.most(self.ddof) * shape.unit))
+        shape = _Shape.of(self._numbers(), domain, _WORDS[self.statistic])
+        most = shape.most(self.ddof) * shape.unit
+        if self.statistic == "variance":
+            error = shape.worst_variance(laws, confidence, shape.means(mean)) * shape.unit
+        elif self.statistic == "deviation":
+            means = [0.0] if mean is None else shape.means(mean)
+            error, most = shape.deviation(laws, confidence, means) * math.sqrt(shape.unit), math.sqrt(most)
+        elif self.statistic == "covariance":
+            error, most = shape.worst_covariance(laws, confidence) * shape.unit, 2 * most
+        else:
+            error, most = shape.correlation(laws, confidence), 2.0
+        return error if rows is None else min(error / rows, most)
 
     @property
     def assumes(self) -> str:
-        """What the expected error supposes, in words."""
-        return "if the deviation is a quarter of the range"
+        """What the expected error supposes, in words; empty where it is for the worst case."""
+        return _ASSUMES.get(self.statistic, "")
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
-        return ["deviation", self.ddof, plain(self.of)]
+        ddof = [] if self.statistic == "correlation" else [self.ddof]
+        return [self.statistic, *ddof, *map(plain, self._numbers())]
 
     def describe(self) -> str:
         """Return the aggregate in words."""
-        return f"the {_WORDS[self.ddof]} standard deviation of {describe(self.of)}"
+        divisor = "" if self.statistic == "correlation" else _DIVISOR[self.ddof]
+        return f"the {divisor}{_WORDS[self.statistic]} of {' and '.join(map(describe, self._numbers()))}"
 
-
-@dataclass(frozen=True, slots=True)
-class Covariance:
-    """The covariance of two numbers over the rows that have both: four vectors (two sums, sum of products, count)."""
-
-    of: Node
-    other: Node
-    ddof: int
-    alias: str
-
-    def parts(self, domain: Domain) -> Sequence[Vector]:
-        """Return the four vectors; raises QuestionRefused where a number has no bounds."""
-        return _parts([self.of, self.other], domain, "covariance")
-
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
-        """Return the covariance, clamped to what is possible."""
-        return _estimate("covariance", self.parts(domain), noisy, self.ddof)
-
-    def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
-    ) -> float:
-        """Return the error for the worst means and covariance; times the rows where not given."""
-        del mean
-        shape = _Shape.of([self.of, self.other], domain, "covariance")
-        return _for_rows(
-            shape.worst_covariance(laws, confidence) * shape.unit, rows, 2 * shape.most(self.ddof) * shape.unit
-        )
-
-    def plain(self) -> Any:
-        """Return the aggregate as canonical JSON data."""
-        return ["covariance", self.ddof, plain(self.of), plain(self.other)]
-
-    def describe(self) -> str:
-        """Return the aggregate in words."""
-        return f"the {_WORDS[self.ddof]} covariance of {describe(self.of)} and {describe(self.other)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """Pearson's correlation of two numbers over the rows that have both, by six vectors.
-
-    They are two sums, two sums of squares, the sum of products, and the count.
-    """
-
-    of: Node
-    other: Node
-    alias: str
-
-    def parts(self, domain: Domain) -> Sequence[Vector]:
-        """Return the six vectors; raises QuestionRefused where a number has no bounds."""
-        return _parts([self.of, self.other], domain, "correlation")
-
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
-        """Return the correlation, clamped to [-1, 1]; 0 where a noisy variance is not above 0."""
-        return _estimate("correlation", self.parts(domain), noisy, 0)
-
-    def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
-    ) -> float:
-        """Return the error where each deviation is a quarter of its range and there is no correlation.
-
-        It has no useful worst case: a column that does not vary has none. Times the rows where not given.
-        """
-        del mean
-        shape = _Shape.of([self.of, self.other], domain, "correlation")
-        return _for_rows(shape.correlation(laws, confidence), rows, 2.0)
-
-    @property
-    def assumes(self) -> str:
-        """What the expected error supposes, in words."""
-        return "if each deviation is a quarter of its range and the correlation near 0"
-
-    def plain(self) -> Any:
-        """Return the aggregate as canonical JSON data."""
-        return ["correlation", plain(self.of), plain(self.other)]
-
-    def describe(self) -> str:
-        """Return the aggregate in words."""
-        return f"the correlation of {describe(self.of)} and {describe(self.other)}"
+    def _numbers(self) -> list[Node]:
+        return [self.of] if self.other is None else [self.of, self.other]
 
 
 # ---- vectors
@@ -247,13 +169,6 @@ def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:
         return exp.Case(ifs=[exp.If(this=absent, true=exp.Null())], default=of.build(on))
 
     return BoundNumber(of.unit, of.interval, of.stored, True, build)
-
-
-def _estimate(statistic: str, parts: Sequence[Vector], noisy: Sequence[Noisy], ddof: int) -> SecondMoments:
-    sides = 1 if statistic in ("variance", "deviation") else 2
-    lifts = tuple(-p.terms[1][0] for p in parts[sides:-1])
-    spans = tuple(p.bounds or (0, 0) for p in parts[:sides])
-    return SecondMoments(statistic, tuple(noisy), lifts, spans, ddof)
 
 
 # ---- expected errors
@@ -335,7 +250,3 @@ def _largest(of: _Centred, mean: float) -> float:
 
 def _quarter(of: _Centred) -> float:
     return (of.high - of.low) / 4
-
-
-def _for_rows(error: float, rows: int | None, most: float) -> float:
-    return error if rows is None else min(error / rows, most)
