@@ -41,13 +41,13 @@ def people(neighbors: str, loss: dict[str, Any], rows: int = 10) -> Any:
 
 def drawn(plan: Plan, place: int, exact: Sequence[int], runs: int, rng: sd.Rng) -> Any:
     """Return the estimate of one aggregate with one exact value a part, drawn `runs` times: a run a row."""
-    noisy = []
-    for part, value in zip(allocation_of(plan).vectors[place], exact, strict=True):
+    noisy, parts = [], allocation_of(plan).vectors[place]
+    for part, value in zip(parts, exact, strict=True):
         noise = part.mechanism.law.sample(rng, size=runs)
         noisy.append(Noisy(tuple(int(value) + int(z) for z in noise), part.part.unit, part.mechanism.law))
     question = plan.question
     assert isinstance(question, Aggregation)
-    return question.aggregates[place].estimate(plan.domain, noisy)
+    return question.aggregates[place].estimate([p.part for p in parts], noisy)
 
 
 def allowed(runs: int) -> float:

@@ -105,7 +105,7 @@ class AggregationProcedure:
         if self.question.joins:
             rows = rows.join(self.question.joins, self.domain)
         table = None if trees[0] is None else rows.run(trees[0])
-        keys, outputs = noisy_columns(self.question, self.allocation, self.domain, table=table, rng=rng)
+        keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
         summed = iter(outputs)
         found: list[Output] = []
         for selection in self.allocation.selections:
@@ -116,12 +116,12 @@ class AggregationProcedure:
 
     def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
         asked, parts = self.question.aggregates[place], self.allocation.vectors[place]
-        laws = [p.mechanism.law for p in parts]
+        vectors, laws = [p.part for p in parts], [p.mechanism.law for p in parts]
         error = times_rows = None
         if len(parts) == 1 or self.assume_rows is not None:
-            error = asked.error(self.domain, laws, confidence, self.assume_rows, self.assume_mean)
+            error = asked.error(vectors, laws, confidence, self.assume_rows, self.assume_mean)
         if isinstance(asked, Average):
-            times_rows = asked.error(self.domain, laws, confidence, None, self.assume_mean)
+            times_rows = asked.error(vectors, laws, confidence, None, self.assume_mean)
         assumes = str(getattr(asked, "assumes", ""))
         return PlannedColumn(
             (asked.alias,),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.curator.allocation import Allocation, NoisyVector
 from sordino.curator.data_access import Answer
-from sordino.domain import Domain
 from sordino.estimates.estimate import take_rows
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.selected import Selected
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["after_release", "exact_vectors", "noisy_columns"]
 
 
-def noisy_columns(
-    question: Aggregation, parts: Allocation, domain: Domain, *, table: pa.Table | None, rng: Rng
-) -> Answer:
+def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
     """Return the keys and the noisy outputs of a release, but for selections; every exact value gets its noise here.
 
     `table` is the engine's answer, None where no aggregate needs one. With private keys only those at the threshold
@@ -48,7 +45,7 @@ def noisy_columns(
         ]
     )
     outputs = tuple(
-        Output(a.alias, a.estimate(domain, [next(noisy) for _ in several]), _mechanisms(several))
+        Output(a.alias, a.estimate([v.part for v in several], [next(noisy) for _ in several]), _mechanisms(several))
         for a, several, selected in zip(question.aggregates, parts.vectors, parts.selections, strict=True)
         if selected is None
     )

@@ -15,7 +15,6 @@ from sordino.mechanisms.scores import (
     check_miss,
     gaps_below_best,
     positive,
-    pure_event,
     selection_rate,
 )
 from sordino.noise.rng import Rng
@@ -58,7 +57,7 @@ class PermuteAndFlip:
     @property
     def event(self) -> LaplaceEvent:
         """What one release amounts to: pure epsilon."""
-        return pure_event(self.epsilon)
+        return LaplaceEvent(self.epsilon)
 
     @property
     def law(self) -> Law:

@@ -1,4 +1,4 @@
-"""What selections share: their protocol, scores as whole gaps below the best, the rate of a loss, and worst cases.
+"""What selections share: scores as whole gaps below the best, the rate of a loss, and worst cases.
 
 It may not know how an index is drawn. Scores are private; what is returned here about errors is not made of them.
 """
@@ -8,47 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.loss import Event, format_number
+from sordino.loss import format_number
 from sordino.noise.bernoulli import as_fraction
-from sordino.noise.rng import Rng
 from sordino.noise.softmax import Integers, whole_numbers
 
 __all__ = [
     "Scores",
-    "SelectionMechanism",
     "check_miss",
     "gaps_below_best",
     "positive",
-    "pure_event",
     "selection_rate",
 ]
 
 Scores: TypeAlias = Sequence[int | Fraction] | np.ndarray[Any, np.dtype[Any]]
-
-
-class SelectionMechanism(Protocol):
-    """Choose one of several candidates by private scores, higher being better."""
-
-    @property
-    def event(self) -> Event:
-        """What one release amounts to."""
-
-    def release(self, scores: Scores, rng: Rng) -> int:
-        """Return the index chosen."""
-
-    def error(self, confidence: float, *, candidates: int) -> float:
-        """Return how far below the best score the choice may lie at a confidence, for any scores."""
-
-
-def pure_event(epsilon: Fraction) -> LaplaceEvent:
-    """Return the event of a pure mechanism of which no more than epsilon is known."""
-    return LaplaceEvent(epsilon)
 
 
 def positive(value: Fraction | int, name: str) -> Fraction:

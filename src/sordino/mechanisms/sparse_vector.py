@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import format_number
-from sordino.mechanisms.scores import check_miss, positive, pure_event
+from sordino.mechanisms.scores import check_miss, positive
 from sordino.noise.guard import SessionGuard
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
@@ -51,7 +51,7 @@ class SparseVector:
     @property
     def event(self) -> LaplaceEvent:
         """What one whole session amounts to, charged before its first question."""
-        return pure_event(self.epsilon)
+        return LaplaceEvent(self.epsilon)
 
     @property
     def threshold_law(self) -> DiscreteLaplace:

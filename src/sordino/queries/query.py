@@ -66,7 +66,7 @@ class Vector:
     """A vector of whole numbers, one a group, that gets noise of its own: a weighted sum of terms, in steps of `unit`.
 
     A count where `bounds` is None; else the sum of values that lie within `bounds`, in steps, row by row. What is neither
-    has a `rule` of its own for its sensitivity.
+    has a `rule` of its own for its sensitivity. The second term of a centred sum takes the middle off each row: `lift`.
     """
 
     role: str
@@ -75,6 +75,17 @@ class Vector:
     bounds: tuple[int, int] | None
     missable: bool
     rule: SensitivityRule | None = None
+
+    @property
+    def lift(self) -> int:
+        """What is taken off each row, in steps."""
+        return -self.terms[1][0] if len(self.terms) > 1 else 0
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The bounds of a vector of sums."""
+        assert self.bounds is not None
+        return self.bounds
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
         """Return how far one unit moves the vector, in the question's units."""
@@ -97,11 +108,11 @@ class Aggregate(Protocol):
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the vectors to release; raises QuestionRefused where none has a bounded sensitivity."""
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the estimate that follows from the noisy parts."""
 
     def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error not exceeded with probability `confidence`, from the laws of the parts' noise.
 

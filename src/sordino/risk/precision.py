@@ -85,7 +85,7 @@ class Precision:
         ]
         mechanisms, _ = cheapest(sized, self.loss(epsilon))
         laws = [m.law for m in mechanisms]
-        return self.question.aggregates[0].error(self.domain, laws, self.confidence, rows, None)
+        return self.question.aggregates[0].error(found.parts[0], laws, self.confidence, rows, None)
 
     def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
         """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.

@@ -86,7 +86,7 @@ def drawn(plan: Any, x: Any, y: Any, runs: int, seed: int) -> Any:
         lift = part.part.terms[1][0] * len(x) if sides <= i < len(parts) - 1 else 0
         noise = part.mechanism.law.sample(sd.Rng.seeded(seed + i), size=runs)
         noisy.append(Noisy(tuple(round(value) + lift + int(z) for z in noise), part.part.unit, part.mechanism.law))
-    return made.estimate(plan.domain, noisy)
+    return made.estimate([p.part for p in parts], noisy)
 
 
 def covered(estimate: Any, true: float) -> float:

@@ -31,16 +31,16 @@ class Count:
             return (count_part(None),)
         return (count_part(presence(self.of, domain)),)
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the noisy count; the true one is at least 0."""
-        del domain
+        del parts
         return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0)
 
     def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the quantile of the noise."""
-        del domain, rows, mean
+        del parts, rows, mean
         return laws[0].error(confidence)
 
     def plain(self) -> Any:

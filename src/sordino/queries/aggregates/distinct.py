@@ -35,16 +35,17 @@ class Distinct:
         rule = _OfValues(values, column)
         return (Vector("count", ((1, SqlAggregate("distinct", found)),), Fraction(1), None, found.missable, rule),)
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the noisy count; the true one is at least 0, at most the number of declared values."""
-        values = _cell(self.of, domain)[1]
-        return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=values)
+        rule = parts[0].rule
+        assert isinstance(rule, _OfValues)
+        return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=rule.values)
 
     def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the quantile of the noise."""
-        del domain, rows, mean
+        del parts, rows, mean
         return laws[0].error(confidence)
 
     def plain(self) -> Any:

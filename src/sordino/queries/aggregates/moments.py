@@ -63,15 +63,14 @@ class MomentAggregate:
         """Return the vectors; raises QuestionRefused where a number has no bounds."""
         return _parts(self._numbers(), domain, _WORDS[self.statistic])
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the statistic, clamped to what is possible; a correlation is 0 where a noisy variance is not above 0."""
-        parts, sides = self.parts(domain), len(self._numbers())
-        lifts = tuple(-p.terms[1][0] for p in parts[sides:-1])
-        spans = tuple(p.bounds or (0, 0) for p in parts[:sides])
+        sides = len(self._numbers())
+        lifts, spans = tuple(p.lift for p in parts[sides:-1]), tuple(p.ends for p in parts[:sides])
         return SecondMoments(self.statistic, tuple(noisy), lifts, spans, self.ddof)
 
     def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error for the worst case; times the rows where not given.
 
@@ -79,7 +78,8 @@ class MomentAggregate:
         deviation and a correlation have no useful worst case (near 0 the root of a small error is large, and a column
         that does not vary has no correlation): they are taken where `assumes` says, less where the mean allows no more.
         """
-        shape = _Shape.of(self._numbers(), domain, _WORDS[self.statistic])
+        sides = len(self._numbers())
+        shape = _Shape(tuple(parts[:sides]), tuple(p.lift for p in parts[sides:-1]))
         most = shape.most(self.ddof) * shape.unit
         if self.statistic == "variance":
             error = shape.worst_variance(laws, confidence, shape.means(mean)) * shape.unit
@@ -178,25 +178,17 @@ def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:
 class _Shape:
     """What the expected error follows from, in steps: the columns, centred, and what was taken off their products."""
 
-    columns: tuple[_Centred, ...]
+    columns: tuple[Vector, ...]
     lifts: tuple[int, ...]
-
-    @classmethod
-    def of(cls, nodes: Sequence[Node], domain: Domain, what: str) -> _Shape:
-        """Return the shape of a question."""
-        columns = tuple(_center(node, domain, what) for node in nodes)
-        parts = _parts(nodes, domain, what)
-        return cls(columns, tuple(-p.terms[1][0] for p in parts[len(columns) : -1]))
 
     @property
     def unit(self) -> float:
         """The unit of a product of the columns."""
-        return float(self.columns[0].found.unit * self.columns[-1].found.unit)
+        return float(self.columns[0].unit * self.columns[-1].unit)
 
     def most(self, ddof: int) -> float:
         """Return the largest variance or covariance, in steps squared; a sample's is twice that at most."""
-        widths = [float(c.high - c.low) for c in self.columns]
-        return widths[0] * widths[-1] / 4 * (1 + ddof)
+        return 4 * _quarter(self.columns[0]) * _quarter(self.columns[-1]) * (1 + ddof)
 
     def means(self, mean: float | None) -> list[float]:
         """Return the centred means to think of: the one assumed, or many over the range."""
@@ -236,17 +228,21 @@ class _Shape:
 
     def _inside(self, mean: float) -> float:
         column = self.columns[0]
-        return min(float(column.high), max(float(column.low), mean / float(column.found.unit) - column.middle))
+        low, high = column.ends
+        return min(float(high), max(float(low), mean / float(column.unit) - column.lift))
 
 
-def _grid(of: _Centred) -> list[float]:
-    return [of.low + (of.high - of.low) * i / 8 for i in range(9)]
+def _grid(of: Vector) -> list[float]:
+    low, high = of.ends
+    return [low + (high - low) * i / 8 for i in range(9)]
 
 
-def _largest(of: _Centred, mean: float) -> float:
+def _largest(of: Vector, mean: float) -> float:
     """Return the largest variance with that mean (Bhatia, Davis 2000)."""
-    return max(0.0, (of.high - mean) * (mean - of.low))
+    low, high = of.ends
+    return max(0.0, (high - mean) * (mean - low))
 
 
-def _quarter(of: _Centred) -> float:
-    return (of.high - of.low) / 4
+def _quarter(of: Vector) -> float:
+    low, high = of.ends
+    return (high - low) / 4

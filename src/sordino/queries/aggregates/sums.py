@@ -10,7 +10,7 @@ from typing import Any
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Law, Noisy, to_units
 from sordino.estimates.ratio import Ratio, ratio_margin
 from sordino.loss import format_number
 from sordino.primitives import WIDEST
@@ -37,20 +37,17 @@ class Sum:
         found, low, high = require_bounds(self.of, domain, "sum")
         return (Vector("sum", ((1, SqlAggregate("sum", found)),), found.unit, (low, high), found.missable),)
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the noisy sum; where no value is negative the true one is at least 0, and likewise above."""
-        _, low, high = require_bounds(self.of, domain, "sum")
-        made = noisy[0]
+        made, (low, high) = noisy[0], parts[0].ends
         return Noisy(made.steps, made.unit, made.law, least=0 if low >= 0 else None, most=0 if high <= 0 else None)
 
     def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the quantile of the noise."""
         del rows, mean
-        found, _, _ = require_bounds(self.of, domain, "sum")
-        error = laws[0].error(confidence) * found.unit
-        return int(error) if found.unit.denominator == 1 else float(error)
+        return to_units(laws[0].error(confidence), parts[0].unit)
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
@@ -83,18 +80,17 @@ class Average:
         total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable)
         return (total, count_part(_missable_number(found)))
 
-    def estimate(self, domain: Domain, noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the ratio, clamped to the bounds."""
-        _, low, high = require_bounds(self.of, domain, "mean")
-        return Ratio(noisy[0], noisy[1], (low + high) // 2, low, high)
+        middle, (low, high) = parts[0].lift, parts[0].ends
+        return Ratio(noisy[0], noisy[1], middle, low + middle, high + middle)
 
     def error(
-        self, domain: Domain, laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
     ) -> float:
         """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""
-        found, low, high = require_bounds(self.of, domain, "mean")
-        middle, unit = (low + high) // 2, float(found.unit)
-        centred = float(high - middle) if mean is None else mean / unit - middle
+        unit = float(parts[0].unit)
+        centred = float(parts[0].ends[1]) if mean is None else mean / unit - parts[0].lift
         return ratio_margin(laws[0], laws[1], centred, confidence) * unit / (rows or 1)
 
     def plain(self) -> Any:
