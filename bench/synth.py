@@ -159,7 +159,7 @@ def compare(
             start = time.process_time()
             rng = sd.Rng.seeded(seed)
             model = methods()[name](source, epsilon, rng)
-            drawn = model.drawn_keys(rows, rng)
+            drawn = model.draw_keys(rows, rng)
             spent = time.process_time() - start
             found.append([*(distances(real, drawn, sizes, w) for w in ways), spent])
             source.close()
@@ -227,7 +227,7 @@ source = sd.protect({path!r}, domain=domain, neighbors="add_remove", privacy_uni
 start = time.process_time()
 model = synth.fit(source, epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))
 fitted = time.process_time()
-keys = model.drawn_keys(1_000_000, sd.Rng.seeded(2))
+keys = model.draw_keys(1_000_000, sd.Rng.seeded(2))
 done = time.process_time()
 print(fitted - start, done - fitted, bench.peak_mb() - base)
 """

@@ -46,7 +46,7 @@ def test_a_huge_loss_breaks_nothing(epsilon: int) -> None:
     """The distance at 10,000 was .34 where it is .018 at 100 (Adult): steps of the fit left their exact range."""
     domain, keys = small(rows=20_000)
     model = synth.fit(Source(domain, keys, sd.Rng.seeded(1)), epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(2))
-    drawn = model.drawn_keys(20_000, sd.Rng.seeded(3))
+    drawn = model.draw_keys(20_000, sd.Rng.seeded(3))
     assert mean_distance(keys, drawn, [c.size for c in model.parts.columns], 2) < 0.02
 
 

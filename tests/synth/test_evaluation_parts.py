@@ -19,8 +19,7 @@ from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss
 from sordino.noise.rng import Rng
-from sordino.report.synth_evaluation import evaluation_sheet
-from sordino.report.synth_page import sheet_page
+from sordino.report.synth_evaluation import evaluation_page
 from sordino.source import Csv
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.correlations import Correlations
@@ -168,7 +167,7 @@ def test_costs_name_each_part_once_and_the_total(both: Both) -> None:
         ("prediction", "epsilon 0.1"),
         ("total", f"epsilon 1, charge {made.release.charge}"),
     ]
-    page = sheet_page(evaluation_sheet(model, made, subject="a model"))
+    page = evaluation_page(model, made, subject="a model")
     assert [page.count(f">epsilon {part}<") for part in ("0.5", "0.2", "0.1")] == [1, 2, 1]  # the two of 0.2 each once
     mixed = sd.synth.evaluate(
         model, against=protected(table, sd.ApproxDP(10, "1e-6")), epsilon=1, delta="1e-9", rows=1000
@@ -224,7 +223,7 @@ def test_a_score_learns_and_tests(both: Both) -> None:
 def test_the_question_of_a_score_is_the_scorecard(both: Both) -> None:
     """DuckDB adds the points as the scorecard does: noise of scale 1e-6 leaves the counts as they are."""
     table, model, _ = both
-    keys = model.drawn_keys(4000, Rng.seeded(9))
+    keys = model.draw_keys(4000, Rng.seeded(9))
     card = train_scorecard(model, sd.col("pay") > 65, keys)
     exact = count_hits(card, model, encode_table(table, model.parts.columns))
     asked = protected(table).ask(hits_question(card, model), epsilon=10**6)

@@ -17,7 +17,7 @@ def distances(epsilon: str, seed: int, ways: tuple[int, ...]) -> list[float]:
     rng = sd.Rng.seeded(seed)
     model = synth.fit(Source(domain, keys, rng), epsilon=epsilon, delta="1e-9", rng=rng)
     sizes = [c.size for c in model.parts.columns]
-    drawn = model.drawn_keys(len(next(iter(keys.values()))), rng)
+    drawn = model.draw_keys(len(next(iter(keys.values()))), rng)
     return [mean_distance(keys, drawn, sizes, w) for w in ways]
 
 
@@ -48,7 +48,7 @@ def test_never_worse_than_independence_at_the_full_budget(epsilon: str) -> None:
         make = synth.fit if name == "fit" else synth.Independent().fit
         model = make(data, epsilon=epsilon, delta="1e-9", rng=rng)
         sizes = [c.size for c in model.parts.columns]
-        found[name].append(mean_distance(keys, model.drawn_keys(rows, rng), sizes, 2))
+        found[name].append(mean_distance(keys, model.draw_keys(rows, rng), sizes, 2))
     ours, theirs = (np.array(found[n]) for n in ("fit", "Independent"))
     error = np.sqrt(ours.var() / 20 + theirs.var() / 20)
     assert ours.mean() <= theirs.mean() + max(0.03 * theirs.mean(), 0.002) + 2 * error

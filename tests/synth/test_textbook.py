@@ -119,7 +119,7 @@ def test_a_one_way_marginal_becomes_rows_and_their_number_is_paid_for() -> None:
 def distance(model: Any, *names: str) -> float:
     _, keys = extract()
     place = {c.name: i for i, c in enumerate(model.parts.columns)}
-    drawn = model.drawn_keys(32_561, sd.Rng.seeded(7))
+    drawn = model.draw_keys(32_561, sd.Rng.seeded(7))
     sizes = [model.parts.columns[place[n]].size for n in names]
     return table_distance([keys[n] for n in names], [drawn[place[n]] for n in names], sizes)
 

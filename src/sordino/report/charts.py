@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.release import Release
-from sordino.report.picture import Picture, need_plots
+from sordino.report.picture import Picture, encode_picture, need_plots
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
 
-__all__ = ["plot"]
+__all__ = ["plot", "svg_drawer"]
 
 
 def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> Picture:
@@ -40,6 +40,15 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     drawn = _drawer(thing)
     chart, said = drawn(thing, confidence, title)
     return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), said)
+
+
+def svg_drawer() -> Callable[[Any], str] | None:
+    """Return a function that draws a thing as SVG text for a page, None where the extra `plots` is not installed."""
+    try:
+        need_plots()
+    except DeclarationError:
+        return None
+    return lambda thing: encode_picture(plot(thing), ".svg").decode()
 
 
 Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]

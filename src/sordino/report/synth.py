@@ -116,7 +116,7 @@ def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyCha
 
     del confidence
     parts = model.parts
-    mark = None if model.facts.get("private") == "true" else _SEEDED
+    mark = None if model.private else _SEEDED
     said = mark_title(title or f"A model of {model.facts.get('table', 'a table')}, each column by itself", mark)
     shown = list(enumerate(parts.columns))[:_MOST_PANELS]
     panels = []

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
+from sordino.report.charts import svg_drawer
 from sordino.report.synth import Histograms, Matrices, Ways, bins_of
-from sordino.report.synth_page import Section, Sheet
+from sordino.report.synth_page import Section, Sheet, sheet_page
 
 if TYPE_CHECKING:
     from sordino.synth.evaluation.correlations import Correlations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sordino.synth.evaluation.workload import Workload
     from sordino.synth.model import Model
 
-__all__ = ["evaluation_sheet"]
+__all__ = ["evaluation_page"]
 
 _ALARM = (
     "NOT PRIVATE: computed on the rows of the original themselves, without noise. Do not publish this page; it is for "
@@ -32,9 +32,9 @@ _NOT_CHARGED = "NOT PRIVATE: no loss was charged"
 Draw = Callable[[Any], str] | None
 
 
-def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str) -> Sheet:
-    """Return the page about a model; `subject` names where its rows were drawn from."""
-    draw, release = _drawer(), evaluation.release
+def evaluation_page(model: Model, evaluation: Evaluation, *, subject: str) -> str:
+    """Return the page about a model as HTML; `subject` names where its rows were drawn from."""
+    draw, release = svg_drawer(), evaluation.release
     alarm = _ALARM if release is None else None if evaluation.private else _SEEDED
     facts = [
         f"The model: {model.describe()}",
@@ -57,21 +57,8 @@ def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str) -> S
         sections.append(_prediction(evaluation.prediction, _seal(evaluation)))
     sections.append(_histograms(model, evaluation, draw))
     remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
-    return Sheet(
-        f"A synthetic table of {model.facts.get('table', 'a table')}", tuple(facts), tuple(sections), alarm, remarks
-    )
-
-
-def _drawer() -> Draw:
-    """Return a function that draws a thing as SVG, None where Altair is not installed."""
-    from sordino.report.charts import plot
-    from sordino.report.picture import encode_picture, need_plots
-
-    try:
-        need_plots()
-    except DeclarationError:
-        return None
-    return lambda thing: encode_picture(plot(thing), ".svg").decode()
+    title = f"A synthetic table of {model.facts.get('table', 'a table')}"
+    return sheet_page(Sheet(title, tuple(facts), tuple(sections), alarm, remarks))
 
 
 def _drawings(draw: Draw, *things: tuple[str, Any]) -> tuple[tuple[str, str], ...]:

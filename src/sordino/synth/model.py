@@ -10,6 +10,8 @@ import numpy as np
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.estimates.curve import normal_quantile
+from sordino.estimates.model_estimate import KIND_WORDS
 from sordino.noise.rng import Rng
 from sordino.queries.build import as_aggregation
 from sordino.queries.expressions.compile import bind_condition
@@ -25,7 +27,7 @@ from sordino.synth.encoded_column import steps_of, values_of
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 from sordino.synth.inference import condition_on
 from sordino.synth.markov_random_field import MarkovRandomField
-from sordino.synth.model_file import read, write
+from sordino.synth.model_file import encode, read, write
 from sordino.synth.sampler import draw_codes, draw_within, spacings
 
 if TYPE_CHECKING:
@@ -61,6 +63,11 @@ class Model:
         """The names of the columns."""
         return tuple(c.name for c in self.parts.columns)
 
+    @property
+    def private(self) -> bool:
+        """Whether the fit's noise was private: False for seeded test noise."""
+        return self.facts.get("private") == "true"
+
     def sample(self, rows: int | None = None, *, where: Expr | str | None = None, rng: Rng | None = None) -> pa.Table:
         """Return rows drawn from the model as an Arrow table, columns as declared; the constraints hold in each.
 
@@ -75,13 +82,13 @@ class Model:
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10**9:
             raise DeclarationError("rows must be a whole number from 0 to 10^9")
         node = None if where is None else _condition(where, self.parts.domain, self.columns)
-        keys, steps = self._drawn(count, node, source)
+        keys, steps = self._draw(count, node, source)
         arrays = [values_of(c, k, s) for c, k, s in zip(self.parts.columns, keys, steps, strict=True)]
         return pa.table(dict(zip(self.columns, arrays, strict=True)))
 
-    def drawn_keys(self, rows: int, rng: Rng) -> list[Codes]:
+    def draw_keys(self, rows: int, rng: Rng) -> list[Codes]:
         """Return the declared keys of drawn rows, one array a column."""
-        return self._drawn(rows, None, rng)[0] if self.constraints else self._keys(rows, {}, rng)
+        return self._draw(rows, None, rng)[0] if self.constraints else self._keys(rows, {}, rng)
 
     def answer(self, question: object) -> Release:
         """Return the model's own answer to a question, in Python or as `sd.sql(...)`; free, with its stated error.
@@ -101,11 +108,49 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open file of arrays and JSON, with a checksum; no pickle."""
-        write(path, self.parts, self.constraints, self.facts)
+        write(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes."""
+        return encode(self.parts, self.constraints, self.facts)
+
+    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
+        """Return what the model is as JSON data: how it was made, its columns, cliques, and stated errors at `confidence`."""
+        parts, names, facts = self.parts, self.columns, self.facts
+        reach = normal_quantile(confidence)
+        columns = [
+            {
+                "name": c.name,
+                "type": type(c.column).__name__.lower(),
+                "keys": c.size,
+                "codes": k.size,
+                "missing": c.missing and not c.dropped,
+            }
+            for c, k in zip(parts.columns, parts.codes, strict=True)
+        ]
+        return {
+            "schema": 1,
+            "table": facts.get("table"),
+            "method": facts.get("method"),
+            "tier": facts.get("tier"),
+            "cost": facts.get("loss"),
+            "charge": facts.get("charge"),
+            "protects": facts.get("neighbors"),
+            "note": facts.get("caps"),
+            "private": self.private,
+            "rows": self.rows,
+            "columns": columns,
+            "cliques": [[names[c] for c in clique] for clique in parts.field.tree.cliques],
+            "cells": sum(t.size for t in parts.field.tables),
+            "measured": [[names[c] for c in m] for m in sorted(parts.measured)],
+            "constraints": [c.describe() for c in self.constraints],
+            "confidence": confidence,
+            "errors": {kind: reach * parts.errors.typical(kind) for kind in KIND_WORDS},
+        }
 
     def describe(self) -> str:
         """Return how the model was made, in a sentence or two."""
-        seal = "" if self.facts.get("private", "true") == "true" else "NOT PRIVATE (seeded noise). "
+        seal = "" if self.private else "NOT PRIVATE (seeded noise). "
         held = f" Always: {'; '.join(c.describe() for c in self.constraints)}." if self.constraints else ""
         return (
             f"{seal}{len(self.columns)} columns and about {self.rows:,} rows; {self.facts.get('tier', 'a model')}; "
@@ -120,7 +165,7 @@ class Model:
 
     # ---- drawing
 
-    def _drawn(self, rows: int, where: Node | None, rng: Rng) -> tuple[list[Codes], list[Codes]]:
+    def _draw(self, rows: int, where: Node | None, rng: Rng) -> tuple[list[Codes], list[Codes]]:
         evidence, rest = ({}, None) if where is None else self._evidence(where)
         kept_keys: list[list[Codes]] = []
         kept_steps: list[list[Codes]] = []

@@ -46,7 +46,7 @@ from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
 
-__all__ = ["Stored", "read", "write"]
+__all__ = ["Stored", "encode", "read", "write"]
 
 Stored = tuple[ModelParts, tuple[Constraint, ...], dict[str, str]]
 
@@ -73,16 +73,21 @@ _BROKEN = (  # what reading an altered archive may raise
 )
 
 
-def write(path: str | Path, parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> None:
-    """Write a model to `path`, whole or not at all."""
+def encode(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> bytes:
+    """Return a model as the content of a file."""
     header = json.dumps(_header(parts, constraints, facts), sort_keys=True)
     raw = {"header": np.frombuffer(header.encode(), dtype=np.uint8), **_arrays(parts)}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, checksum=np.frombuffer(_checksum(raw), dtype=np.uint8), **raw)
+    return buffer.getvalue()
+
+
+def write(path: str | Path, content: bytes) -> None:
+    """Write what `encode` returned to `path`, whole or not at all."""
     target = Path(path)
     partial = target.with_name(target.name + ".part")
     try:
-        partial.write_bytes(buffer.getvalue())
+        partial.write_bytes(content)
         os.replace(partial, target)
     except OSError:
         partial.unlink(missing_ok=True)
@@ -104,6 +109,10 @@ def read(path: str | Path) -> Stored:
         raise DeclarationError(f"{source} is of the format {made!r}; this version of sordino reads {_FORMAT!r}")
     if made is None:
         raise DeclarationError(f"{source} is not a whole model file: it was altered, cut short, or is something else")
+    if any(len(k.codes) != c.size for c, k in zip(made[0].columns, made[0].codes, strict=True)):
+        raise DeclarationError(
+            f"{source} was fitted by a version that cut its columns otherwise: use that version, or fit again"
+        )
     return made
 
 

@@ -21,7 +21,6 @@ from sordino.cli.shared.options import (
     option,
 )
 from sordino.cli.shared.terminal import in_terminal, note, say
-from sordino.errors import ChargedError
 
 if TYPE_CHECKING:
     from sordino.cli.shared.atomic_file import AtomicFile
@@ -60,7 +59,7 @@ def ask(
     """
     from sordino.cli.ask.question import plan_question, text_of
     from sordino.cli.ask.render_release import chosen_format, distinct_names
-    from sordino.cli.shared.atomic_file import open_if_named
+    from sordino.cli.shared.atomic_file import after_charge, open_if_named
 
     chosen = chosen_format(form, output)
     text = text_of(sql, file)
@@ -73,14 +72,9 @@ def ask(
             last = plan.earlier[-1]
             note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)
         release = curator.ask(plan, request_id=request_id)
-        try:
+        rule = f"the question was answered and charged ({release.charge}), but the answer cannot be written"
+        with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows it at no cost"):
             deliver(release, chosen, confidence=confidence, target=target, quiet=quiet)
-        except BrokenPipeError:
-            raise
-        except Exception:
-            rule = f"the question was answered and charged ({release.charge}), but the answer cannot be written"
-            said = f"{rule}; `sordino show {release.charge}` shows it at no cost"
-            raise ChargedError(said, charge=release.charge) from None
 
 
 def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: AtomicFile | None, quiet: bool) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import typer
-
-from sordino.cli.shared.options import BudgetName, Force, ProjectPath, Quiet, ends_in
+from sordino.cli.shared.options import BudgetName, Force, PageFile, ProjectPath, Quiet, refuse_existing
 from sordino.cli.shared.terminal import note, plain
-from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from sordino.ledger.ledger import Ledger
@@ -25,21 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
+Draw: TypeAlias = "Callable[[Any], str] | None"  # a thing as SVG
+
 _ROWS = 8  # rows of an answer that the table of the page shows; its picture shows more
 _PICTURES = 12  # the last so many answers of a budget are drawn
 
 
 def report(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The page to write.",
-            callback=ends_in(".html", ".htm"),
-        ),
-    ],
+    output: PageFile,
     budget: BudgetName = None,
     force: Force = False,
     project: ProjectPath = None,
@@ -51,16 +41,16 @@ def report(
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
+    from sordino.report.charts import svg_drawer
     from sordino.report.page import Board, page
 
     declared = project_at(project)
     chosen = declared.budgets_named(budget)
-    if output.exists() and not output.is_dir() and not force:
-        raise DeclarationError(f"{output} is there already; --force replaces it")
+    refuse_existing(output, force=force)
     with open_atomic(output) as target:
-        pictures = _can_draw()
-        accounts = tuple(_account(declared, one, pictures=pictures) for one in chosen)
-        remarks = () if pictures else ("Without pictures: Altair and vl-convert are not installed.",)
+        draw = svg_drawer()
+        accounts = tuple(_account(declared, one, draw) for one in chosen)
+        remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
         board = Board(accounts, remarks, project=plain(declared.path.resolve().parent.name), day=_today())
         target.write(page(board).encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)
@@ -70,17 +60,7 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _can_draw() -> bool:
-    from sordino.report.picture import need_plots
-
-    try:
-        need_plots()
-    except DeclarationError:
-        return False
-    return True
-
-
-def _account(project: Project, budget: Budget, *, pictures: bool) -> Account:
+def _account(project: Project, budget: Budget, draw: Draw) -> Account:
     """Return what a board reads about one budget, its ledger replayed first."""
     from sordino.project.budget_ledger import open_ledger
     from sordino.report.page import Account
@@ -93,7 +73,7 @@ def _account(project: Project, budget: Budget, *, pictures: bool) -> Account:
             amounts, sound = _amounts(budget.cap, None), "Nothing has been asked yet: there is no ledger."
             return Account(plain(budget.name), reason, amounts, protects, None, (), (), (), sound)
         found = ledger.verify()
-        questions, lost = _charges(ledger, pictures=pictures)
+        questions, lost = _charges(ledger, draw)
         return Account(
             name=plain(budget.name),
             reason=reason,
@@ -104,7 +84,7 @@ def _account(project: Project, budget: Budget, *, pictures: bool) -> Account:
             unanswered=lost,
             amendments=tuple(_amendment(e) for e in ledger.entries() if e.kind == "amend"),
             verified=f"Sound: {found.describe()}. The last entry's hash is {found.head}.",
-            remarks=_remarks(budget, found, drawn=len(questions) if pictures else 0),
+            remarks=_remarks(budget, found, drawn=0 if draw is None else len(questions)),
         )
 
 
@@ -136,7 +116,7 @@ def _amounts(cap: Loss, spent: Loss | None) -> tuple[Amount, ...]:
     )
 
 
-def _charges(ledger: Ledger, *, pictures: bool) -> tuple[tuple[Question, ...], tuple[Unanswered, ...]]:
+def _charges(ledger: Ledger, draw: Draw) -> tuple[tuple[Question, ...], tuple[Unanswered, ...]]:
     """Return the answered charges of a ledger, and the others."""
     from sordino.cli.ask.render_release import table_lines
     from sordino.release import Release
@@ -144,11 +124,11 @@ def _charges(ledger: Ledger, *, pictures: bool) -> tuple[tuple[Question, ...], t
 
     charges = ledger.charges()
     answered = [c for c in charges if c.state == "committed"]
-    drawn = {c.id for c in answered[-_PICTURES:]} if pictures else set()
+    drawn = set() if draw is None else {c.id for c in answered[-_PICTURES:]}
     questions = []
     for c in answered:
         release = Release.from_dict(json.loads(ledger.answer(c.id)))
-        picture = _picture(release) if c.id in drawn and release.outputs else None
+        picture = draw(release) if draw is not None and c.id in drawn and release.outputs else None
         answer = (
             tuple(map(plain, table_lines(release, confidence=0.95, most=_ROWS))) if release.outputs else ("a model",)
         )
@@ -177,13 +157,6 @@ def _sure(release: Release) -> str:
     belief = belief_after([release.event], delta=epsilon_and_delta(release.cost)[1])
     seal = "" if release.private else "NOT PRIVATE: its noise was seeded. "
     return seal + belief.describe(of="it")
-
-
-def _picture(release: Release) -> str:
-    from sordino.report.charts import plot
-    from sordino.report.picture import encode_picture
-
-    return encode_picture(plot(release), ".svg").decode()
 
 
 def _together(found: Report, ledger: Ledger) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sordino.errors import DeclarationError
+from sordino.errors import ChargedError, DeclarationError
 
-__all__ = ["AtomicFile", "open_atomic", "open_if_named"]
+__all__ = ["AtomicFile", "after_charge", "open_atomic", "open_if_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,23 @@ def open_if_named(target: Path | None) -> Iterator[AtomicFile | None]:
         return
     with open_atomic(target) as file:
         yield file
+
+
+@contextmanager
+def after_charge(charge: str, rescue: Callable[[], str]) -> Iterator[None]:
+    """Raise ChargedError for whatever fails in writing what was charged: the charge stands; `rescue` says what to do.
+
+    A reader that closed the output is no failure to write.
+    """
+    failed = False
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except Exception:
+        failed = True
+    if failed:
+        raise ChargedError(rescue(), charge=charge) from None
 
 
 def _umask() -> int:

@@ -26,6 +26,7 @@ __all__ = [
     "ListForm",
     "ListFormat",
     "OutputFile",
+    "PageFile",
     "PictureFile",
     "ProjectPath",
     "QueryFile",
@@ -177,6 +178,10 @@ Confidence = Annotated[
     ),
 ]
 OutputFile = Annotated[Path | None, output_ending()]
+PageFile = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="FILE", help="The page to write.", callback=ends_in(".html", ".htm")),
+]
 PictureFile = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw it: .svg, .png, .html or .json.", callback=_check_drawable),

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Annotated
-
-import typer
-
-from sordino.cli.shared.options import AnswerFormat, Confidence, OutputFile, QueryFile, Question, Quiet
+from sordino.cli.shared.options import AnswerForm, Confidence, OutputFile, QueryFile, Question, Quiet
 from sordino.cli.synth.arguments import ModelFile
 
 __all__ = ["synth_answer"]
@@ -18,10 +13,7 @@ def synth_answer(
     sql: Question = None,
     file: QueryFile = None,
     confidence: Confidence = 0.95,
-    form: Annotated[
-        AnswerFormat | None,
-        typer.Option("--format", help="Without it: as the ending of FILE says, else a table.", show_default=False),
-    ] = None,
+    form: AnswerForm = None,
     output: OutputFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -33,11 +25,9 @@ def synth_answer(
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.question import text_of
     from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.cli.synth.arguments import model_at
+    from sordino.cli.shared.atomic_file import open_if_named
 
-    form = chosen_format(form, output)
-    answer = model_at(model).answer(sd.sql(text_of(sql, file)))
-    with ExitStack() as stack:
-        target = None if output is None else stack.enter_context(open_atomic(output))
-        deliver(answer, form, confidence=confidence, target=target, quiet=quiet)
+    chosen = chosen_format(form, output)
+    answer = sd.synth.load(model).answer(sd.sql(text_of(sql, file)))
+    with open_if_named(output) as target:
+        deliver(answer, chosen, confidence=confidence, target=target, quiet=quiet)

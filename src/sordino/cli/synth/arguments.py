@@ -1,4 +1,4 @@
-"""From the words of `sordino synth` to models, conditions, sets of columns and constraints. It knows no data."""
+"""From the words of `sordino synth` to sets of columns and constraints. It knows no data."""
 
 from __future__ import annotations
 
@@ -12,38 +12,10 @@ from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     from sordino.synth.constraints import Constraint
-    from sordino.synth.model import Model
 
-__all__ = [
-    "ModelFile",
-    "TableName",
-    "constraints_of",
-    "listed_columns",
-    "model_at",
-    "sets_of",
-    "taken",
-]
+__all__ = ["ModelFile", "column_names", "constraints_of", "sets_of"]
 
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.", show_default=False)
-]
-TableName = Annotated[
-    str | None,
-    typer.Option("--table", metavar="NAME", help="Needed where several are declared.", show_default=False),
-]
-
-
-def model_at(path: Path) -> Model:
-    """Return the model in a file; raises SourceError or DeclarationError where there is no whole one."""
-    from sordino.synth import load
-
-    model = load(path)
-    parts = model.parts
-    if any(len(k.codes) != c.size for c, k in zip(parts.columns, parts.codes, strict=True)):
-        raise DeclarationError(
-            f"{path} was fitted by a version that cut its columns otherwise: use that version, or fit again"
-        )
-    return model
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.")]
 
 
 def sets_of(text: str | None, *, option: str) -> list[tuple[str, ...]]:
@@ -58,7 +30,7 @@ def sets_of(text: str | None, *, option: str) -> list[tuple[str, ...]]:
     return sets
 
 
-def listed_columns(text: str | None) -> list[str] | None:
+def column_names(text: str | None) -> list[str] | None:
     """Return the names between commas, None without any."""
     if text is None:
         return None
@@ -84,9 +56,3 @@ def constraints_of(
             )
         found.append(made.at_most(names[0], names[1]))
     return [*found, *map(read_determines, determines)]
-
-
-def taken(output: Path, *, force: bool) -> None:
-    """Raise DeclarationError where a file is there that may have cost a budget."""
-    if output.exists() and not output.is_dir() and not force:
-        raise DeclarationError(f"{output} is there already; --force replaces it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -10,13 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import Delta, Epsilon, Force, ProjectPath, Quiet, Rho, ends_in
+from sordino.cli.shared.options import (
+    Delta,
+    Epsilon,
+    Force,
+    ProjectPath,
+    Quiet,
+    Rho,
+    TableName,
+    ends_in,
+    option,
+    refuse_existing,
+)
 from sordino.cli.shared.terminal import note, say, wrap
-from sordino.cli.synth.arguments import TableName
-from sordino.errors import ChargedError, DeclarationError
+from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.cli.shared.atomic_file import AtomicFile
+    from sordino.queries.queryable import Adaptive
     from sordino.synth.constraints import Constraint
     from sordino.synth.model import Model
 
@@ -36,58 +47,56 @@ class Method(StrEnum):
     marginals = "marginals"
 
 
+ModelOutput = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=ends_in(".model")),
+]
+Columns = Annotated[
+    str | None,
+    option("--columns", "A,B,..", "Without it: all but identifiers."),
+]
+MethodName = Annotated[
+    Method, typer.Option("--method", help="`auto` takes what the loss can pay: independent, tree or clique tree.")
+]
+MarginalSets = Annotated[
+    str | None,
+    option("--marginals", "A,B;C,D", "The tables of --method marginals, joined whole."),
+]
+WorkloadSets = Annotated[str, option("--workload", "W", 'What matters: "all 2-way", or sets such as "a,b;b,c".')]
+Cap = Annotated[
+    int | None,
+    option("--cap", "N", "The cells that the model may have, at most."),
+]
+RowsGuess = Annotated[int | None, option("--assume-rows", "N", "A public guess at the rows.")]
+NeverRules = Annotated[
+    list[str] | None,
+    option("--never", "CONDITION", "No drawn row meets it; repeat it."),
+]
+AtMostRules = Annotated[
+    list[str] | None,
+    option("--at-most", "A,B", "A <= B in each drawn row; repeat it."),
+]
+DeterminesFiles = Annotated[
+    list[Path] | None,
+    option("--determines", "FILE", "A CSV of two columns: the first decides the second in each drawn row; repeat it."),
+]
+
+
 def synth_fit(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The model to write.", callback=ends_in(".model"), show_default=False
-        ),
-    ],
+    output: ModelOutput,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
     table: TableName = None,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="A,B,..", help="Without it: all but identifiers.", show_default=False),
-    ] = None,
-    method: Annotated[
-        Method, typer.Option("--method", help="`auto` takes what the loss can pay: independent, tree or clique tree.")
-    ] = Method.auto,
-    marginals: Annotated[
-        str | None,
-        typer.Option(
-            "--marginals", metavar="A,B;C,D", help="The tables of --method marginals, joined whole.", show_default=False
-        ),
-    ] = None,
-    workload: Annotated[
-        str, typer.Option("--workload", metavar="W", help='What matters: "all 2-way", or sets such as "a,b;b,c".')
-    ] = _ALL_PAIRS,
-    cap: Annotated[
-        int | None,
-        typer.Option("--cap", metavar="N", help="The cells that the model may have, at most.", show_default=False),
-    ] = None,
-    assume_rows: Annotated[
-        int | None,
-        typer.Option("--assume-rows", metavar="N", help="A public guess at the rows.", show_default=False),
-    ] = None,
-    never: Annotated[
-        list[str] | None,
-        typer.Option("--never", metavar="CONDITION", help="No drawn row meets it; repeat it.", show_default=False),
-    ] = None,
-    at_most: Annotated[
-        list[str] | None,
-        typer.Option("--at-most", metavar="A,B", help="A <= B in each drawn row; repeat it.", show_default=False),
-    ] = None,
-    determines: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--determines",
-            metavar="FILE",
-            help="A CSV of two columns: the first decides the second in each drawn row; repeat it.",
-            show_default=False,
-        ),
-    ] = None,
+    columns: Columns = None,
+    method: MethodName = Method.auto,
+    marginals: MarginalSets = None,
+    workload: WorkloadSets = _ALL_PAIRS,
+    cap: Cap = None,
+    assume_rows: RowsGuess = None,
+    never: NeverRules = None,
+    at_most: AtMostRules = None,
+    determines: DeterminesFiles = None,
     force: Force = False,
     project: ProjectPath = None,
     quiet: Quiet = False,
@@ -96,38 +105,42 @@ def synth_fit(
 
     What is refused (exit 2, 3, 4) is never charged, and leaves no file. A terminal shows the stage and the time.
     """
-    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino.cli.ask.render_release import cost_lines
+    from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
-    from sordino.cli.synth.arguments import constraints_of, listed_columns, taken
+    from sordino.cli.synth.arguments import column_names, constraints_of
     from sordino.cli.synth.progress import WatchedTable, stages
 
-    taken(output, force=force)
-    _consistent(method, marginals=marginals, workload=workload, cap=cap, columns=columns, assume_rows=assume_rows)
+    refuse_existing(output, force=force)
+    _check_options(method, marginals=marginals, workload=workload, cap=cap, columns=columns, assume_rows=assume_rows)
     with ExitStack() as stack:
-        held = table_at(project, table)
-        named = listed_columns(columns)
-        for name in named or ():
-            _ = held.domain[name]
-        rules = constraints_of(never or (), at_most or (), determines or (), tuple(held.domain))
+        curator = table_at(project, table)
+        names = column_names(columns)
+        for name in names or ():
+            _ = curator.domain[name]
+        rules = constraints_of(never or (), at_most or (), determines or (), tuple(curator.domain))
         target = stack.enter_context(open_atomic(output))  # before the charge: it can be written
+        loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
         with stages(quiet=quiet) as watch:
-            model = _fitted(
-                WatchedTable(held, watch),
-                method,
-                columns=named,
-                marginals=marginals,
-                workload=workload,
-                cap=cap,
-                assume_rows=assume_rows,
-                constraints=rules,
-                loss={"epsilon": epsilon, "delta": delta, "rho": rho},
-            )
+            source = WatchedTable(curator, watch)
+            if method is Method.auto:
+                model = _fit_auto(source, names, rules, workload=workload, cap=cap, assume_rows=assume_rows, loss=loss)
+            else:
+                model = _synthesizer(method, names, rules, marginals=marginals, cap=cap).fit(source, **loss)
             watch.enter("writing the model")
-            _written(model, target)
-        _told(model, held, output, seconds=watch.seconds, quiet=quiet)
+            charge = model.facts["charge"]
+            rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"
+            with after_charge(charge, lambda: f"{rule}; {_keep(model)}"):
+                target.write(model.to_bytes())
+        release = curator.release(charge)
+    note(f"wrote {output}, in {watch.seconds:.1f} s", quiet=quiet)
+    for line in [] if quiet else wrap("model", model.describe()):
+        say(line)
+    for line in cost_lines(release):
+        note(line, quiet=quiet and release.private, aside=False)
 
 
-def _consistent(
+def _check_options(
     method: Method,
     *,
     marginals: str | None,
@@ -149,84 +162,53 @@ def _consistent(
         raise DeclarationError("--assume-rows is for --method auto, which decides by it what the loss can pay")
 
 
-def _fitted(
-    source: Any,
-    method: Method,
-    *,
+def _fit_auto(
+    source: Adaptive,
     columns: list[str] | None,
-    marginals: str | None,
+    constraints: Sequence[Constraint],
+    *,
     workload: str,
     cap: int | None,
     assume_rows: int | None,
-    constraints: list[Constraint],
-    loss: dict[str, str | None],
+    loss: dict[str, Any],
 ) -> Model:
-    """Return the model; everything is refused before it is charged."""
     from sordino.cli.synth.arguments import sets_of
     from sordino.synth import fitting
 
-    epsilon, delta, rho = loss["epsilon"], loss["delta"], loss["rho"]
-    if method is Method.auto:
-        wanted = workload if workload == _ALL_PAIRS else sets_of(workload, option="--workload")
-        for name in (n for names in wanted if not isinstance(wanted, str) for n in names):
+    wanted: Any = workload
+    if workload != _ALL_PAIRS:
+        wanted = sets_of(workload, option="--workload")
+        for name in (n for names in wanted for n in names):
             _ = source.domain[name]
-        return fitting.fit(
-            source,
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
-            columns=columns,
-            workload=wanted,
-            constraints=constraints,
-            cap=cap,
-            assume_rows=assume_rows,
-        )
+    options = {"columns": columns, "workload": wanted, "constraints": constraints, "cap": cap}
+    return fitting.fit(source, assume_rows=assume_rows, **options, **loss)
+
+
+def _synthesizer(
+    method: Method,
+    columns: list[str] | None,
+    constraints: Sequence[Constraint],
+    *,
+    marginals: str | None,
+    cap: int | None,
+) -> Any:
+    from sordino import synth
+    from sordino.cli.synth.arguments import sets_of
+
+    bound = {} if cap is None else {"cap": cap}
     if method is Method.marginals:
-        cliques = sets_of(marginals, option="--marginals")
-        made: Any = (
-            fitting.Marginals(cliques, constraints) if cap is None else fitting.Marginals(cliques, constraints, cap)
-        )
-    elif method is Method.aim:
-        made = fitting.AIM(columns, constraints) if cap is None else fitting.AIM(columns, constraints, cap)
-    else:
-        kinds: dict[Method, Any] = {Method.independent: fitting.Independent, Method.tree: fitting.Tree}
-        made = kinds.get(method, fitting.MST)(columns, constraints)
-    fitted: Model = made.fit(source, epsilon=epsilon, delta=delta, rho=rho)
-    return fitted
+        return synth.Marginals(sets_of(marginals, option="--marginals"), constraints, **bound)
+    if method is Method.aim:
+        return synth.AIM(columns, constraints, **bound)
+    kinds: dict[Method, Any] = {Method.independent: synth.Independent, Method.tree: synth.Tree, Method.mst: synth.MST}
+    return kinds[method](columns, constraints)
 
 
-def _written(model: Model, target: AtomicFile) -> None:
-    """Put the model in its place; where that fails it is kept elsewhere, since it was paid for."""
-    failed = False
-    try:
-        model.save(target.path)
-        target.write(target.path.read_bytes())
-    except Exception:
-        failed = True
-    if failed:
-        charge = model.facts.get("charge", "")
-        rule = f"the model was fitted and charged ({charge}), but {target.target} cannot be written"
-        raise ChargedError(f"{rule}; {_kept(model)}", charge=charge)
-
-
-def _kept(model: Model) -> str:
-    """Save a model in the directory for temporary files, and say where, or that it is lost."""
+def _keep(model: Model) -> str:
+    """Save a model in the directory for temporary files, since it was paid for, and return where, or that it is lost."""
     try:
         path = Path(tempfile.mkdtemp(prefix="sordino-")) / "kept.model"
         model.save(path)
     except Exception:
         return "nor could it be kept anywhere else, so it is lost"
     return f"it is kept at {path}: move it to a safe place"
-
-
-def _told(model: Model, held: Any, output: Path, *, seconds: float, quiet: bool) -> None:
-    """Say what was made, what it cost and which charge it is."""
-    from sordino.cli.ask.render_release import cost_lines
-
-    release = held.release(model.facts["charge"])
-    note(f"wrote {output}, in {seconds:.1f} s", quiet=quiet)
-    if not quiet:
-        for line in wrap("model", model.describe()):
-            say(line)
-    for line in cost_lines(release):
-        note(line, quiet=quiet and release.private, aside=False)

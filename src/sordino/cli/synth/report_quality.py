@@ -8,75 +8,63 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import Delta, Epsilon, Force, ProjectPath, Quiet, Rho, ends_in
+from sordino.cli.shared.options import (
+    Delta,
+    Epsilon,
+    Force,
+    PageFile,
+    ProjectPath,
+    Quiet,
+    Rho,
+    TableName,
+    option,
+    refuse_existing,
+)
 from sordino.cli.shared.terminal import columns_of, note, say
-from sordino.cli.synth.arguments import ModelFile, TableName
-from sordino.errors import ChargedError, DeclarationError
+from sordino.cli.synth.arguments import ModelFile
+from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.cli.shared.atomic_file import AtomicFile
     from sordino.source import Csv
     from sordino.synth.evaluation.evaluation import Evaluation
-    from sordino.synth.model import Model
 
 __all__ = ["synth_report"]
 
 _MOST_ROWS = 1_000_000  # synthetic rows that are drawn unless more are asked for
 
+RowsFile = Annotated[
+    Path | None,
+    option("--against", "FILE", "Instead of a declared table: a file of rows, with --non-private."),
+]
+NonPrivate = Annotated[
+    bool, typer.Option("--non-private", help="Compare openly: the page is NOT PRIVATE, and must not be published.")
+]
+WorkloadSets = Annotated[
+    str | None,
+    option("--workload", "A,B;B,C", "The sets of columns whose counts are compared; without it, random pairs."),
+]
+Prediction = Annotated[
+    str | None,
+    option("--predict", "CONDITION", "Train on synthetic rows, test on the table: how often is it told right?"),
+]
+Rows = Annotated[
+    int | None,
+    option("--rows", "N", "Synthetic rows to compare; as many as estimated."),
+]
+
 
 def synth_report(
     model: ModelFile,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The page to write.",
-            callback=ends_in(".html", ".htm"),
-            show_default=False,
-        ),
-    ],
+    output: PageFile,
     table: TableName = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against",
-            metavar="FILE",
-            help="Instead of a declared table: a file of rows, with --non-private.",
-            show_default=False,
-        ),
-    ] = None,
-    non_private: Annotated[
-        bool, typer.Option("--non-private", help="Compare openly: the page is NOT PRIVATE, and must not be published.")
-    ] = False,
-    workload: Annotated[
-        str | None,
-        typer.Option(
-            "--workload",
-            metavar="A,B;B,C",
-            help="The sets of columns whose counts are compared; without it, random pairs.",
-            show_default=False,
-        ),
-    ] = None,
-    predict: Annotated[
-        str | None,
-        typer.Option(
-            "--predict",
-            metavar="CONDITION",
-            help="Train on synthetic rows, test on the table: how often is it told right?",
-            show_default=False,
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            "--rows", metavar="N", help="Synthetic rows to compare; as many as estimated.", show_default=False
-        ),
-    ] = None,
+    against: RowsFile = None,
+    non_private: NonPrivate = False,
+    workload: WorkloadSets = None,
+    predict: Prediction = None,
+    rows: Rows = None,
     force: Force = False,
     project: ProjectPath = None,
     quiet: Quiet = False,
@@ -85,42 +73,49 @@ def synth_report(
 
     Against a declared table it is private and charged once; against a file it is NOT PRIVATE, and says so on its face.
     """
-    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino import synth
+    from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
-    from sordino.cli.synth.arguments import model_at, sets_of, taken
+    from sordino.cli.synth.arguments import sets_of
     from sordino.cli.synth.progress import WatchedTable, stages
-    from sordino.synth import evaluate
+    from sordino.report.synth_evaluation import evaluation_page
 
-    loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
-    _one_way_or_the_other(against, non_private=non_private, loss=loss)
+    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    _check_options(against, non_private=non_private, loss=loss)
     if rows is not None and not 1 <= rows <= 10**7:
         raise DeclarationError("--rows must be a whole number from 1 to 10^7")
-    taken(output, force=force)
-    held = model_at(model)
+    refuse_existing(output, force=force)
+    source = synth.load(model)
     asked: dict[str, Any] = {
-        "rows": min(max(held.rows, 1), _MOST_ROWS) if rows is None else rows,
+        "rows": min(max(source.rows, 1), _MOST_ROWS) if rows is None else rows,
         "correlations": True,
         "workload": "pairs" if workload is None else sets_of(workload, option="--workload"),
         "predict": predict,
     }
     with ExitStack() as stack:
         target = stack.enter_context(open_atomic(output))
-        with stages(quiet=quiet) as watch:
-            watch.enter("drawing synthetic rows")
-            if against is not None:
-                note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
-                made = evaluate(held, against=against, non_private=True, csv=_csv(project, table), **asked)
-            else:
-                made = evaluate(held, against=WatchedTable(table_at(project, table), watch), **asked | loss)
-            watch.enter("writing the page")
-            _write(held, made, target, subject=model)
+        watch = stack.enter_context(stages(quiet=quiet))
+        watch.enter("drawing synthetic rows")
+        if against is not None:
+            note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
+            made = synth.evaluate(source, against=against, non_private=True, csv=_csv(project, table), **asked)
+        else:
+            made = synth.evaluate(source, against=WatchedTable(table_at(project, table), watch), **asked, **loss)
+        watch.enter("writing the page")
+        if made.release is not None:
+            charge = made.release.charge
+            rule = f"the evaluation was charged ({charge}), but the page cannot be written"
+            stack.enter_context(after_charge(charge, lambda: f"{rule}; `sordino show {charge}` has its figures"))
+        page = evaluation_page(source, made, subject=str(model))
+        target.write(page.encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)
     _print(made, quiet=quiet)
-    if against is not None and "caps" in held.facts:
-        note(f"note: the model is of fewer rows than the file, since {held.facts['caps']}", quiet=quiet, aside=False)
+    if against is not None and "caps" in source.facts:
+        note(f"note: the model is of fewer rows than the file, since {source.facts['caps']}", quiet=quiet, aside=False)
 
 
-def _one_way_or_the_other(against: Path | None, *, non_private: bool, loss: dict[str, str | None]) -> None:
+def _check_options(against: Path | None, *, non_private: bool, loss: dict[str, Any]) -> None:
+    """Refuse a comparison that is private by one option and open by another."""
     if (against is not None) != non_private:
         raise DeclarationError(
             "--against FILE and --non-private go together: a comparison with raw rows is NOT PRIVATE and must be asked for "
@@ -147,32 +142,14 @@ def _csv(project: Path | None, table: str | None) -> Csv:
     return Csv(header=True) if named is None or named.source.csv is None else named.source.csv
 
 
-def _write(model: Model, made: Evaluation, target: AtomicFile, *, subject: Path) -> None:
-    from sordino.report.synth_evaluation import evaluation_sheet
-    from sordino.report.synth_page import sheet_page
-
-    done = False
-    try:
-        sheet = evaluation_sheet(model, made, subject=str(subject))
-        target.write(sheet_page(sheet).encode("utf-8", "backslashreplace"))
-        done = True
-    except Exception:
-        if made.release is None:
-            raise
-    if not done and made.release is not None:
-        charge = made.release.charge
-        rule = f"the evaluation was charged ({charge}), but the page cannot be written"
-        raise ChargedError(f"{rule}; `sordino show {charge}` has its figures", charge=charge)
-
-
 def _print(made: Evaluation, *, quiet: bool) -> None:
     """Print the figures, and what they cost."""
     from sordino.cli.ask.render_release import cost_lines
 
     if not made.private:
         say("NOT PRIVATE")
-    head = ["distance over", "mean", "95% error", "floor"]
-    for line in [*columns_of(head, made.table(), right=[False, True, True, True]), *made.figures()]:
+    head, *rows = made.table()
+    for line in [*columns_of(head, rows, right=[False, True, True, True]), *made.figures()]:
         say(line)
     if made.release is not None:
         for line in (words for words in cost_lines(made.release) if not words.startswith("note: ")):  # shown above

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from sordino.estimates.curve import normal_quantile
 from sordino.loss import Loss, loss_from
+from sordino.release import align, html_table
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -132,15 +132,18 @@ class Evaluation:
         }
 
     def table(self) -> list[list[str]]:
-        """Return the mean distances as rows of text: over how many columns, the mean, its 95% error, and the floor."""
+        """Return the mean distances as rows of text, headed by names: over how many columns, mean, 95% error, and floor."""
         return [
-            [
-                f"{w} column{'s' * (w != 1)}",
-                f"{self.mean(w):.4f}",
-                "exact" if self.exact else f"{self.error(w, 0.95):.4f}",
-                f"{self.floor(w):.4f}",
-            ]
-            for w in self.ways
+            ["distance over", "mean", "95% error", "floor"],
+            *(
+                [
+                    f"{w} column{'s' * (w != 1)}",
+                    f"{self.mean(w):.4f}",
+                    "exact" if self.exact else f"{self.error(w, 0.95):.4f}",
+                    f"{self.floor(w):.4f}",
+                ]
+                for w in self.ways
+            ),
         ]
 
     @property
@@ -171,22 +174,12 @@ class Evaluation:
         return f"<Evaluation: {seal}mean distances {words}; {self.cost}>"
 
     def __str__(self) -> str:
-        rows = [list(_HEAD), *self.table()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         seal = [] if self.private else ["NOT PRIVATE"]
-        return "\n".join([*seal, *lines, *self.figures(), *(f"cost of {n}: {c}" for n, c in self.costs()), self.cost])
+        beside = [*self.figures(), *(f"cost of {n}: {c}" for n, c in self.costs()), self.cost]
+        return "\n".join([*seal, *align(self.table()), *beside])
 
     def _repr_html_(self) -> str:
-        def row(cells: list[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
-
-        seal = "" if self.private else "<p><b>NOT PRIVATE</b></p>"
-        body = "".join(row(cells, "td") for cells in self.table())
+        head, *rows = self.table()
         beside = [*self.figures(), *(f"cost of {n}: {c}" for n, c in self.costs())]
-        items = "".join(f"<li>{html.escape(line)}</li>" for line in beside)
-        table = f"<table><thead>{row(list(_HEAD), 'th')}</thead><tbody>{body}</tbody></table>"
-        return f"{seal}{table}{items and f'<ul>{items}</ul>'}<p><small>{html.escape(self.cost)}</small></p>"
-
-
-_HEAD = ("distance over", "mean", "95% error", "floor")
+        title = ("" if self.private else "NOT PRIVATE: ") + "synthetic rows beside the table"
+        return html_table(title, head, rows, notes=beside, foot=self.cost)

@@ -141,7 +141,7 @@ def plan_evaluation(
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise DeclarationError("rows must be a whole number of 1 or more")
     sets = choose_sets(model, source)
-    keys = model.drawn_keys(count, source)
+    keys = model.draw_keys(count, source)
     queries: list[BoxQuery] = []
     if workload is not None:
         chosen = _random_pairs(model, source) if workload == "pairs" else [tuple(names) for names in workload]
