@@ -22,6 +22,7 @@ __all__ = [
     "keep_or_replace",
     "next_u32",
     "next_uniform_int",
+    "number_width",
     "pack_bernoulli",
     "uniform_int",
 ]
@@ -88,6 +89,11 @@ def next_uniform_int(bound: int, words: Iterator[int]) -> int:
 def bytes_for(bits: int) -> int:
     """Return how many bytes hold so many bits."""
     return (bits + 7) // 8
+
+
+def number_width(count: int) -> int:
+    """Return the bytes of a row that holds a number below `count`: 1, 2 or 4."""
+    return 1 if count <= 1 << 8 else 2 if count <= 1 << 16 else 4
 
 
 def pack_bernoulli(threshold: int, rows: int, bits: int, rng: Rng) -> Bytes:

@@ -28,7 +28,6 @@ __all__ = [
     "check_numbers",
     "check_padding",
     "count_support",
-    "number_width",
     "numbers_of",
     "own",
     "own_numbers",
@@ -198,11 +197,6 @@ def check_padding(rows: Rows, bits: int) -> None:
     spare = -bits % 8
     if rows.size and spare and int(rows[:, -1].max()) >> (8 - spare):
         raise DeclarationError("a report sets bits beyond the last")
-
-
-def number_width(count: int) -> int:
-    """Return the bytes of a row that holds a number below `count`: 1, 2 or 4."""
-    return 1 if count <= 1 << 8 else 2 if count <= 1 << 16 else 4
 
 
 def rows_of(numbers: np.ndarray[Any, Any], width: int) -> Rows:

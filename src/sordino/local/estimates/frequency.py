@@ -5,6 +5,7 @@ It sees support counts, n, p and q: it may not know how reports are made. Everyt
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "USUAL_MALICIOUS",
     "FrequencyEstimate",
+    "FrequencyTables",
     "Supports",
     "arrow_labels",
     "check_share",
@@ -96,8 +98,66 @@ def norm_sub(shares: Floats, *, total: float) -> Floats:
     return projected
 
 
+class FrequencyTables(ABC):
+    """What estimates of shares, one a label, have alike: their tables."""
+
+    __slots__ = ()
+
+    labels: tuple[Label, ...]
+    n: int
+
+    if TYPE_CHECKING:  # a property of one estimate, a field of the other
+
+        @property
+        def frequencies(self) -> Floats:
+            """The unbiased shares, one a label."""
+
+    @property
+    def counts(self) -> Floats:
+        """The estimated numbers of respondents: n times the frequencies."""
+        return self.frequencies * self.n
+
+    @abstractmethod
+    def errors(self, confidence: float) -> Floats:
+        """Return the error of each frequency that is not exceeded with probability `confidence`, about."""
+
+    @abstractmethod
+    def shift(self, malicious: float) -> tuple[float, float]:
+        """Return how much a share of malicious clients can add to a frequency, and take from one."""
+
+    def projected(self, *, answered: float = 1.0) -> pa.Table:
+        """Return an Arrow table label, count, frequency for a histogram: no negative number, summing to `answered`.
+
+        `answered` is the share of respondents who hold a label, below 1 where missing answers were sent. The nearest
+        such shares (norm-sub): they are biased, so intervals come from the raw ones.
+        """
+        shares = norm_sub(self.frequencies, total=check_share(answered, name="answered", most=1.0))
+        return self._columns(count=shares * self.n, frequency=shares)
+
+    def _table(self, lower: Floats, upper: Floats) -> pa.Table:
+        errors = self.errors(0.95)
+        return self._columns(count=self.counts, frequency=self.frequencies, error=errors, lower=lower, upper=upper)
+
+    def _interval(self, lower: Floats, upper: Floats, added: Any, taken: Any) -> pa.Table:
+        least, most = np.clip(lower - added, 0.0, 1.0), np.clip(upper + taken, 0.0, 1.0)
+        return self._columns(lower=lower, upper=upper, adversarial_lower=least, adversarial_upper=most)
+
+    def _columns(self, **columns: Floats) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.table({"label": arrow_labels(self.labels), **columns})
+
+    def _describe(self, source: str) -> str:
+        points = round_up(100 * float(self.errors(0.95).max()), digits=2)
+        added = round_up(100 * self.shift(0.01)[0], digits=2)
+        return (
+            f"<Estimate of {len(self.labels)} labels from {self.n:,} reports {source}: within {points} points at 95%, "
+            f"each by itself; 1% malicious clients can add {added}>"
+        )
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class FrequencyEstimate:
+class FrequencyEstimate(FrequencyTables):
     """Hold what n reports say about the share of each label: `.table`, `.interval(0.95)`, `.projected()`.
 
     Shares are raw and unbiased, so some may be negative; intervals come of them, cut to what a share can be.
@@ -118,28 +178,18 @@ class FrequencyEstimate:
         return shares
 
     @property
-    def counts(self) -> Floats:
-        """The estimated numbers of respondents: n times the frequencies."""
-        return self.frequencies * self.n
-
-    @property
     def table(self) -> pa.Table:
         """An Arrow table: label, count, frequency, error (of the frequency, at 95%), lower, upper.
 
         Its schema's metadata say how far 1% of malicious clients could move a frequency; `interval` has that as columns.
         """
-        import pyarrow as pa
-
-        lower, upper = self._ends(0.95, "respondents")
-        columns = [self.counts, self.frequencies, self.errors(0.95), lower, upper]
-        named = dict(zip(("count", "frequency", "error", "lower", "upper"), map(pa.array, columns), strict=True))
         added, taken = self.shift(USUAL_MALICIOUS)
         metadata = {
             "malicious": f"{USUAL_MALICIOUS:g}",
             "malicious_add": f"{added:.6g}",
             "malicious_take": f"{taken:.6g}",
         }
-        return pa.table({"label": arrow_labels(self.labels), **named}).replace_schema_metadata(metadata)
+        return self._table(*self._ends(0.95, "respondents")).replace_schema_metadata(metadata)
 
     def errors(self, confidence: float, *, about: str = "respondents") -> Floats:
         """Return the error of each frequency that is not exceeded with probability `confidence`, about.
@@ -161,14 +211,7 @@ class FrequencyEstimate:
         moves this label the most, together (Cheu, Smith, Ullman 2021; Cao, Jia, Gong 2021).
         Raises DeclarationError unless 0 < confidence < 1 and 0 <= malicious < 1.
         """
-        import pyarrow as pa
-
-        lower, upper = self._ends(confidence, about)
-        added, taken = self.shift(malicious)
-        ends = [lower, upper, np.clip(lower - added, 0.0, 1.0), np.clip(upper + taken, 0.0, 1.0)]
-        names = ("lower", "upper", "adversarial_lower", "adversarial_upper")
-        columns = dict(zip(names, map(pa.array, ends), strict=True))
-        return pa.table({"label": arrow_labels(self.labels), **columns})
+        return self._interval(*self._ends(confidence, about), *self.shift(malicious))
 
     def shift(self, malicious: float) -> tuple[float, float]:
         """Return how much a share of malicious clients can add to a frequency, and how much it can take from one, on average.
@@ -178,28 +221,12 @@ class FrequencyEstimate:
         """
         return shift_of(self.p, self.q, malicious)
 
-    def projected(self, *, answered: float = 1.0) -> pa.Table:
-        """Return an Arrow table label, count, frequency for a histogram: no negative number, summing to `answered`.
-
-        `answered` is the share of respondents who hold a label, below 1 where missing answers were sent. The nearest
-        such shares (norm-sub): they are biased, so intervals come from the raw ones.
-        """
-        import pyarrow as pa
-
-        shares = norm_sub(self.frequencies, total=check_share(answered, name="answered", most=1.0))
-        return pa.table({"label": arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
-
     def _ends(self, confidence: float, about: str) -> tuple[Floats, Floats]:
         how = respondents_interval if _about(about) == "respondents" else population_interval
         return how(self.supports, n=self.n, p=float(self.p), q=float(self.q), confidence=check_confidence(confidence))
 
     def __repr__(self) -> str:
-        widest = float(self.errors(0.95).max())
-        points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
-        return (
-            f"<Estimate of {len(self.labels)} labels from {self.n:,} reports by {self.protocol}: "
-            f"within {points} points at 95%, each by itself; 1% malicious clients can add {added}>"
-        )
+        return self._describe(f"by {self.protocol}")
 
 
 def estimate_frequencies(protocol: Supports, counts: SupportCounts) -> FrequencyEstimate:

@@ -12,9 +12,8 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import USUAL_MALICIOUS, arrow_labels, check_share, norm_sub
+from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyTables, check_share
 from sordino.local.labels import Label
-from sordino.loss import round_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +24,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BloomEstimate:
+class BloomEstimate(FrequencyTables):
     """Hold what n reports of Bloom filters say about the share of each label: `.table`, `.interval(0.95)`, `.projected()`.
 
     Theorem: a bit of cohort c that n_c reports come from has the unbiased share y = (count / n_c - r) / (s - r), and
@@ -71,18 +70,9 @@ class BloomEstimate:
         )
 
     @property
-    def counts(self) -> Floats:
-        """The estimated numbers of respondents: n times the frequencies."""
-        return self.frequencies * self.n
-
-    @property
     def table(self) -> pa.Table:
         """An Arrow table: label, count, frequency, error (of the frequency, at 95%), lower, upper."""
-        import pyarrow as pa
-
-        error, (lower, upper) = self.errors(0.95), self._ends(0.95)
-        columns = {"count": self.counts, "frequency": self.frequencies, "error": error, "lower": lower, "upper": upper}
-        return pa.table({"label": arrow_labels(self.labels), **columns})
+        return self._table(*self._ends(0.95))
 
     def errors(self, confidence: float) -> Floats:
         """Return the error of each frequency that is not exceeded with probability `confidence`, about."""
@@ -94,38 +84,20 @@ class BloomEstimate:
         The malicious clients spread over the cohorts as honest respondents do; a pile in one cohort shows in the cohorts' sizes.
         Raises DeclarationError unless 0 < confidence < 1 and 0 <= malicious < 1.
         """
-        import pyarrow as pa
-
-        lower, upper = self._ends(confidence)
         share = check_share(malicious, name="malicious")
-        added, taken = (share * shift for shift in self.shifts)
-        ends = {"lower": lower, "upper": upper}
-        ends |= {"adversarial_lower": np.clip(lower - added, 0, 1), "adversarial_upper": np.clip(upper + taken, 0, 1)}
-        return pa.table({"label": arrow_labels(self.labels), **ends})
+        return self._interval(*self._ends(confidence), share * self.shifts[0], share * self.shifts[1])
 
     def shift(self, malicious: float) -> tuple[float, float]:
         """Return how much a share of malicious clients can add to a frequency, and take from one: of the label moved the most."""
         share = check_share(malicious, name="malicious")
         return share * float(self.shifts[0].max()), share * float(self.shifts[1].max())
 
-    def projected(self, *, answered: float = 1.0) -> pa.Table:
-        """Return an Arrow table label, count, frequency for a histogram: no negative number, summing to `answered`."""
-        import pyarrow as pa
-
-        shares = norm_sub(self.frequencies, total=check_share(answered, name="answered", most=1.0))
-        return pa.table({"label": arrow_labels(self.labels), "count": shares * self.n, "frequency": shares})
-
     def _ends(self, confidence: float) -> tuple[Floats, Floats]:
         error = self.errors(confidence)
         return np.clip(self.frequencies - error, 0.0, 1.0), np.clip(self.frequencies + error, 0.0, 1.0)
 
     def __repr__(self) -> str:
-        widest = float(self.errors(0.95).max())
-        points, added = round_up(100 * widest, digits=2), round_up(100 * self.shift(0.01)[0], digits=2)
-        return (
-            f"<Estimate of {len(self.labels)} labels from {self.n:,} reports of Bloom filters: within "
-            f"{points} points at 95%, each by itself; 1% malicious clients can add {added}>"
-        )
+        return self._describe("of Bloom filters")
 
 
 def _variances(gain: Floats, filters: Any, sizes: Floats, held: Floats, *, s: float, r: float) -> Floats:

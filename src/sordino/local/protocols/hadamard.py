@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.local.draws import bernoulli
+from sordino.local.draws import bernoulli, number_width
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
 from sordino.local.reports import (
@@ -21,7 +21,6 @@ from sordino.local.reports import (
     SupportCounts,
     check_numbers,
     count_support,
-    number_width,
     numbers_of,
     own_numbers,
     rows_of,
@@ -63,15 +62,8 @@ class Hadamard(ThresholdOracle):
     name = "Hadamard"
     kind = "hadamard"
 
-    @property
-    def q(self) -> Fraction:
-        """The probability that a report supports a label that is not the respondent's: 1/2."""
-        return Fraction(1, 2)
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest factor between the probabilities of a report under two labels: p / (1 - p)."""
-        return self.p / (1 - self.p)
+    def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
+        return Fraction(1, 2), p / (1 - p)
 
     @property
     def size(self) -> int:

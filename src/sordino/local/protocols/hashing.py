@@ -79,15 +79,8 @@ class OLH(ThresholdOracle):
             raise DeclarationError("g must be a whole number from 2 on, so small that 63 bits hold a report")
         return value
 
-    @property
-    def q(self) -> Fraction:
-        """The probability that a report supports a label that is not the respondent's: 1 / g."""
-        return Fraction(1, self.g)
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest factor between the probabilities of a report under two labels: p (g - 1) / (1 - p)."""
-        return self.p * (self.g - 1) / (1 - self.p)
+    def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
+        return Fraction(1, self.g), p * (self.g - 1) / (1 - p)
 
     @property
     def digits(self) -> int:

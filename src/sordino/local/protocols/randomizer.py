@@ -172,6 +172,8 @@ class ThresholdOracle(FrequencyOracle):
 
     A subclass adds the fields of its thresholds, which `stated` lists by their names in `parameters` (by default one
     threshold T with p = T / 2^32), and of a size, if it has one. No record is made that reveals more than its claim.
+
+    A report supports the respondent's own label with probability `p`, another one with probability `q`.
     """
 
     stated: ClassVar[Mapping[str, str]] = MappingProxyType({"p": "threshold"})
@@ -179,6 +181,8 @@ class ThresholdOracle(FrequencyOracle):
 
     labels: tuple[Label, ...]
     claim: Fraction
+    p: Fraction
+    q: Fraction
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Self:
@@ -201,26 +205,17 @@ class ThresholdOracle(FrequencyOracle):
         return made
 
     def _fill(self, labels: tuple[Label, ...], claim: Fraction, **fields: int) -> None:
-        self._set(labels=labels, claim=claim, **fields)
-        if self.p <= self.q:
+        self._set(labels=labels, claim=claim, p=Fraction(fields[self.stated["p"]], FULL), **fields)
+        q, ratio = self._odds(self.p)
+        self._set(q=q)
+        if self.p <= q:
             raise DeclarationError(f"p must be above q: {_TOO_NEAR}")
-        if log_up(self.ratio, digits=40) > claim:
+        if log_up(ratio, digits=40) > claim:
             raise DeclarationError(f"p and q give an epsilon above the stated {format_number(claim)}")
 
-    @property
     @abstractmethod
-    def ratio(self) -> Fraction:
-        """The largest factor between the probabilities of a report under two labels."""
-
-    @property
-    def p(self) -> Fraction:
-        """The probability that a report supports the respondent's own label."""
-        return Fraction(getattr(self, self.stated["p"]), FULL)
-
-    @property
-    @abstractmethod
-    def q(self) -> Fraction:
-        """The probability that a report supports a label that is not the respondent's."""
+    def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
+        """Return q, and the largest factor between the probabilities of a report under two labels."""
 
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are the protocol's own: "p" and "q" are thresholds."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int
+from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int, number_width
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
 from sordino.local.reports import (
@@ -22,7 +22,6 @@ from sordino.local.reports import (
     SupportCounts,
     check_numbers,
     count_support,
-    number_width,
     own_numbers,
     rows_of,
 )
@@ -66,15 +65,9 @@ class GRR(ThresholdOracle):
     name = "GRR"
     kind = "grr"
 
-    @property
-    def q(self) -> Fraction:
-        """The probability that a report supports a label that is not the respondent's."""
-        return (1 - self.p) / (len(self.labels) - 1)
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest factor between the probabilities of a report under two labels: p / q."""
-        return self.p / self.q
+    def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
+        q = (1 - p) / (len(self.labels) - 1)
+        return q, p / q
 
     @property
     def width(self) -> int:

@@ -75,15 +75,9 @@ class SubsetSelection(ThresholdOracle):
             raise DeclarationError("w must be a whole number from 1 to k - 1: the size of a report's set")
         return value
 
-    @property
-    def q(self) -> Fraction:
-        """The probability that a report supports a label that is not the respondent's."""
-        return (self.p * (self.w - 1) + (1 - self.p) * self.w) / (len(self.labels) - 1)
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest factor between the probabilities of a report under two labels: p (k - w) / ((1 - p) w)."""
-        return self.p * (len(self.labels) - self.w) / ((1 - self.p) * self.w)
+    def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
+        k, w = len(self.labels), self.w
+        return (p * (w - 1) + (1 - p) * w) / (k - 1), p * (k - w) / ((1 - p) * w)
 
     @property
     def width(self) -> int:

@@ -59,7 +59,9 @@ class Unary(ThresholdOracle):
         top, bottom = max(1, floor_of(high)), min(FULL - 1, ceiling_of(low))
         if top <= bottom:
             raise DeclarationError("p must be above q: they are too near each other for thresholds of 32 bits")
-        self._fill(kept, log_up(_ratio(top, bottom)), threshold_p=top, threshold_q=bottom)
+        self._fill(
+            kept, log_up(_ratio(Fraction(top, FULL), Fraction(bottom, FULL))), threshold_p=top, threshold_q=bottom
+        )
 
     kind = "unary"
     stated = MappingProxyType({"p": "threshold_p", "q": "threshold_q"})
@@ -71,15 +73,9 @@ class Unary(ThresholdOracle):
             return "SUE"
         return "OUE" if 2 * self.threshold_p == FULL else "unary"
 
-    @property
-    def q(self) -> Fraction:
-        """The probability that a report supports a label that is not the respondent's."""
-        return Fraction(self.threshold_q, FULL)
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest factor between the probabilities of a report under two labels: p (1 - q) / ((1 - p) q)."""
-        return _ratio(self.threshold_p, self.threshold_q)
+    def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
+        q = Fraction(self.threshold_q, FULL)
+        return q, _ratio(p, q)
 
     @property
     def width(self) -> int:
@@ -160,5 +156,5 @@ def OUE(labels: Labels, *, epsilon: Number) -> Unary:
     return Unary._make(kept, claim, threshold_p=FULL // 2, threshold_q=FULL - floor_share(claim, 1))
 
 
-def _ratio(top: int, bottom: int) -> Fraction:
-    return Fraction(top * (FULL - bottom), (FULL - top) * bottom)
+def _ratio(p: Fraction, q: Fraction) -> Fraction:
+    return p * (1 - q) / ((1 - p) * q)
