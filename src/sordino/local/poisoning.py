@@ -5,9 +5,7 @@ No local protocol can tell a lie from noise; these are bounds and tests, not def
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -98,11 +96,13 @@ def _bits_set(protocol: Unary | Rappor, ones: np.ndarray[Any, Any]) -> ShapeTest
 
 def _uniform(parts: np.ndarray[Any, Any], values: int, n: int) -> ShapeTest:
     """Test that public parts of reports are uniform, in cells of equal numbers of values, by chi-square."""
+    from scipy.special import chdtrc  # P(chi-square > statistic)
+
     cells = max(c for c in range(1, min(_CELLS, values) + 1) if values % c == 0)
     found = np.bincount((parts // np.uint64(values // cells)).astype(np.int64), minlength=cells)
     expected = n / cells
     statistic = float(np.square(found - expected).sum() / expected)
-    value = _chi_square(statistic, cells - 1)
+    value = float(chdtrc(cells - 1, statistic)) if cells > 1 else 1.0
     most = int(found.max())
     words = f"the public part of {n:,} reports in {cells} cells: at most {most:,} in one, {expected:,.1f} expected"
     return ShapeTest(value, most, expected, n, words)
@@ -114,11 +114,3 @@ def _at_least(count: int, n: int, chance: float) -> float:
         return 1.0
     first, mass = binomial_law(n, chance)
     return float(mass[max(count - first, 0) :].sum())
-
-
-def _chi_square(statistic: float, freedom: int) -> float:
-    """Return P(chi-square > statistic), about (Wilson & Hilferty 1931)."""
-    if freedom == 0:
-        return 1.0
-    spread = 2 / (9 * freedom)
-    return NormalDist().cdf(-((statistic / freedom) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))

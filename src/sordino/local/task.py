@@ -29,7 +29,7 @@ from sordino.local.protocols.catalog import Protocols, from_parameters
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
-from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
+from sordino.local.reports import Parameters, Reports, SupportCounts, Wire, parameters_hash
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
@@ -47,13 +47,9 @@ _FIELDS = frozenset(
 _LONGEST = 1 << 20  # characters of a manifest
 
 
-class Counting(Protocol):
+class Counting(Wire, Protocol):
     """What a collector must know of a protocol: to check, count and estimate reports."""
 
-    @property
-    def width(self) -> int: ...
-    def parameters(self) -> Parameters: ...
-    def check(self, rows: Rows) -> None: ...
     def count(self, reports: Reports) -> SupportCounts: ...
     def estimate(self, counts: SupportCounts) -> FrequencyEstimate: ...
 

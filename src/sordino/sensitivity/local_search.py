@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.sensitivity.moves import Moves
+from sordino.sensitivity.running_sums import RunningSums
 from sordino.sensitivity.statistics import Statistic, between
 from sordino.sensitivity.universe import Floats, Places
 
@@ -89,7 +90,7 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
     best = _Found()
     n, rest = inside.size, outside.size
     centre = inside.mean()
-    mine, other = _Sums(inside - centre), _Sums(outside - centre)
+    mine, other = RunningSums(inside - centre), RunningSums(outside - centre)
     squares = float(mine.squares[-1] - mine.sums[-1] ** 2 / n)
     now = squares / (n - statistic.ddof)
     root = statistic.kind == "std"
@@ -118,23 +119,3 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
             if scores[place] > best.score:
                 best = _Found(float(scores[place]), low, high, True, place, place + added, True)
     return best
-
-
-class _Sums:
-    """Running sums of a sorted array and of its squares."""
-
-    __slots__ = ("squares", "sums")
-
-    def __init__(self, values: Floats) -> None:
-        self.sums = np.append(0.0, np.cumsum(values))
-        self.squares = np.append(0.0, np.cumsum(values * values))
-
-    def windows(self, width: int) -> tuple[Floats, Floats]:
-        """Return the sums of each window of `width` neighboring values, and of their squares."""
-        stop = self.sums.size - width
-        return self.sums[width:] - self.sums[:stop], self.squares[width:] - self.squares[:stop]
-
-    def ends(self, first: int, last: int) -> tuple[float, float]:
-        """Return the sums over [:first] and [last:]."""
-        sums = self.sums[first] + self.sums[-1] - self.sums[last]
-        return float(sums), float(self.squares[first] + self.squares[-1] - self.squares[last])

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.sensitivity.moves import Moves
+from sordino.sensitivity.running_sums import RunningSums
 from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
@@ -84,29 +85,24 @@ def _places(layout: _Layout, labels: str) -> Places:
     return np.concatenate(found)
 
 
-class _Sums:
-    """Running sums of the sorted, centred universe and of its squares; `swept` counts the cells of all sweeps over it."""
+class _Sums(RunningSums):
+    """Running sums of the sorted, centred universe; `swept` counts the cells of all sweeps over it."""
 
-    __slots__ = ("size", "squares", "sums", "swept")
+    __slots__ = ("swept",)
 
     def __init__(self, universe: Floats) -> None:
-        centred = universe - universe.mean()
-        self.size, self.swept = universe.size, 0
-        self.sums = np.append(0.0, np.cumsum(centred))
-        self.squares = np.append(0.0, np.cumsum(centred * centred))
+        super().__init__(universe - universe.mean())
+        self.swept = 0
 
     def least_std(self, size: int, ddof: int) -> float:
         """Return the least std of any table of `size` records: that of a window."""
-        stop = self.size + 1 - size
-        first, second = self.sums[size:] - self.sums[:stop], self.squares[size:] - self.squares[:stop]
+        first, second = self.windows(size)
         return float(np.sqrt(np.maximum(second - first * first / size, 0.0).min() / (size - ddof)))
 
     def most_std(self, size: int, ddof: int) -> float:
         """Return the largest std of any table of `size` records: that of a prefix and a suffix."""
         low = np.arange(size + 1)
-        high = self.size - size + low
-        first = self.sums[low] + self.sums[-1] - self.sums[high]
-        second = self.squares[low] + self.squares[-1] - self.squares[high]
+        first, second = self.ends(low, self.size - size + low)
         return float(np.sqrt(np.maximum(second - first * first / size, 0.0).max() / (size - ddof)))
 
 
@@ -313,9 +309,8 @@ class _Search:
     def _branches(self) -> tuple[Floats, NDArray[Any], NDArray[Any]]:
         """Return bounds, the records of B below and the place of C, where the bound is high enough, highest first."""
         sums, squares, a, c = self.sums.sums, self.sums.squares, self.inner, self.common
-        stop = sums.size - a
-        window = (squares[a:] - squares[:stop]) - (sums[a:] - sums[:stop]) ** 2 / a
-        least = max(float(window.min()), 0.0)
+        window, window_squares = self.sums.windows(a)
+        least = max(float((window_squares - window**2 / a).min()), 0.0)
         p = np.arange((c if self.inner > self.outer else self.free + a) + 1)[None, :]
         lowest = np.arange(self.outer + 1)[:, None]
         highest = self.sums.size - (self.outer - lowest)
@@ -325,8 +320,7 @@ class _Search:
         else:  # C a window
             first = sums[lowest + p + c] - sums[lowest + p]
             second = squares[lowest + p + c] - squares[lowest + p]
-        ends = sums[lowest] + sums[-1] - sums[highest]
-        end_squares = squares[lowest] + squares[-1] - squares[highest]
+        ends, end_squares = self.sums.ends(lowest, highest)
         inner = self._answer(np.maximum(second - first * first / c, 0.0) + least, c + a)
         bounds = self._spread(first + ends, second + end_squares, c + self.outer) - inner
         row, column = np.nonzero(bounds > self._bar())

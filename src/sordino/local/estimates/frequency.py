@@ -8,14 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import check_confidence, population_interval, quantile, respondents_interval
 from sordino.local.labels import Label
-from sordino.local.reports import Parameters, SupportCounts, parameters_hash
 from sordino.loss import round_up
 
 if TYPE_CHECKING:
@@ -25,10 +24,8 @@ __all__ = [
     "USUAL_MALICIOUS",
     "FrequencyEstimate",
     "FrequencyTables",
-    "Supports",
     "arrow_labels",
     "check_share",
-    "estimate_frequencies",
     "norm_sub",
     "shift_of",
     "variance",
@@ -37,25 +34,6 @@ __all__ = [
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 USUAL_MALICIOUS = 0.01
-
-
-class Supports(Protocol):
-    """A protocol whose reports support labels: its own with probability p, any other with probability q."""
-
-    @property
-    def labels(self) -> tuple[Label, ...]:
-        """The labels."""
-
-    @property
-    def p(self) -> Fraction:
-        """P(a report supports the respondent's own label)."""
-
-    @property
-    def q(self) -> Fraction:
-        """P(a report supports another label)."""
-
-    def parameters(self) -> Parameters:
-        """Return the public parameters, as canonical JSON data."""
 
 
 def variance(p: Fraction | float, q: Fraction | float, *, share: float, n: int, about: str = "respondents") -> float:
@@ -227,19 +205,6 @@ class FrequencyEstimate(FrequencyTables):
 
     def __repr__(self) -> str:
         return self._describe(f"by {self.protocol}")
-
-
-def estimate_frequencies(protocol: Supports, counts: SupportCounts) -> FrequencyEstimate:
-    """Return the estimate of a protocol's support counts; raises DeclarationError for another task's, or for none."""
-    parameters = protocol.parameters()
-    if counts.task != parameters_hash(parameters):
-        raise DeclarationError("these counts belong to another task: its labels, thresholds or epsilon differ")
-    if len(counts.supports) != len(protocol.labels) or counts.n < 0:
-        raise DeclarationError(f"counts must hold {len(protocol.labels)} supports, one a label")
-    if counts.n == 0:
-        raise DeclarationError("there are no reports yet: an estimate needs one or more")
-    name = str(getattr(protocol, "name", parameters["kind"]))
-    return FrequencyEstimate(protocol.labels, counts.supports, counts.n, protocol.p, protocol.q, name)
 
 
 def check_share(value: float, *, name: str, most: float = 0.999999) -> float:

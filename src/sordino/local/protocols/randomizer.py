@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.estimates.frequency import FrequencyEstimate, Supports, estimate_frequencies
+from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Answers, Label, Labels, check_labels, labels_hash
 from sordino.local.reports import Parameters, Reports, SupportCounts, parameters_hash
 from sordino.local.thresholds import BITS, FULL, check_threshold, float_up, log_up
@@ -140,6 +140,16 @@ class FrequencyOracle(LocalProtocol):
     def name(self) -> str:
         """The protocol's name."""
 
+    @property
+    @abstractmethod
+    def p(self) -> Fraction:
+        """The probability that a report supports the respondent's own label."""
+
+    @property
+    @abstractmethod
+    def q(self) -> Fraction:
+        """The probability that a report supports a label that is not the respondent's."""
+
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are the protocol's own."""
         return {}
@@ -156,8 +166,14 @@ class FrequencyOracle(LocalProtocol):
         }
 
     def estimate(self, counts: SupportCounts) -> FrequencyEstimate:
-        """Return the unbiased estimate of each label's share, with its intervals."""
-        return estimate_frequencies(cast(Supports, self), counts)
+        """Return the unbiased estimate of each label's share, with its intervals.
+
+        Raises DeclarationError for another task's counts, or for none.
+        """
+        self._check_counts(counts, differ="labels, thresholds or epsilon")
+        if len(counts.supports) != len(self.labels) or counts.n < 0:
+            raise DeclarationError(f"counts must hold {len(self.labels)} supports, one a label")
+        return FrequencyEstimate(self.labels, counts.supports, counts.n, self.p, self.q, self.name)
 
     def _number(self, value: int | None) -> int:
         """Return the number of a label; raises DeclarationError for a missing answer."""
