@@ -26,6 +26,8 @@ def protect(
     public: Mapping[str, PublicTable] | None = None,
     name: str | None = None,
     csv: sd.Csv | None = None,
+    relation: str | None = None,
+    amend: str | None = None,
 ) -> sd.Curator:
     """Return a curator; a durable ledger has secure noise."""
     if rng is None and ledger is None:
@@ -41,4 +43,6 @@ def protect(
         public=public,
         name=name,
         csv=csv,
+        relation=relation,
+        amend=amend,
     )

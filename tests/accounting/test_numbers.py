@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from published import rows_of
 from sordino.accounting.advanced import advanced, kairouz
 from sordino.accounting.composition import best, charge_amounts
 from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
@@ -21,16 +22,11 @@ from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
 
 
-def test_reference_zcdp_half_at_one_in_100000() -> None:
-    assert basic_epsilon_of(0.5, 1e-5) == pytest.approx(5.298525912188081, rel=1e-13)
-    assert basic_epsilon_of(0.5, 1e-5) >= 5.298525912188081
-    assert epsilon_of(0.5, 1e-5) <= basic_epsilon_of(0.5, 1e-5)
-
-
-def test_reference_gaussian_sigma_200_run_500_times() -> None:
-    rho = Fraction(500, 2 * 200**2)
-    assert basic_epsilon_of(rho, 1e-5) == pytest.approx(0.5427415065723368, rel=1e-13)
-    assert epsilon_of(rho, 1e-5) <= basic_epsilon_of(rho, 1e-5)
+@pytest.mark.parametrize(*rows_of("accounting", "zcdp_to_approx"))
+def test_bun_steinke_2016_conversion(rho: str, delta: float, epsilon: float) -> None:
+    assert basic_epsilon_of(rho, delta) == pytest.approx(epsilon, rel=1e-13)
+    assert basic_epsilon_of(rho, delta) >= epsilon
+    assert epsilon_of(rho, delta) <= basic_epsilon_of(rho, delta)
 
 
 def test_reference_composition_of_500_laplace_at_epsilon_1() -> None:
@@ -95,17 +91,18 @@ def test_conversions_at_the_edges() -> None:
             wrong()
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "sigma"),
-    [(1, 1e-5, 3.730631634816728), (0.1, 1e-5, 30.74956613197011), (2, 1e-6, 2.230476271192241)],
-)
+@pytest.mark.parametrize(*rows_of("accounting", "analytic_gaussian_sigma"))
 def test_balle_wang_2018_analytic_sigma(epsilon: float, delta: float, sigma: float) -> None:
     assert analytic_gaussian_sigma(epsilon, delta) == pytest.approx(sigma, rel=1e-11)
     assert analytic_gaussian_sigma(epsilon, delta, 3.0) == pytest.approx(3 * sigma, rel=1e-11)
 
 
-def test_dwork_roth_2014_classical_sigma() -> None:
-    assert classical_gaussian_sigma(1, 1e-5) == pytest.approx(4.844805262605389, rel=1e-14)
+@pytest.mark.parametrize(*rows_of("accounting", "classical_gaussian_sigma"))
+def test_dwork_roth_2014_classical_sigma(epsilon: float, delta: float, sigma: float) -> None:
+    assert classical_gaussian_sigma(epsilon, delta) == pytest.approx(sigma, rel=1e-14)
+
+
+def test_the_classical_sigma_is_refused_above_epsilon_1() -> None:
     with pytest.raises(DeclarationError, match="analytic"):
         classical_gaussian_sigma(1.01, 1e-5)
 

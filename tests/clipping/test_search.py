@@ -274,15 +274,7 @@ def test_adult_age_lies_between_75_and_100_and_capital_gain_has_a_bound() -> Non
     columns |= {"age": sd.Integer(), "capital_gain": sd.Integer()}
     table = sd.datasets.adult.load_adult(ADULT)
     for seed in range(5):
-        curator = sd.protect(
-            table,
-            domain=sd.Domain(columns),
-            neighbors="add_remove",
-            privacy_unit="row",
-            budget=PureDP(10),
-            ledger=None,
-            rng=sd.Rng.seeded(seed),
-        )
+        curator = protect(table, sd.Domain(columns), budget=PureDP(10), seed=seed)
         age = curator.find_bounds(col("age"), epsilon=1)
         assert 75 <= age.upper <= 100
         assert 10 <= age.lower <= 18

@@ -14,6 +14,7 @@ import pytest
 
 import sordino as sd
 from places import ADULT, needs_adult
+from protecting import protect
 
 ROWS = 20_000
 
@@ -49,15 +50,7 @@ def worst(shape: str, method: Any, *, seeds: int) -> float:
     held = pa.table({"x": values})
     errors = []
     for seed in range(seeds):
-        people = sd.protect(
-            held,
-            domain=sd.Domain({"x": sd.Integer()}),
-            neighbors="add_remove",
-            privacy_unit="row",
-            budget=sd.PureDP(1),
-            ledger=None,
-            rng=sd.Rng.seeded(seed),
-        )
+        people = protect(held, sd.Domain({"x": sd.Integer()}), budget=sd.PureDP(1), seed=seed)
         found = people.find_bounds("x", method=method, epsilon=1)
         errors.append(expected_error(values, found.lower, found.upper))
         people.close()
@@ -82,14 +75,8 @@ def test_bounds_of_age_and_gain_on_the_adult_extract() -> None:
     """Issue 5: an upper bound of age between 75 and 100. The oldest is 90; 159 gains are 99,999, all others below 42,000."""
     held = sd.datasets.load_adult(ADULT).select(["age", "capital_gain"])
     for seed in range(20):
-        adult = sd.protect(
-            held,
-            domain=sd.Domain({"age": sd.Integer(), "capital_gain": sd.Integer()}),
-            neighbors="add_remove",
-            privacy_unit="row",
-            budget=sd.PureDP(2),
-            ledger=None,
-            rng=sd.Rng.seeded(seed),
+        adult = protect(
+            held, sd.Domain({"age": sd.Integer(), "capital_gain": sd.Integer()}), budget=sd.PureDP(2), seed=seed
         )
         assert 75 <= adult.find_bounds("age", epsilon=1).upper <= 100
         assert 99_999 <= adult.find_bounds("capital_gain", epsilon=1).upper <= 115_000

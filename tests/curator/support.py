@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.curator.curator import Curator
 from sordino.queries.build import Selection
@@ -54,18 +55,19 @@ def curator(
     seed: int | None = 7,
     source: Any = None,
     domain: sd.Domain = DOMAIN,
-    **more: Any,
+    public: Any = None,
+    amend: str | None = None,
 ) -> Curator:
     """Return a curator of the table; seeded, where the ledger is in memory."""
-    table = TABLE.append_column("sure", TABLE.column("age")) if source is None else source
-    rng = sd.Rng.seeded(seed) if seed is not None and ledger is None else None
-    return sd.protect(
-        table,
-        domain=domain,
+    return protect(
+        TABLE.append_column("sure", TABLE.column("age")) if source is None else source,
+        domain,
         neighbors=neighbors,
-        privacy_unit=unit,
-        budget=sd.PureDP(1000) if budget is None else budget,
+        unit=unit,
+        budget=budget or sd.PureDP(1000),
         ledger=ledger,
-        rng=rng,
-        **more,
+        seed=seed or 0,
+        rng=sd.Rng.secure() if seed is None else None,
+        public=public,
+        amend=amend,
     )

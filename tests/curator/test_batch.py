@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import sordino as sd
 from curator.support import S, curator
 from mistyping import mistype
+from protecting import protect
 from sordino import col
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 
@@ -49,14 +50,8 @@ def test_a_split_costs_the_whole_and_no_other_split_of_a_grid_errs_less(loss: di
 
 def test_a_loss_is_shared_equally_whatever_the_units_of_the_questions() -> None:
     domain = sd.Domain({"age": sd.Integer(0, 100), "income": sd.Integer(0, 500_000)})
-    people = sd.protect(
-        pa.table({"age": [30, 40, 50], "income": [1, 2, 3]}),
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.ApproxDP(10, 1e-3),
-        ledger=None,
-        name="pums",
+    people = protect(
+        pa.table({"age": [30, 40, 50], "income": [1, 2, 3]}), domain, budget=sd.ApproxDP(10, 1e-3), name="pums"
     )
     asked = [sd.sql(f"SELECT {a} FROM pums") for a in ("COUNT(*)", "AVG(age)", "SUM(income)")]
     batch = people.plan(asked, epsilon=1, assume_rows=1000)

@@ -7,17 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 import sordino as sd
+from protecting import protect
 
 
 def _explain(budget: sd.PureDP | sd.ZCDP, **loss: Any) -> str:
-    people = sd.protect(
-        pa.table({"age": [1, 2]}),
-        domain=sd.Domain({"age": sd.Integer(0, 3)}),
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=budget,
-        ledger=None,
-    )
+    people = protect(pa.table({"age": [1, 2]}), sd.Domain({"age": sd.Integer(0, 3)}), budget=budget)
     people.ask(sd.count(), **loss)
     return people.explain("c-0001")
 

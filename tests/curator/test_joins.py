@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.errors import DeclarationError, QuestionRefused, SordinoError, UnknownName
 from sordino.project.load import check_project
@@ -38,14 +39,14 @@ COLUMNS = sd.Domain(
 
 
 def people(*, unit: Any = "row", neighbors: str = "add_remove", ledger: Any = None, budget: Any = None) -> Any:
-    return sd.protect(
+    return protect(
         PEOPLE,
-        domain=DOMAIN,
+        DOMAIN,
         neighbors=neighbors,
-        privacy_unit=unit,
+        unit=unit,
         budget=budget or sd.PureDP(10_000),
         ledger=ledger,
-        rng=sd.Rng.seeded(3) if ledger is None else None,
+        seed=3,
         name="people",
         public={"regions": public(REGIONS, key="state", columns=COLUMNS, max_rows=2)},
     )
@@ -226,15 +227,7 @@ def test_bad_declarations_of_public_tables_are_refused(how: dict[str, Any], mess
 
 def test_a_public_table_that_multiplies_rows_without_saying_so_is_refused_at_the_door() -> None:
     with pytest.raises(DeclarationError, match="declare max_rows = 2"):
-        sd.protect(
-            PEOPLE,
-            domain=DOMAIN,
-            neighbors="add_remove",
-            privacy_unit="row",
-            budget=sd.PureDP(1),
-            ledger=None,
-            public={"regions": public(REGIONS, key="state", columns=COLUMNS)},
-        )
+        protect(PEOPLE, DOMAIN, budget=sd.PureDP(1), public={"regions": public(REGIONS, key="state", columns=COLUMNS)})
 
 
 PROJECT = """

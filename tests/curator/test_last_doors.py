@@ -9,19 +9,12 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino.errors import ChargedError, DeclarationError, QuestionRefused
 
 
 def _people(table: object, domain: sd.Domain, unit: str | sd.PrivacyUnit = "row") -> sd.Curator:
-    return sd.protect(
-        table,
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit=unit,
-        budget=sd.PureDP(10),
-        ledger=None,
-        rng=sd.Rng.seeded(1),
-    )
+    return protect(table, domain, unit=unit, budget=sd.PureDP(10), seed=1)
 
 
 AGES = sd.Domain({"age": sd.Integer(0, 125)})

@@ -93,14 +93,7 @@ def test_the_stated_error_is_passed_with_just_the_chance_stated(
 ) -> None:
     """Exact: all others just above the error are chosen with the chance stated, and no mix of gaps beats that."""
     values = [f"v{i}" for i in range(candidates)]
-    people = sd.protect(
-        pa.table({"x": values}),
-        domain=sd.Domain({"x": sd.Category(values)}),
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=budget,
-        ledger=None,
-    )
+    people = protect(pa.table({"x": values}), sd.Domain({"x": sd.Category(values)}), budget=budget)
     loss: dict[str, Any] = {"epsilon": 0.7} if isinstance(budget, sd.PureDP) else {"rho": 0.1}
     plan = people.plan(sd.most_common("x"), **loss)
     error = Fraction(plan.error(confidence))

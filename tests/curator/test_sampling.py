@@ -167,15 +167,12 @@ def test_a_sample_of_a_csv_joins_public_tables_like_the_whole(tmp_path: Path) ->
     """Rate 1/2 of 4,000 rows, two public rows each: 4,000 joined rows, of deviation 64; 450 off has chance below 1e-11."""
     path = tmp_path / "people.csv"
     path.write_text("state,age\n" + "".join(f" {'NY' if i % 2 else 'CA'} ,{i % 50}\n" for i in range(4000)))
-    curator = sd.protect(
+    curator = protect(
         path,
-        csv=sd.Csv(header=True),
-        domain=sd.Domain({"state": sd.Category(["NY", "CA"]), "age": sd.Integer(0, 99)}),
-        neighbors="add_remove",
-        privacy_unit="row",
+        sd.Domain({"state": sd.Category(["NY", "CA"]), "age": sd.Integer(0, 99)}),
         budget=sd.PureDP(10_000),
-        ledger=None,
-        rng=sd.Rng.seeded(5),
+        seed=5,
+        csv=sd.Csv(header=True),
         public={
             "regions": public(
                 pa.table({"state": ["NY", "CA", "NY", "CA"], "size": [1, 2, 3, 4]}),

@@ -19,6 +19,7 @@ import pytest
 
 import sordino as sd
 from planning import allocation_of
+from protecting import protect
 from sordino import local
 from sordino.noise.laws import DiscreteLaplace
 
@@ -33,7 +34,7 @@ def people(budget: sd.PureDP | sd.ZCDP | sd.ApproxDP, *, seed: int = 1, relation
     )
     domain = sd.Domain({"age": sd.Integer(0, 90), "job": sd.Category(JOBS), "town": sd.Identifier()})
     rng = sd.Rng.seeded(seed)
-    return sd.protect(table, domain=domain, neighbors=relation, privacy_unit="row", budget=budget, ledger=None, rng=rng)
+    return protect(table, domain, neighbors=relation, budget=budget, rng=rng)
 
 
 def number(text: str) -> float:

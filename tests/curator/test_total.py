@@ -14,6 +14,7 @@ import pytest
 import sordino as sd
 from curator.extremes import NUMBERS, Questions, domain_of, store
 from engines.support import engine_of, exact
+from protecting import protect
 from sordino import col
 from sordino.curator.curator import Curator
 from sordino.errors import DeclarationError, QuestionRefused
@@ -29,10 +30,7 @@ S = Selection()
 
 def people(path: Path, domain: sd.Domain, unit: Any, **more: Any) -> Curator:
     """Return a curator of table t in a DuckDB file, with a budget that lasts."""
-    return sd.protect(
-        path, relation="t", domain=domain, neighbors="add_remove", privacy_unit=unit, ledger=None, name="data",
-        budget=sd.ApproxDP(10**9, "0.9"), rng=sd.Rng.seeded(1), **more,
-    )  # fmt: skip
+    return protect(path, domain, relation="t", unit=unit, budget=sd.ApproxDP(10**9, "0.9"), seed=1, name="data", **more)
 
 
 def ask(curator: Curator, question: Any, seen: Counter[str]) -> None:
@@ -100,9 +98,7 @@ def attacks() -> dict[str, Any]:
 @pytest.mark.parametrize("name", attacks())
 def test_no_question_fails_where_somebody_is_found(name: str) -> None:
     asked = attacks()[name]
-    curator = sd.protect(
-        AGES, domain=PEOPLE, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(10), ledger=None, name="data"
-    )
+    curator = protect(AGES, PEOPLE, budget=sd.PureDP(10))
     assert curator.ask(sd.sql(asked) if isinstance(asked, str) else asked, epsilon="1e-12").value is not None
 
 
@@ -119,9 +115,7 @@ def test_a_comparison_that_may_grow_past_what_engines_hold_is_refused_before_the
 
 def test_an_age_is_not_read_by_failures() -> None:
     """Bisection by clips, as found: whether a question fails says nothing about whom it is about."""
-    curator = sd.protect(
-        AGES, domain=PEOPLE, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(1), ledger=None, name="data"
-    )
+    curator = protect(AGES, PEOPLE, budget=sd.PureDP(1))
     for least in range(64, 128, 8):
         found = (col("sex") == "m") & (col("age") >= least)
         for reached in (found, ~found):
@@ -188,10 +182,9 @@ def test_joins_with_extreme_keys_answer_too(column: Any, cells: list[Any], kind:
         {"k": pa.array([rng.choice(cells) for _ in range(50)], kind), "n": [rng.randrange(9) for _ in range(50)]}
     )
     joined = public(shared, key="k", columns=sd.Domain({"k": column, "w": sd.Integer()}), max_rows=2)
-    curator = sd.protect(
-        table, domain=sd.Domain({"k": column, "n": sd.Integer(0, 9)}), neighbors="add_remove", privacy_unit="row",
-        ledger=None, name="data", budget=sd.PureDP(10**9), rng=sd.Rng.seeded(1), public={"p": joined},
-    )  # fmt: skip
+    curator = protect(
+        table, sd.Domain({"k": column, "n": sd.Integer(0, 9)}), budget=sd.PureDP(10**9), seed=1, public={"p": joined}
+    )
     seen = Counter[str]()
     for _ in range(25):
         weight = col("p.w") * rng.choice(NUMBERS) + col("n")

@@ -15,6 +15,7 @@ import pytest
 
 import sordino as sd
 from engines.support import ask, engine_of
+from protecting import protect
 from sordino import col
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import when
@@ -115,15 +116,7 @@ def test_sums_and_bounds_are_exact_decimals(kind: str, tmp_path: Path) -> None:
 def test_the_price_of_the_finding() -> None:
     prices = pa.table({"price": [9.99] * 300 + [1.0] * 300 + [12.5] * 400})
     domain = sd.Domain({"price": sd.Real(0, 1000, resolution=".01")})
-    table = sd.protect(
-        prices,
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(10**6),
-        ledger=None,
-        name="data",
-    )
+    table = protect(prices, domain)
     for condition, truth in [
         ("= 9.99", 300),
         ("<= 9.99", 600),
@@ -160,15 +153,7 @@ def test_an_equality_that_no_row_can_meet_is_pointed_out() -> None:
     domain = sd.Domain(
         {"price": sd.Real(0, 1000, resolution=".01"), "age": sd.Integer(0, 99), "c": sd.Category([1, 2])}
     )
-    table = sd.protect(
-        pa.table({"price": [9.99], "age": [3], "c": [1]}),
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(10**6),
-        ledger=None,
-        name="data",
-    )
+    table = protect(pa.table({"price": [9.99], "age": [3], "c": [1]}), domain)
     for condition, said in [
         ("price = 9.995", ["price = 9.995 is true for no row: price is read in steps of 0.01"]),
         ("price IN (9.99, 9.995) OR age = 2.5", ["age = 2.5", "price = 9.995"]),
@@ -185,14 +170,8 @@ def test_an_equality_that_no_row_can_meet_is_pointed_out() -> None:
 
 def test_a_resolution_may_be_added_while_nothing_is_spent(tmp_path: Path) -> None:
     def curator_of(column: sd.Real) -> Any:
-        return sd.protect(
-            pa.table({"x": [9.99]}),
-            domain=sd.Domain({"x": column}),
-            neighbors="add_remove",
-            privacy_unit="row",
-            budget=sd.PureDP(10),
-            ledger=tmp_path / "x.ledger",
-            name="data",
+        return protect(
+            pa.table({"x": [9.99]}), sd.Domain({"x": column}), budget=sd.PureDP(10), ledger=tmp_path / "x.ledger"
         )
 
     with pytest.raises(sd.errors.QuestionRefused, match="no declared resolution"):

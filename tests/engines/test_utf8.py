@@ -14,6 +14,7 @@ import pytest
 
 import sordino as sd
 from engines.support import ask, engine_of
+from protecting import protect
 from sordino import col
 from sordino.engines.utf8 import mend_arrow
 from sordino.neighbors import PrivacyUnit
@@ -111,10 +112,7 @@ def test_text_that_is_not_utf8_is_missing(unit: PrivacyUnit | None, tmp_path: Pa
 def test_a_single_bad_cell_fails_no_private_key_and_no_sample(tmp_path: Path) -> None:
     made = [dict.fromkeys(TEXTS, b"a") | {"n": 1} for _ in range(3000)] + [dict.fromkeys(TEXTS, b"b\xff") | {"n": 1}]
     for source, how in sources(made, tmp_path):
-        curator = sd.protect(
-            source, domain=DOMAIN, neighbors="add_remove", privacy_unit="row", ledger=None, name="data",
-            budget=sd.ApproxDP(1000, "0.1"), rng=sd.Rng.seeded(1), **how,
-        )  # fmt: skip
+        curator = protect(source, DOMAIN, budget=sd.ApproxDP(1000, "0.1"), seed=1, name="data", **how)
         keys = curator.ask(S.group_by("name").agg(sd.count()), epsilon=5, delta="1e-6")
         assert [k.labels for k in keys.keys] == [("a",)]
         assert curator.ask(S.sample("0.5").agg(sd.count("name")), epsilon=1).value > 1000

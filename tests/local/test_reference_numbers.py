@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from places import ADULT, needs_adult
+from published import rows_of
 from sordino.datasets import load_adult
 from sordino.datasets.adult import adult_domain
 from sordino.domain import Category
@@ -98,12 +100,11 @@ def test_reference_subset_selection_saves_17_percent_at_epsilon_1_and_14_labels(
     assert 1 - one_report(SubsetSelection(range(14), epsilon=1)) / min(found) == pytest.approx(0.17, abs=0.005)
 
 
-def test_wicg_randomized_response_at_epsilon_14() -> None:
-    """The attribution explainer of the WICG: shares of reports that are random, 165, 969 and 2,925 states, in percent."""
-    for states, percent in ((165, 0.01372), (969, 0.08051), (2925, 0.2426)):
-        protocol = GRR(range(states), epsilon=14)
-        replaced = float((1 - protocol.p) * states / (states - 1))
-        assert 100 * replaced == pytest.approx(percent, rel=3e-4), states
+@pytest.mark.parametrize(*rows_of("local_model", "random_reports"))
+def test_wicg_randomized_response_at_epsilon_14(states: int, percent: float) -> None:
+    protocol = GRR(range(states), epsilon=14)
+    replaced = float((1 - protocol.p) * states / (states - 1))
+    assert 100 * replaced == pytest.approx(percent, rel=3e-4)
 
 
 def test_erlingsson_2014_two_rounds() -> None:
@@ -117,20 +118,7 @@ def test_erlingsson_2014_two_rounds() -> None:
     assert float(protocol.p - protocol.q) == pytest.approx((1 - f) * (q - p))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "k", "thousands"),
-    [
-        (1, 2, 35),
-        (1, 14, 117),
-        (1, 128, 139),
-        (2, 2, 7.0),
-        (2, 14, 18),
-        (2, 128, 27),
-        (0.5, 2, 151),
-        (0.5, 14, 514),
-        (0.5, 128, 592),
-    ],
-)
+@pytest.mark.parametrize(*rows_of("local_model", "respondents_needed"))
 def test_reference_respondents_needed(epsilon: float, k: int, thousands: float) -> None:
     """Users for one percentage point at 95% on a rare value, best protocol."""
     needed = respondents_needed(range(k), epsilon=epsilon, margin=0.01)
@@ -139,15 +127,14 @@ def test_reference_respondents_needed(epsilon: float, k: int, thousands: float) 
     assert f"{needed.local:,}" in needed.advice
 
 
-def test_cheu_2021_one_percent_of_malicious() -> None:
-    """128 labels, epsilon 1: points that 1% of malicious clients can add."""
-    for protocol, points in (
-        (GRR(range(128), epsilon=1), 75),
-        (OUE(range(128), epsilon=1), 3.2),
-        (OLH(range(128), epsilon=1), 3.3),
-        (Hadamard(range(128), epsilon=1), 2.2),
-    ):
-        assert 100 * attainable_shift(protocol, malicious=0.01)[0] == pytest.approx(points, rel=0.02)
+@pytest.mark.parametrize(*rows_of("local_model", "malicious_points"))
+def test_cheu_2021_one_percent_of_malicious(protocol: str, points: float) -> None:
+    makers: dict[str, Callable[..., GRR | Unary | OLH | Hadamard]] = {
+        "GRR": GRR, "OUE": OUE, "OLH": OLH, "Hadamard": Hadamard
+    }  # fmt: skip
+    assert 100 * attainable_shift(makers[protocol](range(128), epsilon=1), malicious=0.01)[0] == pytest.approx(
+        points, rel=0.02
+    )
 
 
 def test_feldman_2021_amplification_by_shuffling() -> None:
@@ -155,11 +142,14 @@ def test_feldman_2021_amplification_by_shuffling() -> None:
     assert 0.1675 <= found.epsilon <= 0.1728
     assert found.closed_form == pytest.approx(0.5378, abs=5e-5)
     assert found.simple_form == pytest.approx(0.5346, abs=5e-5)
-    for epsilon0, n, numeric, closed in ((1, 1_000_000, 0.0043, 0.0238), (1, 10_000, 0.0535, 0.2333)):
-        found = shuffled(epsilon0, n, "1e-6")
-        assert found.epsilon == pytest.approx(numeric, rel=0.02)
-        assert found.closed_form == pytest.approx(closed, abs=5e-5)
-        assert "independent shuffler" in repr(found)
+
+
+@pytest.mark.parametrize(*rows_of("local_model", "shuffling"))
+def test_feldman_2021_table_of_amplification(epsilon: float, n: int, numeric: float, closed: float) -> None:
+    found = shuffled(epsilon, n, "1e-6")
+    assert found.epsilon == pytest.approx(numeric, rel=0.02)
+    assert found.closed_form == pytest.approx(closed, abs=5e-5)
+    assert "independent shuffler" in repr(found)
 
 
 def test_adult_sales_by_fair_coins_expected_and_deviation() -> None:

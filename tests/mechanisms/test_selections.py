@@ -12,6 +12,7 @@ import pytest
 
 from battery import SELECTIONS, SelectionCase, chi_square_tail
 from mistyping import mistype
+from published import read_published, rows_of
 from selection_law import flip_probabilities, selection_probabilities
 from sordino.errors import DeclarationError
 from sordino.estimates.selections import bad_flip
@@ -25,7 +26,7 @@ COUNT = 6_000
 EVERY = pytest.mark.parametrize("case", SELECTIONS, ids=lambda c: c.name)
 KINDS = [Exponential, PermuteAndFlip]
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
-PAPER = [Fraction(s) for s in ("14.976", "10.683", "4.443", "1.025", ".993", ".418", ".023")]
+SCORES = [Fraction(s) for s in read_published("selections")["scores"]]
 
 
 @lru_cache
@@ -123,12 +124,12 @@ def test_repr_round_trip(case: SelectionCase) -> None:
 def test_scores_of_any_size_give_no_nan(kind: type) -> None:
     made, rng = kind(Fraction(1), Fraction(1)), Rng.seeded(4)
     for factor in (1, 1000, 10**30, Fraction(1, 10**30), 10**400):
-        scores = [s * factor for s in PAPER]
+        scores = [s * factor for s in SCORES]
         law = selection_probabilities(made, scores)
         assert np.isfinite(law).all()
         assert law.sum() == pytest.approx(1, abs=1e-9)
         assert 0 <= made.release(scores, rng) < 7
-    assert made.release([s * 1000 for s in PAPER], rng) == 0
+    assert made.release([s * 1000 for s in SCORES], rng) == 0
     assert made.release([-(10**400), -(10**400) + 10**9], rng) == 1
     assert made.release(np.array([2**63, 5], dtype=np.uint64), rng) == 0
     assert made.release(np.array([-(2**63), 2**63 - 1]), rng) == 1
@@ -136,14 +137,11 @@ def test_scores_of_any_size_give_no_nan(kind: type) -> None:
     assert made.release([7], rng) == 0
 
 
-def test_reference_page_exponential_numbers() -> None:
-    law = selection_probabilities(Exponential(Fraction(1), Fraction(1)), PAPER)
-    assert law[:3] == pytest.approx([0.8887589426578777, 0.10388931391755679, 0.004587457931663897], rel=1e-13)
-
-
-def test_reference_page_permute_and_flip_numbers() -> None:
-    law = selection_probabilities(PermuteAndFlip(Fraction(1), Fraction(1)), PAPER)
-    assert law[:3] == pytest.approx([0.93774603, 0.05828532, 0.00247774], abs=5e-9)
+@pytest.mark.parametrize(*rows_of("selections", "probabilities"))
+def test_reference_probabilities(mechanism: str, first_three: list[float], relative: float, absolute: float) -> None:
+    kind = Exponential if mechanism == "exponential" else PermuteAndFlip
+    law = selection_probabilities(kind(Fraction(1), Fraction(1)), SCORES)
+    assert law[:3] == pytest.approx(first_three, rel=relative, abs=absolute)
 
 
 def brute_flip(heads: list[Fraction]) -> list[Fraction]:

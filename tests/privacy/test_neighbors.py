@@ -20,8 +20,8 @@ WRITE = {"parquet": units.parquet, "csv": units.csv}
 
 
 def curator_of(source: Path, kind: str, relation: str, unit: Any) -> Any:
-    how = {"csv": sd.Csv(header=False, names=units.NAMES)} if kind == "csv" else {}
-    return units.protect(source, relation=relation, unit=unit, **how)
+    csv = sd.Csv(header=False, names=units.NAMES) if kind == "csv" else None
+    return units.protect(source, relation=relation, unit=unit, csv=csv)
 
 
 def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: int) -> None:

@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import protecting
 import sordino as sd
 from sordino import col
 from sordino.curator.count_cache import CountCache
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
+from sordino.loss import Loss
 from sordino.queries.adaptive.contributions import Contributions
 from sordino.queries.adaptive.distance_to import Distances
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two
@@ -26,7 +28,7 @@ from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import when
 from sordino.queries.queryable import CountsQuery
-from sordino.source import public
+from sordino.source import Csv, public
 
 S = Selection()
 DOMAIN = sd.Domain(
@@ -200,19 +202,30 @@ def csv(units: Units, rng: random.Random, path: Path) -> Path:
     return path
 
 
-def protect(source: Any, *, relation: str = "add_remove", unit: Any = "row", **more: Any) -> Any:
-    """Return a curator of the table with seeded noise and a large budget in memory."""
-    return sd.protect(
+def protect(
+    source: Any,
+    *,
+    relation: str = "add_remove",
+    unit: str | sd.PrivacyUnit = "row",
+    domain: sd.Domain = DOMAIN,
+    budget: Loss | None = None,
+    ledger: Path | None = None,
+    rng: sd.Rng | None = None,
+    csv: Csv | None = None,
+) -> sd.Curator:
+    """Return a curator of the table with its public tables, seeded noise and a large budget in memory."""
+    return protecting.protect(
         source,
-        domain=more.pop("domain", DOMAIN),
+        domain,
         neighbors=relation,
-        privacy_unit=unit,
-        budget=more.pop("budget", sd.ApproxDP(10**6, "0.9")),
-        ledger=more.pop("ledger", None),
-        rng=more.pop("rng", None) or sd.Rng.seeded(11),
-        public=more.pop("public", PUBLIC),
+        unit=unit,
+        budget=budget or sd.ApproxDP(10**6, "0.9"),
+        ledger=ledger,
+        seed=11,
+        rng=rng,
+        public=PUBLIC,
         name="data",
-        **more,
+        csv=csv,
     )
 
 

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import sordino as sd
+from protecting import protect
 from queries.support import DOMAIN, arrow
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
@@ -91,9 +92,7 @@ def test_several_quantiles_are_columns_of_their_own() -> None:
 
 def test_what_sql_says_of_the_answer_is_done_to_it() -> None:
     table = [dict.fromkeys(DOMAIN) | {"c": c, "i": 1} for c in "aab"]
-    people = sd.protect(
-        arrow(table), domain=DOMAIN, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(10**9), ledger=None
-    )
+    people = protect(arrow(table), DOMAIN, budget=sd.PureDP(10**9))
     text = "SELECT c, COUNT(*) AS n FROM data GROUP BY c HAVING n >= 0.5 ORDER BY n LIMIT 5"
     found = people.ask(sd.sql(text), epsilon=10**5)
     assert found.table.to_pydict() == {"c": ["b", "a"], "n": [1, 2]}

@@ -11,6 +11,7 @@ import pytest
 
 import sordino as sd
 from markup import Page
+from protecting import protect
 from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
@@ -45,15 +46,7 @@ def table() -> sd.Curator:
             "town": pa.array(rng.choice(["a", "b"], rows), mask=rng.random(rows) < 0.2),
         }
     )
-    return sd.protect(
-        made,
-        domain=DOMAIN,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(10**6),
-        ledger=None,
-        rng=Rng.seeded(2),
-    )
+    return protect(made, DOMAIN, seed=2)
 
 
 def values(spec: object) -> list[dict[str, Any]]:

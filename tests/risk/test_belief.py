@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino.accounting.events import (
     ApproxEvent,
     Composed,
@@ -174,14 +175,7 @@ def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, los
     """The percentage and the chance are read out of the sentence, and held against the enumerated law of the event."""
     caps: dict[str, Loss] = {"PureDP": sd.PureDP(9), "ZCDP": sd.ZCDP(9, 1e-6), "ApproxDP": sd.ApproxDP(9, "1e-3")}
     domain = sd.Domain({"age": sd.Integer(0, 3), "name": sd.Identifier()})
-    people = sd.protect(
-        pa.table({"age": [1, 2], "name": ["a", "b"]}),
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=caps[budget],
-        ledger=None,
-    )
+    people = protect(pa.table({"age": [1, 2], "name": ["a", "b"]}), domain, budget=caps[budget])
     questions: dict[str, Any] = {
         "count": sd.count(),
         "sum": sd.sum("age"),

@@ -19,6 +19,7 @@ from gaussian_tradeoff import (
     mu_for_power,
     mu_for_rho,
 )
+from published import rows_of
 from sordino.domain import Domain, Integer
 from sordino.errors import DeclarationError
 from sordino.mechanisms.laplace import Laplace
@@ -50,6 +51,7 @@ from sordino.risk.participation import (
 )
 from sordino.risk.requirements import accuracy
 
+READINGS = "readings_of_epsilon"
 EPSILONS = (1e-9, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0)
 PRIORS = (1e-9, 0.01, 0.3, 0.5, 0.9)
 
@@ -58,15 +60,16 @@ def close(value: float, printed: float) -> bool:
     return value == pytest.approx(printed, rel=1e-6)
 
 
-@pytest.mark.parametrize(("epsilon", "printed"), [(0.1, 0.5250), (0.5, 0.6225), (1, 0.7311)])
+@pytest.mark.parametrize(*rows_of(READINGS, "posterior_at_even_odds"))
 def test_two_hypotheses_at_even_odds_kasiviswanathan_smith_2014(epsilon: float, printed: float) -> None:
     least, most = posterior_bounds(epsilon, prior=0.5)
     assert round(most, 4) == printed
     assert least == pytest.approx(1 - most, rel=1e-12)
 
 
-def test_two_hypotheses_at_prior_one_percent_kasiviswanathan_smith_2014() -> None:
-    assert close(posterior_bounds(1, prior=0.01)[1], 0.02672363)
+@pytest.mark.parametrize(*rows_of(READINGS, "posterior_at_one_percent"))
+def test_two_hypotheses_at_prior_one_percent_kasiviswanathan_smith_2014(epsilon: float, printed: float) -> None:
+    assert close(posterior_bounds(epsilon, prior=0.01)[1], printed)
 
 
 def test_largest_gain() -> None:
@@ -78,8 +81,9 @@ def test_largest_gain() -> None:
         assert posterior_bounds(1, prior=prior)[1] - prior < gain
 
 
-def test_power_at_five_percent_wasserman_zhou_2010() -> None:
-    assert close(power_bound(1, level=0.05), 0.13591409)
+@pytest.mark.parametrize(*rows_of(READINGS, "power_at_five_percent"))
+def test_power_at_five_percent_wasserman_zhou_2010(epsilon: float, printed: float) -> None:
+    assert close(power_bound(epsilon, level=0.05), printed)
 
 
 def test_power_with_delta_kairouz_2015() -> None:
@@ -88,7 +92,7 @@ def test_power_with_delta_kairouz_2015() -> None:
     assert power_bound(0, level=0.05, delta=0.01) == pytest.approx(0.06)
 
 
-@pytest.mark.parametrize(("epsilon", "printed"), [(1, 0.4621172), (0.5, 0.2449187), (2, 0.7615942)])
+@pytest.mark.parametrize(*rows_of(READINGS, "advantage"))
 def test_total_variation_advantage_kairouz_2015(epsilon: float, printed: float) -> None:
     assert advantage_bound(epsilon) == pytest.approx(printed, abs=5e-8)
 
@@ -101,13 +105,13 @@ def test_the_advantage_is_the_largest_power_less_level() -> None:
         assert best == pytest.approx(advantage_bound(epsilon, delta=delta), abs=3e-4)
 
 
-@pytest.mark.parametrize(("ratio", "printed"), [(1.5, 0.20), (3, 0.55), (6, 0.90)])
+@pytest.mark.parametrize(*rows_of(READINGS, "relative_risk_constant"))
 def test_relative_risk_constant_kazan_reiter_2024(ratio: float, printed: float) -> None:
     assert round(epsilon_for_relative(ratio), 2) == printed
     assert close(epsilon_for_relative(ratio), math.log(ratio) / 2)
 
 
-@pytest.mark.parametrize(("ratio", "printed"), [(1.5, 0.5108256), (3, 1.2992830), (6, 2.0368819)])
+@pytest.mark.parametrize(*rows_of(READINGS, "relative_risk_profile"))
 def test_relative_risk_profile_kazan_reiter_2024(ratio: float, printed: float) -> None:
     assert close(epsilon_for_relative(ratio, prior=1, tolerated=0.25), printed)
 
@@ -216,8 +220,12 @@ def test_the_fewest_people_of_random_studies() -> None:
         assert n == 1 or study_failure(epsilon, error=error, people=n - 1) > failure
 
 
-def test_gaussian_dong_roth_su_2022() -> None:
-    assert gaussian_power(1, level=0.05) == pytest.approx(0.2595110, abs=5e-8)
+@pytest.mark.parametrize(*rows_of(READINGS, "gaussian_power"))
+def test_gaussian_power_dong_roth_su_2022(mu: float, printed: float) -> None:
+    assert gaussian_power(mu, level=0.05) == pytest.approx(printed, abs=5e-8)
+
+
+def test_gaussian_formulas_dong_roth_su_2022() -> None:
     assert gaussian_power(0, level=0.05) == pytest.approx(0.05)
     phi = [0.5 * math.erfc(-x / math.sqrt(2)) for x in (-0.5, -1.5)]
     assert gaussian_delta(1, mu=1) == pytest.approx(phi[0] - math.e * phi[1], rel=1e-12)

@@ -6,64 +6,59 @@ import math
 
 import pytest
 
+from published import read_published, rows_of
 from sordino.risk import InfeasibleRisk, Worlds
 
-SCHOOL_YEAR = [1, 2, 3, 4]
-ABSENCE_DAYS = [1, 2, 3, 10]
+UNIVERSES: dict[str, list[float]] = read_published("attacker_worlds")["universes"]
+ABSENCE_DAYS = UNIVERSES["absence_days"]
 OUTPUT = 2.20131
 EXACT = 1e-12
 
-# universe, query: Df, Dv, bound at 2, epsilon from it, risk at .5, epsilon from it (for a risk of 1/3)
-LEE_CLIFTON = {
-    ("school_year", "mean"): (5 / 6, 1, 0.7860684399, 0.3378875900901369, 0.3291788293012836, 0.525149687269512),
-    ("absence_days", "mean"): (17 / 6, 3, 0.7347845418, 0.38293926876882173, 0.3476971459619019, 0.43172011956720063),
-    ("school_year", "median"): (1, 1, 0.7112345942, 0.4054651081, 0.3112296656, math.log(2)),
-    ("absence_days", "median"): (4, 1, 0.3546612444, 1.6218604324, 0.2656046867, 4 * math.log(2)),
-}
-POSTERIORS = {
-    ("school_year", "mean"): [0.33898835, 0.4003158, 0.17987348, 0.08082237],
-    ("absence_days", "mean"): [0.61802372, 0.15816999, 0.12500781, 0.09879847],
-    ("school_year", "median"): [0.38379565, 0.38379565, 0.11620435, 0.11620435],
-    ("absence_days", "median"): [0.28706112, 0.28706112, 0.21293888, 0.21293888],
-}
-UNIVERSES = {"school_year": SCHOOL_YEAR, "absence_days": ABSENCE_DAYS}
+
+def worlds(universe: str, query: str) -> Worlds:
+    return Worlds(UNIVERSES[universe], size=3, query=query)
 
 
-def worlds(case: tuple[str, str]) -> Worlds:
-    return Worlds(UNIVERSES[case[0]], size=3, query=case[1])
-
-
-@pytest.mark.parametrize("case", LEE_CLIFTON, ids="-".join)
-def test_lee_clifton_table(case: tuple[str, str]) -> None:
-    w = worlds(case)
-    sensitivity, spread, bound, from_bound, risk, from_risk = LEE_CLIFTON[case]
+@pytest.mark.parametrize(*rows_of("attacker_worlds", "risks"))
+def test_lee_clifton_risks(
+    universe: str,
+    query: str,
+    sensitivity: float,
+    spread: float,
+    risk_bound: float,
+    epsilon_bound: float,
+    risk: float,
+    epsilon: float,
+) -> None:
+    w = worlds(universe, query)
     assert w.count == 4
     assert w.sensitivity == pytest.approx(sensitivity, rel=EXACT)
     assert w.spread == pytest.approx(spread, rel=EXACT)
-    assert w.risk_bound(epsilon=2.0) == pytest.approx(bound, abs=6e-11)
-    assert w.epsilon_bound_for(risk=1 / 3) == pytest.approx(from_bound, abs=6e-11)
+    assert w.risk_bound(epsilon=2.0) == pytest.approx(risk_bound, abs=6e-11)
+    assert w.epsilon_bound_for(risk=1 / 3) == pytest.approx(epsilon_bound, abs=6e-11)
     assert w.risk(epsilon=0.5) == pytest.approx(risk, abs=6e-11)
-    assert w.epsilon_for(risk=1 / 3) == pytest.approx(from_risk, abs=1e-12)
-    assert w.risk(epsilon=from_risk) == pytest.approx(1 / 3, abs=1e-12)
+    assert w.epsilon_for(risk=1 / 3) == pytest.approx(epsilon, abs=1e-12)
+    assert w.risk(epsilon=epsilon) == pytest.approx(1 / 3, abs=1e-12)
 
 
-@pytest.mark.parametrize("case", POSTERIORS, ids="-".join)
-def test_lee_clifton_posterior(case: tuple[str, str]) -> None:
-    found = worlds(case).posterior(output=OUTPUT, epsilon=2.0)
-    assert found.tolist() == pytest.approx(POSTERIORS[case], abs=5.1e-9)
+@pytest.mark.parametrize(*rows_of("attacker_worlds", "posteriors"))
+def test_lee_clifton_posteriors(universe: str, query: str, posteriors: list[float]) -> None:
+    found = worlds(universe, query).posterior(output=OUTPUT, epsilon=2.0)
+    assert found.tolist() == pytest.approx(posteriors, abs=5.1e-9)
     assert math.fsum(found) == pytest.approx(1, abs=1e-15)
 
 
-def test_lee_clifton_confidence() -> None:
+@pytest.mark.parametrize(*rows_of("attacker_worlds", "posterior_gains"))
+def test_lee_clifton_confidence(universe: str, gain: float) -> None:
     """Elsewhere printed as .1692 and .1512, from swapped arguments."""
-    gains = [worlds((u, "mean")).posterior_gain(output=OUTPUT, epsilon=2.0) for u in UNIVERSES]
-    assert gains == pytest.approx([0.15031580079, 0.36802371996], abs=6e-12)
+    assert worlds(universe, "mean").posterior_gain(output=OUTPUT, epsilon=2.0) == pytest.approx(gain, abs=6e-12)
 
 
-@pytest.mark.parametrize("case", LEE_CLIFTON, ids="-".join)
-def test_epsilon_is_on_the_feasible_side(case: tuple[str, str]) -> None:
+@pytest.mark.parametrize("query", ["mean", "median"])
+@pytest.mark.parametrize("universe", UNIVERSES)
+def test_epsilon_is_on_the_feasible_side(universe: str, query: str) -> None:
     """Elsewhere printed a hair above it: .52514977."""
-    w = worlds(case)
+    w = worlds(universe, query)
     epsilon = w.epsilon_for(risk=1 / 3)
     assert w.risk(epsilon=epsilon) <= 1 / 3 < w.risk(epsilon=epsilon * (1 + 1e-9))
     bound = w.epsilon_bound_for(risk=1 / 3)

@@ -1,362 +1,38 @@
-"""The 520 published sensitivities: 10 queries, distances 1 to 4, 6 columns, global and local, unbounded and bounded.
-
-"Unbounded" is add_remove with exactly=k in either direction, "bounded" is replace within=k; local figures are of the
-first n records. A line holds the values of the two columns of its universe.
-"""
+"""The 520 published sensitivities of tests/data/sensitivities.toml."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from published import read_published
 from sordino import sensitivity as sens
 
-UNIVERSES: dict[str, dict[str, list[int]]] = {
-    "SMALL": {
-        "school_year": [1, 2, 3, 4],
-        "absence_days": [1, 2, 3, 10],
-    },
-    "LARGE": {
-        "school_year": [1, 2, 2, 2, 5, 5, 7, 8, 9, 9],
-        "absence_days": [1, 2, 3, 4, 5, 6, 7, 8, 15, 20],
-    },
-    "SCENARIO_B": {
-        "mood": [1, 2, 1, 2, 1, 2, 1, 2],
-        "driving_proficiency": [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3],
-    },
-}
+UNIVERSES: dict[str, dict[str, list[float]]] = read_published("sensitivities")["universes"]
+TABLES: list[dict[str, Any]] = read_published("sensitivities")["tables"]
 QUERIES = {"p25": "quantile:0.25", "p50": "quantile:0.5", "p75": "quantile:0.75", "p90": "quantile:0.9"}
 
-# (scope, relation, universe, size, distance): query -> the values of its two columns
-PUBLISHED: dict[tuple[str, str, str, int, int], dict[str, tuple[float, float]]] = {
-    ("global", "add_remove", "SMALL", 3, 1): {
-        "mean": (0.8333333333333335, 2.833333333333333),
-        "median": (1.0, 4.0),
-        "count": (1, 1),
-        "sum": (4, 10),
-        "std": (0.747219128924647, 3.5276819911981905),
-        "var": (1.3055555555555554, 15.972222222222221),
-        "p25": (1.25, 2.75),
-        "p50": (1.0, 4.0),
-        "p75": (1.25, 4.25),
-        "p90": (1.7000000000000002, 6.5),
-    },
-    ("global", "add_remove", "LARGE", 6, 1): {
-        "mean": (1.1, 2.833333333333333),
-        "median": (3.0, 2.5),
-        "count": (1, 1),
-        "sum": (9, 20),
-        "std": (1.3973192770179974, 5.051508018050513),
-        "var": (5.743333333333333, 39.805555555555564),
-        "p25": (3.75, 3.75),
-        "p50": (3.0, 2.5),
-        "p75": (5.25, 8.25),
-        "p90": (3.1999999999999997, 7.9),
-    },
-    ("global", "add_remove", "LARGE", 6, 2): {
-        "mean": (2.416666666666667, 5.0),
-        "median": (3.5, 6.0),
-        "count": (2, 2),
-        "sum": (18, 35),
-        "std": (3.0029086527891646, 6.156350292181837),
-        "var": (11.618055555555557, 51.666666666666664),
-        "p25": (4.5, 4.5),
-        "p50": (3.5, 6.0),
-        "p75": (5.25, 9.0),
-        "p90": (7.0, 13.8),
-    },
-    ("global", "add_remove", "LARGE", 6, 3): {
-        "mean": (3.5, 6.166666666666668),
-        "median": (7.0, 11.5),
-        "count": (3, 3),
-        "sum": (26, 43),
-        "std": (3.435921354681384, 6.457887700004005),
-        "var": (12.250000000000002, 52.25),
-        "p25": (6.5, 9.25),
-        "p50": (7.0, 11.5),
-        "p75": (6.75, 10.75),
-        "p90": (7.0, 14.7),
-    },
-    ("global", "add_remove", "LARGE", 6, 4): {
-        "mean": (4.833333333333333, 10.0),
-        "median": (7.0, 14.0),
-        "count": (4, 4),
-        "sum": (33, 50),
-        "std": (3.531603350069515, 6.774384280931732),
-        "var": (12.472222222222223, 55.77777777777778),
-        "p25": (7.0, 14.0),
-        "p50": (7.0, 14.0),
-        "p75": (7.0, 11.5),
-        "p90": (7.1, 15.6),
-    },
-    ("global", "replace", "SMALL", 3, 1): {
-        "mean": (1.0, 3.0),
-        "median": (1.0, 1.0),
-        "count": (0, 0),
-        "sum": (3, 9),
-        "std": (0.430722547996921, 3.2111854102704642),
-        "var": (0.8888888888888887, 15.555555555555555),
-        "p25": (1.0, 1.0),
-        "p50": (1.0, 1.0),
-        "p75": (1.0, 4.0),
-        "p90": (0.9999999999999996, 5.799999999999999),
-    },
-    ("global", "replace", "LARGE", 6, 1): {
-        "mean": (1.333333333333334, 3.166666666666667),
-        "median": (3.0, 2.5),
-        "count": (0, 0),
-        "sum": (8, 19),
-        "std": (1.1814550849669505, 4.757896452763675),
-        "var": (5.333333333333332, 38.8888888888889),
-        "p25": (2.75, 3.25),
-        "p50": (3.0, 2.5),
-        "p75": (3.75, 7.75),
-        "p90": (2.0, 7.5),
-    },
-    ("global", "replace", "LARGE", 6, 2): {
-        "mean": (2.5000000000000004, 5.333333333333334),
-        "median": (5.5, 4.0),
-        "count": (0, 0),
-        "sum": (15, 32),
-        "std": (1.8635911660052833, 5.566559153271799),
-        "var": (9.333333333333336, 50.0),
-        "p25": (3.5, 4.0),
-        "p50": (5.5, 4.0),
-        "p75": (4.5, 8.5),
-        "p90": (4.0, 12.0),
-    },
-    ("global", "replace", "LARGE", 6, 3): {
-        "mean": (3.5000000000000004, 6.166666666666668),
-        "median": (5.5, 4.0),
-        "count": (0, 0),
-        "sum": (21, 37),
-        "std": (1.9592731613934147, 5.566559153271799),
-        "var": (10.000000000000002, 50.0),
-        "p25": (3.5, 4.0),
-        "p50": (5.5, 4.0),
-        "p75": (4.5, 8.5),
-        "p90": (4.0, 12.0),
-    },
-    ("global", "replace", "LARGE", 6, 4): {
-        "mean": (4.333333333333334, 6.666666666666666),
-        "median": (5.5, 4.0),
-        "count": (0, 0),
-        "sum": (26, 40),
-        "std": (1.9592731613934147, 5.566559153271799),
-        "var": (10.000000000000002, 50.0),
-        "p25": (3.5, 4.0),
-        "p50": (5.5, 4.0),
-        "p75": (4.5, 8.5),
-        "p90": (4.0, 12.0),
-    },
-    ("global", "add_remove", "SCENARIO_B", 4, 1): {
-        "mean": (0.25, 0.5),
-        "median": (0.5, 1.0),
-        "count": (1, 1),
-        "sum": (2, 3),
-        "std": (0.4330127018922193, 0.8660254037844386),
-        "var": (0.1875, 0.75),
-        "p25": (0.75, 1.5),
-        "p50": (0.5, 1.0),
-        "p75": (0.75, 1.5),
-        "p90": (0.7000000000000002, 1.4000000000000004),
-    },
-    ("global", "add_remove", "SCENARIO_B", 4, 2): {
-        "mean": (0.5, 1.0),
-        "median": (0.5, 1.0),
-        "count": (2, 2),
-        "sum": (4, 6),
-        "std": (0.5, 1.0),
-        "var": (0.25, 1.0),
-        "p25": (1.0, 2.0),
-        "p50": (0.5, 1.0),
-        "p75": (1.0, 2.0),
-        "p90": (1.0, 2.0),
-    },
-    ("global", "add_remove", "SCENARIO_B", 4, 3): {
-        "mean": (0.75, 1.5),
-        "median": (1.0, 2.0),
-        "count": (3, 3),
-        "sum": (6, 9),
-        "std": (0.5, 1.0),
-        "var": (0.25, 1.0),
-        "p25": (1.0, 2.0),
-        "p50": (1.0, 2.0),
-        "p75": (1.0, 2.0),
-        "p90": (1.0, 2.0),
-    },
-    ("global", "replace", "SCENARIO_B", 4, 1): {
-        "mean": (0.25, 0.5),
-        "median": (0.5, 1.0),
-        "count": (0, 0),
-        "sum": (1, 2),
-        "std": (0.4330127018922193, 0.8660254037844386),
-        "var": (0.1875, 0.75),
-        "p25": (0.75, 1.5),
-        "p50": (0.5, 1.0),
-        "p75": (0.75, 1.5),
-        "p90": (0.7000000000000002, 1.4000000000000004),
-    },
-    ("global", "replace", "SCENARIO_B", 4, 2): {
-        "mean": (0.5, 1.0),
-        "median": (1.0, 2.0),
-        "count": (0, 0),
-        "sum": (2, 4),
-        "std": (0.5, 1.0),
-        "var": (0.25, 1.0),
-        "p25": (1.0, 2.0),
-        "p50": (1.0, 2.0),
-        "p75": (1.0, 2.0),
-        "p90": (1.0, 2.0),
-    },
-    ("global", "replace", "SCENARIO_B", 4, 3): {
-        "mean": (0.75, 1.5),
-        "median": (1.0, 2.0),
-        "count": (0, 0),
-        "sum": (3, 6),
-        "std": (0.5, 1.0),
-        "var": (0.25, 1.0),
-        "p25": (1.0, 2.0),
-        "p50": (1.0, 2.0),
-        "p75": (1.0, 2.0),
-        "p90": (1.0, 2.0),
-    },
-    ("local", "add_remove", "SMALL", 3, 1): {
-        "mean": (0.5, 2.0),
-        "median": (0.5, 0.5),
-        "count": (1, 1),
-        "sum": (4, 10),
-        "std": (0.31649658092772603, 2.7190373250050115),
-        "var": (0.5833333333333334, 11.833333333333334),
-        "p25": (0.75, 0.75),
-        "p50": (0.5, 0.5),
-        "p75": (0.75, 2.25),
-        "p90": (0.9000000000000004, 5.100000000000001),
-    },
-    ("local", "add_remove", "LARGE", 6, 1): {
-        "mean": (0.8809523809523809, 2.3571428571428568),
-        "median": (0.0, 0.5),
-        "count": (1, 1),
-        "sum": (9, 20),
-        "std": (1.0306508339365563, 4.278553969413484),
-        "var": (4.303287981859411, 32.92006802721088),
-        "p25": (0.0, 0.75),
-        "p50": (0.0, 0.5),
-        "p75": (2.25, 0.75),
-        "p90": (1.6000000000000014, 6.100000000000005),
-    },
-    ("local", "add_remove", "LARGE", 6, 2): {
-        "mean": (1.5416666666666665, 3.5),
-        "median": (1.5, 1.0),
-        "count": (2, 2),
-        "sum": (18, 35),
-        "std": (1.4250645133943491, 4.656135903018995),
-        "var": (6.512152777777779, 37.583333333333336),
-        "p25": (0.25, 1.5),
-        "p50": (1.5, 1.0),
-        "p75": (2.25, 3.5),
-        "p90": (4.0, 11.0),
-    },
-    ("local", "add_remove", "LARGE", 6, 3): {
-        "mean": (1.9444444444444442, 3.6111111111111107),
-        "median": (3.0, 1.5),
-        "count": (3, 3),
-        "sum": (26, 43),
-        "std": (1.5723301886761005, 4.3003996877159665),
-        "var": (6.81172839506173, 33.1820987654321),
-        "p25": (1.5, 2.25),
-        "p50": (3.0, 1.5),
-        "p75": (3.75, 3.25),
-        "p90": (4.0, 10.5),
-    },
-    ("local", "add_remove", "LARGE", 6, 4): {
-        "mean": (2.1666666666666665, 3.5999999999999996),
-        "median": (3.0, 2.0),
-        "count": (4, 4),
-        "sum": (33, 50),
-        "std": (1.5723301886761005, 3.9921748723400663),
-        "var": (6.327777777777779, 29.573333333333327),
-        "p25": (3.0, 3.0),
-        "p50": (3.0, 2.0),
-        "p75": (3.5, 3.0),
-        "p90": (4.0, 9.999999999999998),
-    },
-    ("local", "replace", "SMALL", 3, 1): {
-        "mean": (1.0, 3.0),
-        "median": (1.0, 1.0),
-        "count": (0, 0),
-        "sum": (3, 9),
-        "std": (0.430722547996921, 3.2111854102704642),
-        "var": (0.8888888888888887, 15.555555555555555),
-        "p25": (1.0, 1.0),
-        "p50": (1.0, 1.0),
-        "p75": (1.0, 4.0),
-        "p90": (0.9999999999999996, 5.799999999999999),
-    },
-    ("local", "replace", "LARGE", 6, 1): {
-        "mean": (1.3333333333333335, 3.166666666666667),
-        "median": (1.5, 1.0),
-        "count": (0, 0),
-        "sum": (8, 19),
-        "std": (1.1814550849669505, 4.757896452763675),
-        "var": (5.111111111111111, 38.8888888888889),
-        "p25": (0.0, 1.0),
-        "p50": (1.5, 1.0),
-        "p75": (0.75, 1.0),
-        "p90": (2.0, 7.5),
-    },
-    ("local", "replace", "LARGE", 6, 2): {
-        "mean": (2.4999999999999996, 5.333333333333334),
-        "median": (3.0, 2.0),
-        "count": (0, 0),
-        "sum": (15, 32),
-        "std": (1.8635911660052833, 5.566559153271799),
-        "var": (9.333333333333336, 50.0),
-        "p25": (0.75, 2.0),
-        "p50": (3.0, 2.0),
-        "p75": (3.75, 8.0),
-        "p90": (4.0, 12.0),
-    },
-    ("local", "replace", "LARGE", 6, 3): {
-        "mean": (3.4999999999999996, 6.166666666666666),
-        "median": (4.5, 3.5),
-        "count": (0, 0),
-        "sum": (21, 37),
-        "std": (1.9592731613934147, 5.566559153271799),
-        "var": (10.000000000000002, 50.0),
-        "p25": (3.0, 3.0),
-        "p50": (4.5, 3.5),
-        "p75": (4.5, 8.5),
-        "p90": (4.0, 12.0),
-    },
-    ("local", "replace", "LARGE", 6, 4): {
-        "mean": (4.333333333333334, 6.666666666666666),
-        "median": (5.5, 4.0),
-        "count": (0, 0),
-        "sum": (26, 40),
-        "std": (1.9592731613934147, 5.566559153271799),
-        "var": (10.000000000000002, 50.0),
-        "p25": (3.5, 4.0),
-        "p50": (5.5, 4.0),
-        "p75": (4.5, 8.5),
-        "p90": (4.0, 12.0),
-    },
-}
+
+def name_of(table: dict[str, Any]) -> str:
+    return "-".join(str(table[key]) for key in ("scope", "neighbors", "universe", "size", "distance"))
 
 
-@pytest.mark.parametrize("cell", PUBLISHED, ids=lambda cell: "-".join(map(str, cell)))
-def test_published(cell: tuple[str, str, str, int, int]) -> None:
-    scope, relation, name, size, distance = cell
-    asked = {"exactly": distance, "direction": "either"} if relation == "add_remove" else {"within": distance}
-    for word, values in PUBLISHED[cell].items():
-        for column, value in zip(UNIVERSES[name].values(), values, strict=True):
-            query = QUERIES.get(word, word)
-            if scope == "global":
-                found = sens.global_sensitivity(query, column, size=size, neighbors=relation, **asked)
+@pytest.mark.parametrize("table", TABLES, ids=name_of)
+def test_published_sensitivities(table: dict[str, Any]) -> None:
+    relation, size, distance = table["neighbors"], table["size"], table["distance"]
+    moves = {"exactly": distance, "direction": "either"} if relation == "add_remove" else {"within": distance}
+    for word, values in table["values"].items():
+        query = QUERIES.get(word, word)
+        for column, value in zip(table["columns"], values, strict=True):
+            universe = UNIVERSES[table["universe"]][column]
+            if table["scope"] == "global":
+                found = sens.global_sensitivity(query, universe, size=size, neighbors=relation, **moves)
             else:
-                found = sens.local_sensitivity(query, column, column[:size], neighbors=relation, **asked)
+                found = sens.local_sensitivity(query, universe, universe[:size], neighbors=relation, **moves)
             assert found.exact
             assert found.value == pytest.approx(value, rel=1e-9), (word, column)
 
 
 def test_there_are_520() -> None:
-    assert sum(len(values) for row in PUBLISHED.values() for values in row.values()) == 520
+    assert sum(len(values) for table in TABLES for values in table["values"].values()) == 520

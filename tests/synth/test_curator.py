@@ -5,21 +5,20 @@ from __future__ import annotations
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import synth
 from sordino.datasets import census_domain, make_census
 from sordino.errors import BudgetExhausted, DeclarationError
 
 
 def people(budget: sd.ApproxDP | sd.ZCDP) -> sd.Curator:
-    return sd.protect(
+    return protect(
         make_census(3_000, sd.Rng.seeded(1)),
-        domain=census_domain(),
-        neighbors="add_remove",
-        privacy_unit=sd.PrivacyUnit("household", max_rows=4),
+        census_domain(),
+        unit=sd.PrivacyUnit("household", max_rows=4),
         budget=budget,
-        ledger=None,
+        seed=2,
         name="people",
-        rng=sd.Rng.seeded(2),
     )
 
 

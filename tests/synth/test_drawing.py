@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import synth
 from sordino.noise.rng import Rng
 from sordino.queries.build import Selection
@@ -61,14 +62,11 @@ def gaps(rows: int = 4_000) -> pa.Table:
 
 def protected(rule: Any) -> Any:
     names = ("a", "b", "c")
-    return sd.protect(
+    return protect(
         gaps(),
-        domain=sd.Domain({n: sd.Integer(0, 4 if n == "c" else 1, missing=rule if n == "a" else "drop") for n in names}),
-        neighbors="add_remove",
-        privacy_unit="row",
+        sd.Domain({n: sd.Integer(0, 4 if n == "c" else 1, missing=rule if n == "a" else "drop") for n in names}),
         budget=sd.ApproxDP(1000, 1e-6),
-        ledger=None,
-        rng=sd.Rng.seeded(3),
+        seed=3,
     )
 
 

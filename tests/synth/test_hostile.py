@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.build import Selection
@@ -143,15 +144,14 @@ def test_a_curator_charges_a_fit_once_in_the_currency_of_its_cap(cap: str, relat
         "b": rng.random(900) < 0.5,
     }
     budget, loss = CAPS[cap]
-    curator = sd.protect(
+    curator = protect(
         pa.table(rows),
-        domain=sd.Domain({"who": sd.Identifier(), "n": sd.Integer(0, 9), "b": sd.Boolean()}),
+        sd.Domain({"who": sd.Identifier(), "n": sd.Integer(0, 9), "b": sd.Boolean()}),
         neighbors=relation,
-        privacy_unit=sd.PrivacyUnit("who", max_rows=3),
+        unit=sd.PrivacyUnit("who", max_rows=3),
         budget=budget,
-        ledger=None,
+        seed=1,
         name="visits",
-        rng=sd.Rng.seeded(1),
     )
     model = synth.fit(curator, **loss, rng=sd.Rng.seeded(2))
     spent = curator.spent

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import sordino as sd
+from published import rows_of
 from sordino import synth
 from synth.support import Source, adult_keys, mean_distance
-
-TARGETS = {"0.1": (0.110, 0.184), "1": (0.0352, 0.0792), "10": (0.0198, 0.0575)}
 
 
 def distances(epsilon: str, seed: int, ways: tuple[int, ...]) -> list[float]:
@@ -27,11 +26,11 @@ def test_the_two_way_distance_at_epsilon_one() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("epsilon", TARGETS)
-def test_to_reach_of_the_reference(epsilon: str) -> None:
+@pytest.mark.parametrize(*rows_of("synthetic_adult", "distances"))
+def test_reference_distances_are_reached(epsilon: str, two_way: float, three_way: float) -> None:
     found = np.mean([distances(epsilon, seed, (2, 3)) for seed in range(5)], axis=0)
-    assert found[0] <= TARGETS[epsilon][0]
-    assert found[1] <= TARGETS[epsilon][1]
+    assert found[0] <= two_way
+    assert found[1] <= three_way
 
 
 @pytest.mark.deep

@@ -11,47 +11,51 @@ import pytest
 
 from cli.epsilon.support import run_worlds
 from cli.support import Run, read_json
+from published import read_published, rows_of
 
-SCHOOL, ABSENCE = "1,2,3,4", "1,2,3,10"
+UNIVERSES = {
+    name: ",".join(map(str, values)) for name, values in read_published("attacker_worlds")["universes"].items()
+}
+SCHOOL, ABSENCE = UNIVERSES["school_year"], UNIVERSES["absence_days"]
 AVERAGE = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "32561")
 SUSPICION = ("--attacker-prior", "0.5", "--max-posterior", "0.75")
 
 
-@pytest.mark.parametrize(
-    ("universe", "query", "df", "dv", "exact", "bound", "upper", "risk"),
-    [
-        (SCHOOL, "mean", 5 / 6, 1, 0.525149687269512, 0.3378875900901369, 0.7860684399, 0.3291788293012836),
-        (ABSENCE, "mean", 17 / 6, 3, 0.43172011956720063, 0.38293926876882173, 0.7347845418, 0.3476971459619019),
-        (SCHOOL, "median", 1, 1, math.log(2), 0.4054651081, 0.7112345942, 0.3112296656),
-        (ABSENCE, "median", 4, 1, 4 * math.log(2), 1.6218604324, 0.3546612444, 0.2656046867),
-    ],
-)
-def test_numbers_of_lee_and_clifton(
-    run: Run, universe: str, query: str, df: float, dv: float, exact: float, bound: float, upper: float, risk: float
+@pytest.mark.parametrize(*rows_of("attacker_worlds", "risks"))
+def test_lee_clifton_risks(
+    run: Run,
+    universe: str,
+    query: str,
+    sensitivity: float,
+    spread: float,
+    risk_bound: float,
+    epsilon_bound: float,
+    risk: float,
+    epsilon: float,
 ) -> None:
-    made = read_json(run_worlds(run, universe, query, "--epsilon", "2", "--format", "json"))
+    made = read_json(run_worlds(run, UNIVERSES[universe], query, "--epsilon", "2", "--format", "json"))
     found = (made["sensitivity"], made["spread"], made["epsilon"], made["epsilon_bound"], made["at"]["risk_bound"])
-    assert found == pytest.approx((df, dv, exact, bound, upper), abs=1e-9)
+    assert found == pytest.approx((sensitivity, spread, epsilon, epsilon_bound, risk_bound), abs=1e-9)
     assert made["worlds"] == 4
     assert made["exact"] is True
     assert made["risk_at_epsilon"] <= made["risk"]
-    half = read_json(run_worlds(run, universe, query, "--epsilon", "1/2", "--format", "json"))
+    half = read_json(run_worlds(run, UNIVERSES[universe], query, "--epsilon", "1/2", "--format", "json"))
     assert half["at"]["risk"] == pytest.approx(risk, abs=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("universe", "posteriors", "gain"),
-    [
-        (SCHOOL, [0.33898835, 0.4003158, 0.17987348, 0.08082237], 0.15031580079),
-        (ABSENCE, [0.61802372, 0.15816999, 0.12500781, 0.09879847], 0.36802371996),
-    ],
-)
-def test_posteriors_at_an_output(run: Run, universe: str, posteriors: Any, gain: float) -> None:
-    at = read_json(run_worlds(run, universe, "mean", "--epsilon", "2", "--output", "2.20131", "--format", "json"))["at"]
+@pytest.mark.parametrize(*rows_of("attacker_worlds", "posteriors"))
+def test_lee_clifton_posteriors(run: Run, universe: str, query: str, posteriors: list[float]) -> None:
+    words = ("--epsilon", "2", "--output", "2.20131")
+    at = read_json(run_worlds(run, UNIVERSES[universe], query, *words, "--format", "json"))["at"]
     assert [row["posterior"] for row in at["posteriors"]] == pytest.approx(posteriors, abs=1e-8)
+    assert "posterior gain" in run_worlds(run, UNIVERSES[universe], query, *words).out
+
+
+@pytest.mark.parametrize(*rows_of("attacker_worlds", "posterior_gains"))
+def test_lee_clifton_confidence(run: Run, universe: str, gain: float) -> None:
+    words = ("--epsilon", "2", "--output", "2.20131", "--format", "json")
+    at = read_json(run_worlds(run, UNIVERSES[universe], "mean", *words))["at"]
     assert at["posterior_gain"] == pytest.approx(gain, abs=1e-10)
-    shown = run_worlds(run, universe, "mean", "--epsilon", "2", "--output", "2.20131")
-    assert "posterior gain" in shown.out
 
 
 def test_a_prior(run: Run) -> None:

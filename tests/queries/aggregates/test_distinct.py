@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from queries.support import DOMAIN, arrow, duckdb_exact
 from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
@@ -102,9 +103,7 @@ def test_of_identifiers_and_units() -> None:
 
 
 def test_bounds_of_the_answer_are_public() -> None:
-    people = sd.protect(
-        arrow([]), domain=DOMAIN, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(9), ledger=None
-    )
+    people = protect(arrow([]), DOMAIN, budget=sd.PureDP(9))
     release = people.ask(count_distinct("t"), epsilon=0.1)
     low, high = release.interval(0.95)
     assert min(0, release.value) <= low <= high <= max(2, release.value)  # cut to what is possible, or to the value

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.errors import QuestionRefused
 from sordino.estimates.noisy import Noisy
@@ -42,15 +43,7 @@ ASKED = [variance("x"), std("x", ddof=1), covariance("x", "y"), correlation("x",
 def people(table: Any = None, *, loss: dict[str, Any] | None = None, neighbors: Any = "add_remove") -> Any:
     empty = pa.table({n: pa.array([], pa.string() if n == "c" else pa.int64()) for n in DOMAIN})
     budget = sd.ZCDP(10**6) if loss and "rho" in loss else sd.PureDP(10**6)
-    return sd.protect(
-        empty if table is None else table,
-        domain=DOMAIN,
-        neighbors=neighbors,
-        privacy_unit="row",
-        budget=budget,
-        ledger=None,
-        rng=sd.Rng.seeded(5),
-    )
+    return protect(empty if table is None else table, DOMAIN, neighbors=neighbors, budget=budget, seed=5)
 
 
 def columns(rows: int, mean: float, spread: float, seed: int = 5) -> tuple[Any, Any]:
@@ -249,9 +242,7 @@ def test_one_odd_row_does_not_change_the_class_of_the_answer(poison: Any) -> Non
         table = pa.table(
             {"x": pa.array([1.5, 99.25, 3.0, *extra], pa.float64()), "y": [1, 2, -9, *[30 for _ in extra]]}
         )
-        curator = sd.protect(
-            table, domain=domain, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(10), ledger=None
-        )
+        curator = protect(table, domain, budget=sd.PureDP(10))
         value = curator.ask(asked, epsilon=1).value
         assert all(math.isfinite(v) for v in value.values())
         shapes.append([(n, type(v)) for n, v in value.items()])

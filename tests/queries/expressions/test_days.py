@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
@@ -69,14 +70,7 @@ def test_ranges_hold_every_declared_day_and_no_more(lower: str, upper: str) -> N
 def test_a_missing_day_has_no_part_and_may_be_a_key() -> None:
     domain = sd.Domain({"d": sd.Date("2000-01-01", "2000-03-01", missing="keep")})
     assert keys(col("d").month().node, domain).labels == (1, 2, 3, None)
-    people = sd.protect(
-        pa.table({"d": [None, datetime.date(2000, 2, 9)]}),
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(10**6),
-        ledger=None,
-    )
+    people = protect(pa.table({"d": [None, datetime.date(2000, 2, 9)]}), domain)
     found = people.ask(Selection().group_by(col("d").month()).agg(sd.count().alias("n")), epsilon=10**5)
     assert found.table.column("n").to_pylist() == [0, 1, 0, 1]
 

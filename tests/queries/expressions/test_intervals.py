@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import sordino as sd
 from planning import allocation_of
+from protecting import protect
 from queries.reference import value
 from sordino import col
 from sordino.errors import QuestionRefused
@@ -51,14 +52,7 @@ def test_an_unbounded_column_leaves_each_unbounded_and_its_sum_refused_with_the_
     domain = sd.Domain({"x": sd.Integer()})
     if "x * x" not in str(of):  # too large to compute before it is clipped
         assert not bind_number(of.node, domain).interval.bounded
-    curator = sd.protect(
-        pa.table({"x": [1]}),
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(1),
-        ledger=None,
-    )
+    curator = protect(pa.table({"x": [1]}), domain, budget=sd.PureDP(1))
     with pytest.raises(
         QuestionRefused, match=r"(no bounded sensitivity, because .* lies in|37 digits).*clip"
     ) as refusal:

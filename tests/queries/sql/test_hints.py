@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.cli.flags import in_flags
 from sordino.errors import DeclarationError, QuestionRefused
@@ -24,15 +25,7 @@ def penguins() -> Any:
         {n: sd.Category(["Dream"]) if n == "Island" else sd.Integer() for n in NAMES} | {"huge": sd.Integer(0, 10**9)}
     )
     cells = {n: ["Dream"] if n == "Island" else [3] for n in [*NAMES, "huge"]}
-    return sd.protect(
-        pa.table(cells),
-        domain=domain,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(10),
-        ledger=None,
-        name="penguins",
-    )
+    return protect(pa.table(cells), domain, budget=sd.PureDP(10), name="penguins")
 
 
 def said(people: Any, question: Any) -> str:

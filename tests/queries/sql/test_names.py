@@ -14,6 +14,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import col
 from sordino.cli.ask.render_release import encode_release, table_lines
 from sordino.cli.shared.options import AnswerFormat
@@ -41,15 +42,7 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def people() -> Any:
-    return sd.protect(
-        table(),
-        domain=DOMAIN,
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(10**9),
-        ledger=None,
-        name="pums",
-    )
+    return protect(table(), DOMAIN, budget=sd.PureDP(10**9), name="pums")
 
 
 def plainly(text: str) -> pa.Table:
