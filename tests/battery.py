@@ -109,6 +109,11 @@ SELECTIONS = [
 ]
 
 
+def coverage_slack(runs: int) -> float:
+    """Return 4.5 standard errors of a share of 95% in so many runs: exceeded by chance once in 300,000."""
+    return 4.5 * math.sqrt(0.05 * 0.95 / runs)
+
+
 def draws(case: MechanismCase, at: tuple[int, ...], count: int, seed: int) -> np.ndarray[Any, Any]:
     """Return `count` releases of the vector `at`, one a row."""
     rng = Rng.seeded(seed)

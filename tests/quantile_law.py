@@ -21,7 +21,7 @@ class Counted:
 
     def __init__(self, tables: Sequence[Sequence[int]], low: int, high: int, widths: Sequence[int]) -> None:
         self.tables, self.low, self.high, self.widths, self.asked = tables, low, high, widths, 0
-        self.now = [self._binned(t, widths[0]) for t in tables]
+        self.now = [self._bin(t, widths[0]) for t in tables]
 
     def known(self, group: int) -> Partition:
         return self.now[group]
@@ -31,9 +31,9 @@ class Counted:
         for group, (first, last) in wanted:
             width = next(w for w in self.widths if w < last - first + 1)
             inside = [v for v in self.tables[group] if first <= v <= last]
-            self.now[group] = self.now[group].refine((first, last), self._binned(inside, width))
+            self.now[group] = self.now[group].refine((first, last), self._bin(inside, width))
 
-    def _binned(self, values: Sequence[int], width: int) -> Partition:
+    def _bin(self, values: Sequence[int], width: int) -> Partition:
         firsts, rows = np.unique([(v - self.low) // width * width + self.low for v in values], return_counts=True)
         firsts = firsts.astype(np.int64)
         return Partition.of(firsts, np.minimum(firsts + width - 1, self.high), rows)

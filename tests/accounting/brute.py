@@ -37,7 +37,7 @@ def response(epsilon: float, delta: float = 0.0) -> Pair:
     return {"a": told, "b": other, "p": delta}, {"a": other, "b": told, "q": delta}
 
 
-def sampled(pair: Pair, rate: float) -> Pair:
+def subsample(pair: Pair, rate: float) -> Pair:
     """Return the pair of what is run on a Poisson sample: with the unit, without."""
     with_unit, without = pair
     keys = with_unit.keys() | without.keys()
@@ -75,6 +75,6 @@ def delta_of_list(pairs: Iterable[Pair], epsilon: float) -> float:
     return 1 - kept + finite
 
 
-def exchanged(pair: Pair) -> Pair:
+def exchange(pair: Pair) -> Pair:
     """Return the pair the other way about."""
     return pair[1], pair[0]

@@ -118,7 +118,7 @@ def test_a_finished_list_is_never_dearer_than_its_sum() -> None:
             best([LaplaceEvent(1)], delta)
 
 
-def test_ledger_is_told_tightly_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_the_tight_report_leaves_the_ledger_as_it_is(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "people.ledger", cap=PureDP(10)) as ledger:
         for number in range(60):
             ledger.commit(ledger.charge(DiscreteLaplaceEvent("0.1", 1), note="", question=str(number)), "{}")

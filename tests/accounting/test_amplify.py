@@ -38,18 +38,18 @@ CASES: dict[str, tuple[Event, brute.Pair]] = {
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.4, 1.0])
 def test_delta_is_the_worse_of_both_directions(name: str, rate: float, epsilon: float) -> None:
     event, pair = CASES[name]
-    mixed = brute.sampled(pair, rate)
-    truth = max(brute.delta_of_list([one], epsilon) for one in (mixed, brute.exchanged(mixed)))
+    mixed = brute.subsample(pair, rate)
+    truth = max(brute.delta_of_list([one], epsilon) for one in (mixed, brute.exchange(mixed)))
     found = pld_delta([Sampled(event, rate)], epsilon)
     assert truth * (1 - 1e-9) - 1e-15 <= found <= truth * 1.002 + 1e-11
 
 
 def test_several_samples_compose_each_direction_by_itself() -> None:
-    pairs = [brute.sampled(CASES[name][1], 0.3) for name in ("response", "laplace")]
+    pairs = [brute.subsample(CASES[name][1], 0.3) for name in ("response", "laplace")]
     events = [Sampled(CASES[name][0], 0.3) for name in ("response", "laplace")]
     for epsilon in (0.0, 0.2, 0.6):
         truth = max(
-            brute.delta_of_list(pairs, epsilon), brute.delta_of_list([brute.exchanged(p) for p in pairs], epsilon)
+            brute.delta_of_list(pairs, epsilon), brute.delta_of_list([brute.exchange(p) for p in pairs], epsilon)
         )
         assert truth * (1 - 1e-9) <= pld_delta(events, epsilon) <= truth * 1.002
 
@@ -77,8 +77,8 @@ def divergence(pair: brute.Pair, order: float) -> float:
 @pytest.mark.parametrize("order", [1.5, 2, 3, 5, 12])
 def test_renyi_holds_in_both_directions(name: str, rate: float, order: float) -> None:
     event, pair = CASES[name]
-    mixed = brute.sampled(pair, rate)
-    truth = max(divergence(mixed, order), divergence(brute.exchanged(mixed), order))
+    mixed = brute.subsample(pair, rate)
+    truth = max(divergence(mixed, order), divergence(brute.exchange(mixed), order))
     value = Sampled(event, rate).renyi(order)
     assert value is not None
     whole = event.renyi(order)

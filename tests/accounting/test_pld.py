@@ -144,7 +144,7 @@ def test_gaussians_are_those_of_the_analytic_formula() -> None:
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5, 20.0])
-def test_what_is_only_concentrated_is_told_by_its_own_conversion(rho: float) -> None:
+def test_an_event_of_rho_alone_converts_by_zcdp(rho: float) -> None:
     value = pld_epsilon([GaussianEvent(rho / 4)] * 4, 1e-6)
     assert epsilon_of(rho, 1e-6) * (1 - 1e-12) <= value <= epsilon_of(rho, 1e-6) * 1.002
     gaussian = [DiscreteGaussianEvent(Fraction(FINE**2) / Fraction(repr(2 * rho)), FINE, 1)]
@@ -185,7 +185,7 @@ def test_very_small_deltas_keep_their_digits() -> None:
     assert analytic_gaussian_sigma(value * (1 + 1e-5), "1e-60") <= 1.0
 
 
-def mixed(seed: int, *, most: int, distinct: int) -> list[Event]:
+def mix_events(seed: int, *, most: int, distinct: int) -> list[Event]:
     draw = random.Random(seed)
     pool: list[Event] = []
     for _ in range(distinct):
@@ -204,7 +204,7 @@ def mixed(seed: int, *, most: int, distinct: int) -> list[Event]:
 
 def test_ten_thousand_mixed_charges_in_a_second() -> None:
     """Measured .3 s of one core with 100 different events; time of this process, so that other load does not count."""
-    events = mixed(5, most=10_000, distinct=100)
+    events = mix_events(5, most=10_000, distinct=100)
     pld_epsilon(events[:10], 1e-6)
     start = time.process_time()
     value = pld_epsilon(events, 1e-6)

@@ -127,15 +127,15 @@ def test_what_is_sampled_of_nothing_is_nothing() -> None:
 
 def test_narrow_noise_sampled_keeps_its_law() -> None:
     """The far tail of noise of sigma .22, told at its least loss, once was most of the mixture: delta was 1."""
-    pair = brute.sampled(brute.gaussian(0.05, 1), 0.5)
-    truth = max(brute.delta_of_list([one] * 3, 0.0) for one in (pair, brute.exchanged(pair)))
+    pair = brute.subsample(brute.gaussian(0.05, 1), 0.5)
+    truth = max(brute.delta_of_list([one] * 3, 0.0) for one in (pair, brute.exchange(pair)))
     found = pld_delta([Sampled(DiscreteGaussianEvent("0.05", 1, 1), 0.5)] * 3, 0)
     assert truth * (1 - 1e-9) <= found <= truth * 1.001
 
 
-def test_rare_losses_below_the_window_are_not_told_above_it() -> None:
-    pair = brute.sampled(brute.gaussian(3.0, 2), 0.01)
-    truth = max(brute.delta_of_list([one], 0.0) for one in (pair, brute.exchanged(pair)))
+def test_rare_losses_below_the_window_do_not_move_above_it() -> None:
+    pair = brute.subsample(brute.gaussian(3.0, 2), 0.01)
+    truth = max(brute.delta_of_list([one], 0.0) for one in (pair, brute.exchange(pair)))
     assert pld_delta([Sampled(DiscreteGaussianEvent(3, 2, 1), 0.01)], 0) <= truth * 1.001
 
 

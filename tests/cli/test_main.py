@@ -138,7 +138,7 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert run("demo", "--rows", "0").code == 2
 
 
-def test_values_are_told_to_two_figures_of_their_error_and_intervals_outward() -> None:
+def test_values_are_rounded_to_two_figures_of_their_error_and_intervals_outward() -> None:
     from fractions import Fraction
 
     from sordino.cli.ask.render_release import _format_estimate

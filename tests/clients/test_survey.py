@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import httpx
 import pytest
 
 from browsing import opened_browser, opened_page
-from collecting import KEY, UNTIL, running, task_of, with_tokens
+from collecting import KEY, UNTIL, free_port, running, task_of, with_tokens
 from sordino.collector.limits import Limits
 from sordino.collector.pages import POLICY
 from sordino.collector.report_store import Store
@@ -63,15 +62,9 @@ def visit(browser: Any) -> Iterator[Visit]:
         yield Visit(page)
 
 
-def _port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def _survey(protocol: Any, tmp_path: Path, **how: Any) -> Any:
     """Return a collector whose task says the origin that it is served from."""
-    port = _port()
+    port = free_port()
     task = task_of(protocol, origin=f"http://127.0.0.1:{port}")
     store = with_tokens(str(tmp_path / "reports.db"))
     return task, running(store, [task], port=port, **how)
@@ -233,7 +226,7 @@ def test_a_wrong_token_is_asked_for_again(visit: Visit, tmp_path: Path) -> None:
         ("#token=a", "an administrator's token"),
     ],
 )
-def test_a_refused_token_is_told_before_anything_is_mixed(
+def test_a_refused_token_is_shown_before_anything_is_randomized(
     visit: Visit, tmp_path: Path, fragment: str, words: str
 ) -> None:
     _, service = _survey(GRR(LABELS, epsilon=1), tmp_path)

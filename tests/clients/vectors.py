@@ -36,8 +36,8 @@ def vectors() -> dict[str, Any]:
         "key": KEY.public,
         "origin": ORIGIN,
         "now": "2029-06-01T00:00:00Z",
-        "tasks": [_told(task) for task in _tasks()],
-        "refused": _refused(),
+        "tasks": [_report_vectors(task) for task in _tasks()],
+        "refused": _refusals(),
         "reveals": _reveals(),
     }
 
@@ -74,7 +74,7 @@ def _tasks() -> list[Task]:
     return [_task(p, f"task-{i}") for i, p in enumerate([*plain, *twice])]
 
 
-def _told(task: Task) -> dict[str, Any]:
+def _report_vectors(task: Task) -> dict[str, Any]:
     """Return a task with, for some answers and words, the reports that must come of them."""
     rng, k = Rng.seeded(len(task.envelope)), len(task.manifest.labels)
     edge = int(str(task.manifest.mechanism["p"]))
@@ -112,7 +112,7 @@ def _without_end(words: list[int]) -> Any:
         yield 0
 
 
-def _refused() -> list[dict[str, Any]]:
+def _refusals() -> list[dict[str, Any]]:
     """Return envelopes that every client must refuse; all but the first two are signed properly."""
     honest, twice = (
         _task(GRR(["a", "b", "c"], epsilon=1), "a"),
@@ -140,10 +140,10 @@ def _refused() -> list[dict[str, Any]]:
         (twice, {"epsilon": "0.999"}),
         (twice, {"lifetime_epsilon": "1.999"}),
     ]
-    return [altered, other, *(_resigned(task, change) for task, change in changes)]
+    return [altered, other, *(_sign_again(task, change) for task, change in changes)]
 
 
-def _resigned(task: Task, changed: dict[str, Any]) -> dict[str, Any]:
+def _sign_again(task: Task, changed: dict[str, Any]) -> dict[str, Any]:
     text = canonical(json.loads(task.manifest.text) | changed).decode()
     return {"key": KEY.public, "manifest": text, "signature": base64.b64encode(KEY.sign(text.encode())).decode()}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 import http.server
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from collecting import running, task_of
+from collecting import free_port, running, task_of
 from sordino.collector.limits import Limits
 from sordino.errors import DeclarationError, SordinoError
 from sordino.local import GRR, Client, ClientLedger, NotDelivered, Task
@@ -28,18 +27,12 @@ def client(tmp_path: Path) -> Iterator[Client]:
     ledger.close()
 
 
-def _port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def _task(origin: str) -> Task:
     return task_of(GRR(LABELS, epsilon=1), origin=origin)
 
 
 def test_a_report_is_sent_and_counted_once(client: Client, store: str) -> None:
-    port, rng = _port(), Rng.seeded(1)
+    port, rng = free_port(), Rng.seeded(1)
     task = _task(f"http://127.0.0.1:{port}")
     with running(store, [task], port=port) as service:
         body = client.report(task, "milk", rng=rng, now=NOW)
@@ -55,7 +48,7 @@ def test_a_report_is_sent_and_counted_once(client: Client, store: str) -> None:
 
 
 def test_a_collector_that_is_away_gets_the_same_bytes_later(client: Client, store: str) -> None:
-    port = _port()
+    port = free_port()
     task = _task(f"http://127.0.0.1:{port}")
     body = client.report(task, "milk", rng=Rng.seeded(1), now=NOW)
     with pytest.raises(NotDelivered, match="send the same bytes again"):
@@ -68,7 +61,7 @@ def test_a_collector_that_is_away_gets_the_same_bytes_later(client: Client, stor
 
 
 def test_a_busy_collector_is_waited_for(client: Client, store: str) -> None:
-    port, rng = _port(), Rng.seeded(1)
+    port, rng = free_port(), Rng.seeded(1)
     task = _task(f"http://127.0.0.1:{port}")
     with running(store, [task], port=port, limits=Limits(per_minute=60, burst=1)) as service:
         for _ in range(2):  # the second is told to wait for a second

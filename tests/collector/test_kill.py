@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collecting import LABELS, reports_of, task_of, with_tokens
+from collecting import LABELS, free_port, reports_of, task_of, with_tokens
 from sordino.collector.report_store import Store
 from sordino.local.reports import Reports
 from sordino.local.task import Task
@@ -30,12 +30,6 @@ from sordino.local.task import read_task
 app = collector_app(sys.argv[1], [read_task(open(sys.argv[2]).read(), key=None)], limits=Limits(per_minute=1e9, burst=10**6))
 serve_collector(app, host="127.0.0.1", port=int(sys.argv[3]))
 """
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _serve(store: str, envelope: Path, port: int) -> subprocess.Popen[bytes]:
@@ -101,7 +95,7 @@ def _crash(directory: Path, kills: int) -> None:
     acknowledged: list[bytes] = []
     unsure: list[bytes] = []
     for kill in range(kills):
-        port = _free_port()
+        port = free_port()
         service = _serve(store, envelope, port)
         senders = _Senders(task, f"http://127.0.0.1:{port}/v1/tasks/drinks/reports", kill)
         senders.start()
@@ -119,7 +113,7 @@ def _crash(directory: Path, kills: int) -> None:
 
 def _judge(store: str, envelope: Path, task: Task, acknowledged: list[bytes], unsure: list[bytes]) -> None:
     """Send everything once more; then each report is there once, as it was, and the counts are theirs."""
-    port = _free_port()
+    port = free_port()
     service = _serve(store, envelope, port)
     url = f"http://127.0.0.1:{port}/v1/tasks/drinks"
     with httpx.Client(headers={"authorization": "Bearer r"}, timeout=10) as client:

@@ -31,7 +31,7 @@ def test_a_session_is_charged_once_and_halts_after_its_crossings() -> None:
         held.above_threshold(count=1, epsilon=2)
 
 
-def test_sums_and_counts_are_told_apart_in_their_own_scales() -> None:
+def test_sums_and_counts_are_compared_in_their_own_scales() -> None:
     """At epsilon 40 the noise is below 1 unit's contribution: 600 rows, and a sum of ages of at most 100 each."""
     held = curator(budget=sd.PureDP(1000))
     total = sum(20 + i % 60 for i in range(600))

@@ -279,7 +279,7 @@ def test_a_project_declares_public_tables_and_caps(tmp_path: Path) -> None:
         ("max_groups = 1", "max_groups = 0", "tables.people.privacy_unit.max_groups"),
     ],
 )
-def test_what_is_wrong_in_a_public_table_is_told_at_its_place(tmp_path: Path, old: str, new: str, key: str) -> None:
+def test_an_error_in_a_public_table_names_its_key(tmp_path: Path, old: str, new: str, key: str) -> None:
     path = tmp_path / "sordino.toml"
     text = PROJECT.replace(old, new)
     if "People" in new:

@@ -99,15 +99,17 @@ def test_the_stated_error_is_passed_with_just_the_chance_stated(
     error = Fraction(plan.error(confidence))
     miss = 1 - confidence
 
-    def passed(gaps: list[Fraction]) -> float:
+    def chance_beyond_error(gaps: list[Fraction]) -> float:
         chances = selection_probabilities(mechanism_of(plan), [0, *(-g for g in gaps)])[1:]
         return float(sum(p for p, g in zip(chances, gaps, strict=True) if g > error))
 
     above = error * (1 + Fraction(1, 10**6)) + Fraction(1, 10**9)
-    assert miss * 0.999 <= passed([above] * (candidates - 1)) <= miss * 1.000001
+    assert miss * 0.999 <= chance_beyond_error([above] * (candidates - 1)) <= miss * 1.000001
     rng = random.Random(candidates)
     for _ in range(30):
-        assert passed([error * Fraction(rng.randrange(0, 300), 100) for _ in values[1:]]) <= miss * 1.000001
+        assert (
+            chance_beyond_error([error * Fraction(rng.randrange(0, 300), 100) for _ in values[1:]]) <= miss * 1.000001
+        )
 
 
 def test_a_condition_counts_only_its_rows() -> None:

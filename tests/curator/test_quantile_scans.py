@@ -51,7 +51,7 @@ class Scans:
         return found
 
 
-def _planned(
+def _plan(
     asked: Any,
     domain: sd.Domain,
     *,
@@ -68,7 +68,7 @@ def _planned(
     )
 
 
-def _found(planned: PlannedQuantile, scans: Scans, seed: int = 1) -> list[list[Any]]:
+def _release(planned: PlannedQuantile, scans: Scans, seed: int = 1) -> list[list[Any]]:
     return [list(o.estimate.values()) for o in planned.release(scans, Rng.seeded(seed))]
 
 
@@ -80,7 +80,7 @@ def test_released_values_have_the_law(bins: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(room, "_MOST_BINS", bins)
     table = [0, 3, 3, 3, 4, 9, 9, 25, 26]
     scans = Scans(pa.table({"x": table, "g": ["a"] * 9, "id": ["1"] * 9}), WHOLE)
-    planned = _planned(median("x"), WHOLE)
+    planned = _plan(median("x"), WHOLE)
     expected = single_law(table, F(1, 2), planned.selection.rate(0), range(27))
     rng, draws, counts = Rng.seeded(3), 100, collections.Counter[int]()
     for _ in range(draws):
@@ -97,8 +97,8 @@ def test_groups_and_filters_see_their_own_rows(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(room, "_MOST_BINS", bins)
         rows = [("a", 5)] * 200 + [("c", 20)] * 60 + [("c", 10)] * 40 + [("c", 1)] * 300 + [(None, 7)] * 5000
         table = pa.table({"g": [g for g, _ in rows], "x": [x for _, x in rows], "id": ["1"] * len(rows)})
-        planned = _planned(median("x"), WHOLE, where=col("x") > 3, by=("g",), loss=PureDP(10_000))
-        found = _found(planned, Scans(table, WHOLE))[0]
+        planned = _plan(median("x"), WHOLE, where=col("x") > 3, by=("g",), loss=PureDP(10_000))
+        found = _release(planned, Scans(table, WHOLE))[0]
         assert (found[0], found[2]) == (5, 20)
         assert 0 <= found[1] <= 26
 
@@ -111,7 +111,7 @@ def test_many_groups_by_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = list(zip(*rows, strict=True))
     table = pa.table({"g": list(columns[0]), "k": list(columns[1]), "x": list(columns[2])})
     scans = Scans(table, domain)
-    found = _found(_planned(median("x"), domain, by=("g", "k"), loss=PureDP(10_000)), scans)[0]
+    found = _release(_plan(median("x"), domain, by=("g", "k"), loss=PureDP(10_000)), scans)[0]
     assert found == [500 * k + 7 * (g == "b") for g in "ab" for k in range(100)]
     assert len(scans.fetched) <= 4
 
@@ -123,7 +123,7 @@ def test_a_million_values_are_never_fetched() -> None:
     scans = Scans(pa.table({"x": values}), domain)
     for asked in (median("x"), quantiles("x", [0.1, 0.5, 0.9]), iqr("x")):
         scans.fetched.clear()
-        found = _found(_planned(asked, domain), scans)
+        found = _release(_plan(asked, domain), scans)
         made = asked.aggregate
         assert isinstance(made, Quantile)
         levels = made.levels
@@ -137,14 +137,14 @@ def test_a_million_values_are_never_fetched() -> None:
 def test_the_order_of_columns_is_the_order_asked() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 1000)})
     scans = Scans(pa.table({"x": list(range(1001)) * 5}), domain)
-    planned = _planned(quantiles("x", [0.9, "1/4", 0.5]), domain, loss=PureDP(1000))
+    planned = _plan(quantiles("x", [0.9, "1/4", 0.5]), domain, loss=PureDP(1000))
     assert [o.name for o in planned.release(scans, Rng.seeded(1))] == [
         "quantile_x_0.9",
         "quantile_x_0.25",
         "quantile_x_0.5",
     ]
-    assert [v[0] for v in _found(planned, scans)] == pytest.approx([900, 250, 500], abs=2)
-    spread = _found(_planned(iqr("x"), domain, loss=PureDP(1000)), scans)
+    assert [v[0] for v in _release(planned, scans)] == pytest.approx([900, 250, 500], abs=2)
+    spread = _release(_plan(iqr("x"), domain, loss=PureDP(1000)), scans)
     assert spread[0][0] == pytest.approx(500, abs=2)
 
 
@@ -164,7 +164,7 @@ def test_poison_changes_no_class_of_answer(cells: list[float | None]) -> None:
     domain = sd.Domain({"x": sd.Real(0, 1_000_000, resolution=0.01, missing="drop")})
     scans = Scans(pa.table({"x": pa.array(cells, pa.float64())}), domain)
     for asked in (median("x"), quantiles("x", [0, 0.5, 1]), iqr("x")):
-        found = _found(_planned(asked, domain), scans)
+        found = _release(_plan(asked, domain), scans)
         assert all(len(c) == 1 and isinstance(c[0], float | int) and 0 <= c[0] <= 1_000_000 for c in found)
 
 
@@ -173,16 +173,16 @@ def test_missing_rows_take_no_part_and_fills_do() -> None:
     dropped = sd.Domain({"x": sd.Integer(0, 100, missing="drop")})
     filled = sd.Domain({"x": sd.Integer(0, 100, missing=sd.Fill(50))})
     table = pa.table({"x": cells})
-    assert _found(_planned(median("x"), dropped, loss=PureDP(1000)), Scans(table, dropped))[0] == [10]
-    assert _found(_planned(median("x"), filled, loss=PureDP(1000)), Scans(table, filled))[0] == [50]
+    assert _release(_plan(median("x"), dropped, loss=PureDP(1000)), Scans(table, dropped))[0] == [10]
+    assert _release(_plan(median("x"), filled, loss=PureDP(1000)), Scans(table, filled))[0] == [50]
 
 
 def test_units_count_up_to_their_cap() -> None:
     """One unit of 1000 rows, capped at 2, cannot outweigh 100 units of one row."""
     domain, unit = sd.Domain({"x": sd.Integer(0, 100), "id": sd.Identifier()}), PrivacyUnit("id", max_rows=2)
     table = pa.table({"x": [90] * 1000 + [10] * 100, "id": ["u"] * 1000 + [f"v{i}" for i in range(100)]})
-    planned = _planned(median("x"), domain, loss=PureDP(1000), neighbors=Neighbors("replace", unit))
-    assert _found(planned, Scans(table, domain, unit))[0] == [10]
+    planned = _plan(median("x"), domain, loss=PureDP(1000), neighbors=Neighbors("replace", unit))
+    assert _release(planned, Scans(table, domain, unit))[0] == [10]
     assert planned.selection.rate(0) == F(1000, 4)
 
 
@@ -191,27 +191,27 @@ def test_expressions_wider_than_64_bits() -> None:
     product = col("a") * col("b")
     table = pa.table({"a": [2**40] * 11 + [-(2**40)] * 10, "b": [2**30] * 21})
     scans = Scans(table, domain)
-    assert _found(_planned(median(product), domain, loss=PureDP(10_000)), scans)[0] == [2**70]
-    assert _found(_planned(quantile(product, 0.25), domain, loss=PureDP(10_000)), scans)[0] == [-(2**70)]
+    assert _release(_plan(median(product), domain, loss=PureDP(10_000)), scans)[0] == [2**70]
+    assert _release(_plan(quantile(product, 0.25), domain, loss=PureDP(10_000)), scans)[0] == [-(2**70)]
 
 
 def test_the_whole_cost() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 1000)})
     for asked in (median("x"), quantiles("x", [0.1, 0.2, 0.5, 0.9]), iqr("x")):
-        pure = _planned(asked, domain, loss=PureDP("1/3")).event.pure()
+        pure = _plan(asked, domain, loss=PureDP("1/3")).event.pure()
         assert pure == F(1, 3)
-        rho = _planned(asked, domain, loss=ZCDP("1/7")).event.rho()
+        rho = _plan(asked, domain, loss=ZCDP("1/7")).event.rho()
         assert rho is not None
         assert F(1, 7) - F(1, 10**8) < rho <= F(1, 7)
 
 
 def test_errors_are_ranks_from_public_facts() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 2**20 - 1)})
-    planned = _planned(median("x"), domain)
+    planned = _plan(median("x"), domain)
     scans = Scans(pa.table({"x": [1, 2, 3]}), domain)
     released = planned.release(scans, Rng.seeded(1))[0].estimate
     assert planned.errors(0.95, assume_rows=None) == released.errors(0.95)
-    several = _planned(quantiles("x", [0.25, 0.5, 0.75]), domain)
+    several = _plan(quantiles("x", [0.25, 0.5, 0.75]), domain)
     assert max(several.errors(0.95, assume_rows=1000)) < min(several.errors(0.95, assume_rows=None))
 
 
@@ -228,9 +228,9 @@ def test_what_is_refused() -> None:
     open_ended = sd.Domain({"x": sd.Integer(), "d": sd.Date("2000-01-01", "2001-01-01"), "k": sd.Integer(0, 20_000)})
     for of in ("x", "d"):
         with pytest.raises(QuestionRefused, match="quantile of"):
-            _planned(median(of), open_ended)
+            _plan(median(of), open_ended)
     with pytest.raises(QuestionRefused, match="20001 groups"):
-        _planned(median("k"), open_ended, by=("k",))
+        _plan(median("k"), open_ended, by=("k",))
     for levels in ([1.5], [-0.1], [], [0.5, 0.5], "0.5"):
         with pytest.raises(QuestionRefused):
             quantiles("x", levels)

@@ -100,7 +100,7 @@ def test_a_count_of_nothing_says_that_what_is_below_0_is_noise() -> None:
             assert release.remarks == ()
 
 
-def test_small_numbers_are_told_by_their_figures() -> None:
+def test_small_numbers_keep_their_significant_figures() -> None:
     assert show_number(2.9e-11) == "2.9e-11"
     assert show_number(1.5e-6) == "1.5e-06"
     line = table_lines(people("1e-12", rows=600, seed=1).ask(sd.mean("x"), epsilon=20), confidence=0.95)[0]

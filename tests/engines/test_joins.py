@@ -288,7 +288,7 @@ def test_a_key_with_more_rows_than_declared_is_refused_when_opened(cells: Any, c
         public_cells({"regions": table})
 
 
-def test_a_missing_public_file_is_told_by_its_name(tmp_path: Path) -> None:
+def test_a_missing_public_file_is_named_in_the_error(tmp_path: Path) -> None:
     table = public(tmp_path / "none.parquet", key="k", columns=sd.Domain({"k": sd.Identifier()}))
     with pytest.raises(SourceError, match=r"public table 'regions': source .* is missing"):
         public_cells({"regions": table})

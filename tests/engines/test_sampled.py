@@ -24,7 +24,7 @@ UNIT = PrivacyUnit("id", max_rows=2)
 KEY = bytes(range(32))
 
 
-def drawn(engine: Any, threshold: int, key: bytes) -> list[tuple[Any, Any]]:
+def draw_rows(engine: Any, threshold: int, key: bytes) -> list[tuple[Any, Any]]:
     """Return the ids and values of the rows in a sample, before any cap."""
     from sqlglot import exp
 
@@ -53,7 +53,7 @@ def test_a_unit_is_in_iff_its_hash_says_so_with_all_its_rows(rate: Fraction, kin
     expected = [
         (i, x) for i, x in zip(table["id"].to_pylist(), range(900), strict=True) if i is not None and falls(str(i))
     ]
-    assert drawn(engine, threshold, KEY) == sorted(expected, key=str)
+    assert draw_rows(engine, threshold, KEY) == sorted(expected, key=str)
     engine.close()
 
 
@@ -61,7 +61,7 @@ def test_rows_that_are_units_each_have_a_coin_of_their_own_even_when_alike() -> 
     """200,000 equal rows at rate 3/10: z beyond 4.5 has chance 7e-6. Two keys agree on p^2: the same chance."""
     engine = engine_of(pa.table({"id": ["u"] * 200_000, "x": pa.array(np.arange(200_000))}), DOMAIN)
     threshold = 3 * 2**64 // 10
-    one, other = ({x for _, x in drawn(engine, threshold, hashlib.sha256(bytes([k])).digest())} for k in (1, 2))
+    one, other = ({x for _, x in draw_rows(engine, threshold, hashlib.sha256(bytes([k])).digest())} for k in (1, 2))
     for found, rate in ((len(one), 0.3), (len(other), 0.3), (len(one & other), 0.09)):
         assert abs(found - 200_000 * rate) < 4.5 * (200_000 * rate * (1 - rate)) ** 0.5
     engine.close()
@@ -70,13 +70,13 @@ def test_rows_that_are_units_each_have_a_coin_of_their_own_even_when_alike() -> 
 def test_pairs_of_units_fall_independently_and_keys_matter() -> None:
     """Chi-square of the four outcomes of 50,000 pairs, 3 degrees: beyond 27.0 has chance 6e-6."""
     engine = engine_of(pa.table({"id": [str(i) for i in range(100_000)], "x": np.arange(100_000)}), DOMAIN, unit=UNIT)
-    chosen = {x for _, x in drawn(engine, 2**64 // 4, KEY)}
+    chosen = {x for _, x in draw_rows(engine, 2**64 // 4, KEY)}
     cells = np.zeros(4)
     for i in range(0, 100_000, 2):
         cells[2 * (i in chosen) + (i + 1 in chosen)] += 1
     expected = 50_000 * np.array([9, 3, 3, 1]) / 16
     assert float(((cells - expected) ** 2 / expected).sum()) < 27.0
-    assert {x for _, x in drawn(engine, 2**64 // 4, b"\x01" * 32)} != chosen
+    assert {x for _, x in draw_rows(engine, 2**64 // 4, b"\x01" * 32)} != chosen
     engine.close()
 
 
@@ -86,7 +86,7 @@ def test_caps_and_questions_work_on_a_sample_and_it_goes_when_closed() -> None:
     found = compile_query(as_aggregation(Selection().agg(sd.count(), sd.count("id"))), DOMAIN)
     sample = engine.sample(threshold=2**63, key=KEY)
     rows = sample.run(found.select(sample.primitives)).to_pylist()[0]
-    units = len({i for i, _ in drawn(engine, 2**63, KEY)})
+    units = len({i for i, _ in draw_rows(engine, 2**63, KEY)})
     assert rows["t0"] == 2 * units  # all of them have five rows, two of which count
     sample.close()
     with pytest.raises(EngineFailed):

@@ -12,7 +12,7 @@ import pytest
 from places import ADULT, ROOT, needs_adult
 
 
-def ran(script: str, *arguments: str) -> str:
+def run(script: str, *arguments: str) -> str:
     command = [sys.executable, str(ROOT / "examples" / script), *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "SORDINO_ADULT"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
@@ -35,37 +35,37 @@ def test_every_example_is_run_here() -> None:
 
 
 def test_ask_census() -> None:
-    said = ran("ask_census.py")
+    said = run("ask_census.py")
     assert "Capital" in said
     assert "refused: " in said
 
 
 def test_synth_census() -> None:
-    assert "over 40, from the model" in ran("synth_census.py")
+    assert "over 40, from the model" in run("synth_census.py")
 
 
 def test_architectureholds() -> None:
-    assert "hiding one household" in ran("households.py")
+    assert "hiding one household" in run("households.py")
 
 
 @pytest.mark.parametrize(
     ("script", "instead"), [("adult.py", "refused: "), ("adult_deeper.py", "refused: "), ("synth_adult.py", "over 40")]
 )
 def test_without_adult_an_example_says_where_it_is_and_does_the_like(script: str, instead: str) -> None:
-    said = ran(script)
+    said = run(script)
     assert "UCI Machine Learning Repository" in said
     assert instead in said
 
 
 @needs_adult
 def test_adult() -> None:
-    assert "mean age" in ran("adult.py", str(ADULT))
+    assert "mean age" in run("adult.py", str(ADULT))
 
 
 @needs_adult
 def test_adult_deeper(tmp_path: Path) -> None:
     """The script checks its own answers; with secure noise about one run in 500 fails by chance (a bound of age above 100)."""
-    said = ran("adult_deeper.py", str(ADULT), str(tmp_path / "pictures"))
+    said = run("adult_deeper.py", str(ADULT), str(tmp_path / "pictures"))
     assert "most common occupation" in said
     assert "45 cells of age band by occupation" in said
     assert len(list((tmp_path / "pictures").glob("*.svg"))) == 4
@@ -73,4 +73,4 @@ def test_adult_deeper(tmp_path: Path) -> None:
 
 @needs_adult
 def test_local_adult() -> None:
-    assert "largest error" in ran("local_adult.py", str(ADULT))
+    assert "largest error" in run("local_adult.py", str(ADULT))

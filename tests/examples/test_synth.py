@@ -16,7 +16,7 @@ FACTS = {"[21, 33)": 9_878, "[30, 31)": 861, "[30, 71)": 22_310, "[20, 65)": 29_
 JOBS = {"Sales": 3_650, "Armed-Forces": 9, "(missing)": 1_843, "Prof-specialty": 4_140}
 
 
-def ran(*arguments: str) -> str:
+def run(*arguments: str) -> str:
     command = [sys.executable, str(ROOT / "examples" / "synth_adult.py"), *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "SORDINO_ADULT"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
@@ -28,7 +28,7 @@ def ran(*arguments: str) -> str:
 @needs_adult
 def test_the_textbook_in_numbers(tmp_path: Path) -> None:
     """Secure noise at epsilon 1: a range of 45 ages has the deviation 9.5, a cell of the joint table about 2: 12 deviations."""
-    said = ran(str(ADULT), str(tmp_path / "ages.svg"))
+    said = run(str(ADULT), str(tmp_path / "ages.svg"))
     assert said.startswith("NOT PRIVATE")
     for words, true in FACTS.items():
         line = next(line for line in said.splitlines() if line.startswith(words))

@@ -157,7 +157,7 @@ def test_request_that_failed_says_so(ledger: Ledger) -> None:
         ledger.charge(LaplaceEvent(0.1), note="", question="q", request="r")
 
 
-def test_declaration_is_held_to(ledger: Ledger) -> None:
+def test_a_changed_declaration_is_refused(ledger: Ledger) -> None:
     ledger.declare("adult", ROW)
     ledger.declare("adult", dict(reversed(ROW.items())))
     assert ledger.verify().entries == 2

@@ -23,14 +23,14 @@ def ask(ledger: Ledger, epsilon: Number) -> Charge:
     return ledger.charge(LaplaceEvent(epsilon), note="a question", question="q")
 
 
-def filled(path: Path, charges: int = 5) -> None:
+def fill(path: Path, charges: int = 5) -> None:
     with Ledger.open(path, cap=PureDP(100)) as ledger:
         ledger.declare("adult", ROW)
         for _ in range(charges):
             ledger.commit(ask(ledger, 1), '"SECRET"')
 
 
-def altered(path: Path, *statements: str) -> None:
+def alter(path: Path, *statements: str) -> None:
     db = sqlite3.connect(path)
     for name in ("entries_stay", "entries_last", "entries_follow"):
         sql = db.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
@@ -57,14 +57,14 @@ def altered(path: Path, *statements: str) -> None:
     ],
 )
 def test_tampering_is_named_and_no_answer_shown(path: Path, statement: str, entry: str) -> None:
-    filled(path)
+    fill(path)
     if "TRIGGER" in statement:
         db = sqlite3.connect(path)
         db.execute(statement)
         db.commit()
         db.close()
     else:
-        altered(path, statement)
+        alter(path, statement)
     with pytest.raises(LedgerError, match=entry) as refusal:
         Ledger.existing(path).verify()
     assert "SECRET" not in str(refusal.value)
@@ -72,14 +72,14 @@ def test_tampering_is_named_and_no_answer_shown(path: Path, statement: str, entr
 
 
 def test_last_entry_or_head_that_was_altered_is_noticed_at_open(path: Path) -> None:
-    filled(path)
-    altered(path, "DELETE FROM entries WHERE seq = 12")
+    fill(path)
+    alter(path, "DELETE FROM entries WHERE seq = 12")
     with pytest.raises(LedgerError, match="entry 12"):
         Ledger.existing(path)
 
 
 def test_entries_can_only_be_appended(path: Path) -> None:
-    filled(path)
+    fill(path)
     db = sqlite3.connect(path)
     for statement in (
         "DELETE FROM entries",
@@ -93,7 +93,7 @@ def test_entries_can_only_be_appended(path: Path) -> None:
     db.close()
 
 
-def opened_asked_and_verified(path: Path) -> None:
+def open_ask_and_verify(path: Path) -> None:
     with Ledger.open(path, cap=PureDP(100)) as ledger:
         for _ in range(3):
             ask(ledger, 1)
@@ -102,7 +102,7 @@ def opened_asked_and_verified(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["garbage", "empty", "truncated", "other database", "zeros", "half"])
 def test_damaged_file_is_one_plain_error(path: Path, damage: str) -> None:
-    filled(path, 100)
+    fill(path, 100)
     whole = path.read_bytes()
     if damage == "other database":
         path.unlink()
@@ -122,11 +122,11 @@ def test_damaged_file_is_one_plain_error(path: Path, damage: str) -> None:
     assert "sqlite" not in str(refusal.value).lower()
     assert refusal.value.__context__ is None
     with pytest.raises(LedgerError):
-        opened_asked_and_verified(path)
+        open_ask_and_verify(path)
 
 
 def test_older_copy_put_back_is_noticed(path: Path, tmp_path: Path) -> None:
-    filled(path)
+    fill(path)
     shutil.copy(path, tmp_path / "backup")
     with Ledger.existing(path) as ledger:
         ask(ledger, 1)
@@ -138,7 +138,7 @@ def test_older_copy_put_back_is_noticed(path: Path, tmp_path: Path) -> None:
 
 
 def test_copy_that_went_its_own_way_is_noticed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled(path)
+    fill(path)
     shutil.copy(path, tmp_path / "copy.ledger")
     with Ledger.existing(path) as ledger:
         ask(ledger, 1)
@@ -154,7 +154,7 @@ def test_copy_that_went_its_own_way_is_noticed(path: Path, tmp_path: Path, monke
 
 
 def test_rollback_under_an_open_ledger_is_noticed(path: Path, tmp_path: Path) -> None:
-    filled(path)
+    fill(path)
     shutil.copy(path, tmp_path / "backup")
     ledger = Ledger.existing(path)
     ask(ledger, 1)
@@ -166,8 +166,8 @@ def test_rollback_under_an_open_ledger_is_noticed(path: Path, tmp_path: Path) ->
         assert ledger.verify().spent == PureDP(7)
 
 
-def test_missing_mark_is_accepted_and_told(path: Path, state: Path) -> None:
-    filled(path)
+def test_a_missing_mark_is_accepted_and_reported(path: Path, state: Path) -> None:
+    fill(path)
     shutil.rmtree(state)
     ledger = Ledger.existing(path)
     report = ledger.verify()
@@ -203,7 +203,7 @@ def test_state_directory_that_cannot_be_written_is_named(path: Path, state: Path
 
 
 def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
-    filled(path)
+    fill(path)
     first = Ledger.existing(path).id
     path.unlink()
     attempts: list[Callable[[], object]] = [
@@ -237,7 +237,7 @@ def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
 
 
 def test_a_file_put_back_shows_what_was_charged_in_between(path: Path, tmp_path: Path) -> None:
-    filled(path)
+    fill(path)
     os.rename(path, tmp_path / "aside")
     with Ledger.new(path, cap=PureDP(100), reason="a try") as between:
         ask(between, 2)
@@ -261,7 +261,7 @@ def test_a_file_put_back_shows_what_was_charged_in_between(path: Path, tmp_path:
     ],
 )
 def test_an_edited_sum_cap_or_declaration_is_refused_at_the_next_charge(path: Path, statement: str) -> None:
-    filled(path)
+    fill(path)
     ledger = Ledger.existing(path)
     db = sqlite3.connect(path)
     db.execute(statement)
@@ -274,7 +274,7 @@ def test_an_edited_sum_cap_or_declaration_is_refused_at_the_next_charge(path: Pa
 
 def test_an_entry_forged_beyond_the_mark_is_refused(path: Path) -> None:
     """Whoever computes hashes can append a sound link, but the mark is behind it: all entries are seen anew."""
-    filled(path)
+    fill(path)
     db = sqlite3.connect(path)
     seq, digest = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     after = json.loads(db.execute("SELECT payload FROM entries WHERE seq = ?", (seq,)).fetchone()[0])["after"]
@@ -293,7 +293,7 @@ def test_an_entry_forged_beyond_the_mark_is_refused(path: Path) -> None:
 
 
 def test_a_mark_that_lags_after_a_crash_is_made_good(path: Path, state: Path) -> None:
-    filled(path)
+    fill(path)
     (mark,) = (state / "marks").iterdir()
     before = mark.read_bytes()
     with Ledger.existing(path) as ledger:
@@ -305,7 +305,7 @@ def test_a_mark_that_lags_after_a_crash_is_made_good(path: Path, state: Path) ->
 
 
 def test_a_ledger_of_the_former_format_is_refused_in_words(path: Path) -> None:
-    filled(path)
+    fill(path)
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 1")
     db.close()
@@ -324,7 +324,7 @@ def test_leftover_log_without_its_ledger_is_refused(path: Path) -> None:
 
 
 def test_moved_ledger_keeps_its_mark(path: Path, tmp_path: Path) -> None:
-    filled(path)
+    fill(path)
     moved = tmp_path / "moved.ledger"
     os.rename(path, moved)
     with Ledger.open(moved, cap=PureDP(100)) as ledger:

@@ -53,7 +53,7 @@ def _worst(one: dict[Any, float], other: dict[Any, float]) -> float:
     return max(abs(math.log(one[o] / other[o])) for o in one)
 
 
-def _tested(counts: dict[Any, int], expected: dict[Any, float]) -> None:
+def _check_law(counts: dict[Any, int], expected: dict[Any, float]) -> None:
     """Chi-square over cells of 10 or more expected draws, the rest as one cell."""
     assert set(counts) <= set(expected)
     total = sum(counts.values())
@@ -154,7 +154,7 @@ def test_draws_have_the_law_whatever_was_counted_first(name: str, level: Fractio
         rng, found = Rng.seeded(5), collections.Counter[tuple[int, ...]]()
         for _ in range(draws):
             found[tuple(made.release(Counted([table], 0, 26, widths), low=0, high=26, rng=rng)[0])] += 1
-        _tested(found, single_law(table, level, made.rate(0), range(27)))
+        _check_law(found, single_law(table, level, made.rate(0), range(27)))
 
 
 @pytest.mark.parametrize("draws", DRAWS)
@@ -171,7 +171,7 @@ def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytes
     rng, found = Rng.seeded(6), collections.Counter[tuple[int, ...]]()
     for _ in range(2 * draws):
         found[tuple(made.release(Counted([table], 0, 5, (3, 1)), low=0, high=5, rng=rng)[0])] += 1
-    _tested(found, dict(expected))
+    _check_law(found, dict(expected))
 
 
 def test_the_first_selection_of_halving_has_its_law_with_all_its_parts() -> None:
@@ -188,7 +188,7 @@ def test_the_first_selection_of_halving_has_its_law_with_all_its_parts() -> None
     rng, found = Rng.seeded(8), collections.Counter[tuple[int, ...]]()
     for _ in range(700):
         found[(made.release(Counted([table], 0, high, (1,)), low=0, high=high, rng=rng)[0][1],)] += 1
-    _tested(found, {v: w / total for v, w in weights.items()})
+    _check_law(found, {v: w / total for v, w in weights.items()})
 
 
 @pytest.mark.parametrize("levels", [HALF, THREE], ids=["one", "three"])

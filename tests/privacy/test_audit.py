@@ -42,7 +42,7 @@ def curator_of(
     return protect(table, DOMAIN, neighbors=relation, unit=unit, budget=sd.ApproxDP(10**6, "0.9"), seed=3)
 
 
-def proved(here: Any, there: Any, delta: float = 0.0) -> float:
+def epsilon_bound(here: Any, there: Any, delta: float = 0.0) -> float:
     """Return the larger audited epsilon of the two directions of each statistic's two tails."""
     pairs = [(a * s, b * s) for a, b in ((here, there), (there, here)) for s in (1, -1)]
     return max(audited_epsilon(a, b, delta, ALARM / 4) for a, b in pairs)
@@ -60,7 +60,7 @@ def test_most_common(relation: str, other: list[int], runs: int) -> None:
         rng = Rng.seeded(seed)
         return np.array([plan.procedure.mechanism.release(exact, rng) == 2 for _ in range(runs)], dtype=float)
 
-    found = proved(drawn([1, 1, 2, 2], 1), drawn(other, 2))
+    found = epsilon_bound(drawn([1, 1, 2, 2], 1), drawn(other, 2))
     assert found <= 1
     assert found > (0.05 if runs > 2000 else -1)
 
@@ -77,7 +77,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
         found = [plan.selection.release(counts, low=plan.low, high=plan.high, rng=rng)[0] for _ in range(runs)]
         return np.array(found, dtype=float).sum(axis=1)
 
-    assert proved(drawn([0] * 7, 1), drawn(other, 2)) <= 2
+    assert epsilon_bound(drawn([0] * 7, 1), drawn(other, 2)) <= 2
 
 
 @pytest.mark.parametrize("runs", RUNS)
@@ -96,7 +96,7 @@ def test_private_keys(there: int, delta: str, runs: int) -> None:
             found.append(part.mechanism.release([count], rng)[0] + shown["oslo"] if shown else -100)
         return np.array(found, dtype=float)
 
-    assert proved(drawn(there, 1), drawn(there + 1, 2), float(delta)) <= 2
+    assert epsilon_bound(drawn(there, 1), drawn(there + 1, 2), float(delta)) <= 2
 
 
 @dataclass
@@ -122,7 +122,7 @@ class Quick(AdaptiveSession):
         return self.scanned[scan.key]
 
 
-def ran(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
+def run_often(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> Any:
     rng = Rng.seeded(seed)
     scanned: dict[Any, Any] = {}
     found = []
@@ -155,8 +155,10 @@ def chosen(q: Any) -> float:
 @pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])
 def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) -> None:
-    one, two = (ran(curator_of(v, relation=relation), algorithm, runs, s, 1) for s, v in enumerate(([0] * 4, other)))
-    assert proved(one, two) <= 1
+    one, two = (
+        run_often(curator_of(v, relation=relation), algorithm, runs, s, 1) for s, v in enumerate(([0] * 4, other))
+    )
+    assert epsilon_bound(one, two) <= 1
 
 
 @pytest.mark.parametrize("runs", [50, pytest.param(4000, marks=pytest.mark.deep)])
@@ -169,6 +171,6 @@ def test_bounds(method: Any, runs: int) -> None:
         node = sd.col("x").node
         cuts = (Fraction(1), Fraction(4), Fraction(7)) if method == "ladder" else ()
         search = search_by(method, node, search_number(node, one.domain, coarse=False), cuts)
-        return ran(one, lambda q: search(q).upper, runs, seed, 2)
+        return run_often(one, lambda q: search(q).upper, runs, seed, 2)
 
-    assert proved(drawn([1] * 30, 1), drawn([1] * 30 + [7], 2)) <= 2
+    assert epsilon_bound(drawn([1] * 30, 1), drawn([1] * 30 + [7], 2)) <= 2

@@ -115,7 +115,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_kind_of_release_is_told_again_by_the_command_line_and_a_new_process(
+def test_every_kind_of_release_is_shown_again_by_the_command_line_and_a_new_process(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     held = sd.connect(project / "sordino.toml").table("data")

@@ -28,12 +28,12 @@ UNIT = sd.PrivacyUnit("id", max_rows=2, max_groups=1)
 PAIR = {"epsilon": 2, "delta": "1e-4"}
 
 
-def asked(question: Any, **loss: Any) -> Any:
+def ask_all(question: Any, **loss: Any) -> Any:
     """Return a call that asks a question at a loss."""
     return lambda held: held.ask(question, **(loss or {"epsilon": 2}))
 
 
-def searched(of: Any, method: Any, **more: Any) -> Any:
+def search_all(of: Any, method: Any, **more: Any) -> Any:
     """Return a call that searches bounds."""
     return lambda held: held.find_bounds(of, method=method, epsilon=2, **more)
 
@@ -46,26 +46,26 @@ def in_batch(held: Any) -> Any:
 
 BY_C = S.group_by("c").agg(sd.count(), sd.mean("i"))
 CALLS: dict[str, Any] = {
-    "median": asked(sd.median("r")),
-    "quantiles": asked(sd.quantiles("i", [0, 0.3, 1])),
-    "wide quantile": asked(sd.median(col("free").clip(-(2**61), 2**61))),
-    "iqr by group": asked(S.where(col("t")).group_by("c").agg(sd.iqr(col("i") + col("j")), sd.count())),
-    "spread": asked([sd.variance("i"), sd.std("r"), sd.covariance("i", "j"), sd.correlation("i", "r")]),
-    "spread by group": asked(S.group_by("e").agg(sd.variance("r"), sd.correlation("i", "k"))),
-    "distinct": asked([sd.count_distinct(n) for n in ("id", "c", "t", "free", "town", "j")]),
-    "distinct by bins": asked(S.group_by(col("r").bin([-1, 0, 2])).agg(sd.count_distinct("town"))),
-    "private keys": asked(S.group_by("town").agg(sd.count(), sd.mean("r"), sd.variance("i")), **PAIR),
-    "private and declared": asked(S.group_by("town", "c", "t").agg(sd.count()), **PAIR),
-    "having": asked(BY_C.having(col("count") > -(10**6)).order_by(-col("mean_i"), "c").limit(2)),
-    "sql": asked(sd.sql("SELECT c, MEDIAN(i) AS m, STDDEV_POP(r) AS s FROM data GROUP BY c ORDER BY m LIMIT 3")),
-    "nested": asked(units.QUESTIONS["nested"]),
-    "joined": asked(units.QUESTIONS["joined"]),
-    "most common": asked(sd.most_common("c")),
-    "most common month": asked(sd.most_common(col("d").month(), where=col("i") > 0)),
-    "bounds histogram": searched("open", "histogram"),
-    "bounds ladder": searched("free", "ladder", ladder=[1, 100, 2**40]),
-    "bounds sparse": searched("r", "sparse_vector"),
-    "bounds quantile": searched("i", "quantile"),
+    "median": ask_all(sd.median("r")),
+    "quantiles": ask_all(sd.quantiles("i", [0, 0.3, 1])),
+    "wide quantile": ask_all(sd.median(col("free").clip(-(2**61), 2**61))),
+    "iqr by group": ask_all(S.where(col("t")).group_by("c").agg(sd.iqr(col("i") + col("j")), sd.count())),
+    "spread": ask_all([sd.variance("i"), sd.std("r"), sd.covariance("i", "j"), sd.correlation("i", "r")]),
+    "spread by group": ask_all(S.group_by("e").agg(sd.variance("r"), sd.correlation("i", "k"))),
+    "distinct": ask_all([sd.count_distinct(n) for n in ("id", "c", "t", "free", "town", "j")]),
+    "distinct by bins": ask_all(S.group_by(col("r").bin([-1, 0, 2])).agg(sd.count_distinct("town"))),
+    "private keys": ask_all(S.group_by("town").agg(sd.count(), sd.mean("r"), sd.variance("i")), **PAIR),
+    "private and declared": ask_all(S.group_by("town", "c", "t").agg(sd.count()), **PAIR),
+    "having": ask_all(BY_C.having(col("count") > -(10**6)).order_by(-col("mean_i"), "c").limit(2)),
+    "sql": ask_all(sd.sql("SELECT c, MEDIAN(i) AS m, STDDEV_POP(r) AS s FROM data GROUP BY c ORDER BY m LIMIT 3")),
+    "nested": ask_all(units.QUESTIONS["nested"]),
+    "joined": ask_all(units.QUESTIONS["joined"]),
+    "most common": ask_all(sd.most_common("c")),
+    "most common month": ask_all(sd.most_common(col("d").month(), where=col("i") > 0)),
+    "bounds histogram": search_all("open", "histogram"),
+    "bounds ladder": search_all("free", "ladder", ladder=[1, 100, 2**40]),
+    "bounds sparse": search_all("r", "sparse_vector"),
+    "bounds quantile": search_all("i", "quantile"),
     "caps": lambda held: held.find_contribution_bounds(epsilon=2),
     "caps by": lambda held: held.find_contribution_bounds(by="town", assume_keys=5, epsilon=2),
     "batch": in_batch,

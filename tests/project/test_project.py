@@ -234,7 +234,7 @@ def test_units_that_cannot_be(tmp_path: Path, unit: str, says: str) -> None:
     assert all(p.line == 8 and p.key.startswith("tables.visits.privacy_unit.") for p in found)
 
 
-def test_every_problem_is_told_and_load_tells_the_first(tmp_path: Path) -> None:
+def test_every_problem_is_reported_and_load_raises_the_first(tmp_path: Path) -> None:
     text = SAMPLE.replace("lower = 0, upper = 125", "lowr = 0").replace("epsilon = 2.0", "epsilon = -1")
     path = write(tmp_path, text.replace('"Sales"', '"Sales", "Sales"') + "extra = 1\n")
     found = check_project(path)

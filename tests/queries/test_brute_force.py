@@ -76,9 +76,9 @@ Exact = Callable[[Aggregation, Sequence[dict[str, Any]]], list[list[Fraction]]]
 
 def by_python(asked: Aggregation, table: Sequence[dict[str, Any]]) -> list[list[Fraction]]:
     """Return the oracle's parts, with the sums of means centred: what is released."""
-    from queries.test_engine_agrees import centred
+    from queries.test_engine_agrees import center
 
-    return centred(asked, list(table))
+    return center(asked, list(table))
 
 
 def by_duckdb(asked: Aggregation, table: Sequence[dict[str, Any]]) -> list[list[Fraction]]:

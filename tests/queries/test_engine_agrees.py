@@ -15,7 +15,7 @@ from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query
 
 
-def centred(asked: Aggregation, table: list[dict[str, object]]) -> list[list[Fraction]]:
+def center(asked: Aggregation, table: list[dict[str, object]]) -> list[list[Fraction]]:
     """Return the oracle's parts, the sums of means centred as the package does: at a public middle."""
     parts, at = reference.exact(asked, table, DOMAIN), 0
     made: list[list[Fraction]] = []
@@ -54,7 +54,7 @@ def test_exact_parts_agree(seed: int) -> None:
     table = rows(100, rng)
     for _ in range(8):
         asked = question(rng)
-        assert duckdb_exact(asked, arrow(table)) == centred(asked, table), asked.describe()
+        assert duckdb_exact(asked, arrow(table)) == center(asked, table), asked.describe()
 
 
 def test_no_rows_at_all() -> None:

@@ -22,46 +22,46 @@ from sordino.report.picture import encode_picture
 _LOSS: dict[str, Any] = {"epsilon": "0.5", "delta": "1e-9"}
 
 
-def _crossed(table: Any) -> Any:
+def _cross(table: Any) -> Any:
     with table.above_threshold(count=1, epsilon=1) as session:
         session.above(sd.count(), threshold=10)
     return table.releases()[-1]
 
 
-def _fitted(table: Any) -> Any:
+def _fit(table: Any) -> Any:
     model = sd.synth.fit(table, columns=["age", "sex"], **_LOSS)
     return table.release(model.facts["charge"])
 
 
-def _asked(*question: Any) -> Callable[[Any], Any]:
+def _ask(*question: Any) -> Callable[[Any], Any]:
     return lambda table: table.ask(question[0] if len(question) == 1 else list(question), **_LOSS)
 
 
 KINDS: dict[str, Callable[[Any], Any]] = {
-    "count": _asked(sd.count()),
-    "several": _asked(sd.count(), sd.mean("age"), sd.sum("gain"), sd.std("age"), sd.variance("age")),
-    "two of two columns": _asked(sd.covariance("age", "hours_per_week"), sd.correlation("age", "hours_per_week")),
-    "median": _asked(sd.median("age")),
-    "quantiles": _asked(sd.quantiles("age", ["0.1", "0.5", "0.9"])),
-    "iqr": _asked(sd.iqr("hours_per_week")),
-    "most common": _asked(sd.most_common("occupation")),
-    "most common of words that are numbers": _asked(sd.most_common("education_num")),
-    "MODE in SQL": _asked(sd.sql("SELECT MODE(sex) AS s FROM people")),
+    "count": _ask(sd.count()),
+    "several": _ask(sd.count(), sd.mean("age"), sd.sum("gain"), sd.std("age"), sd.variance("age")),
+    "two of two columns": _ask(sd.covariance("age", "hours_per_week"), sd.correlation("age", "hours_per_week")),
+    "median": _ask(sd.median("age")),
+    "quantiles": _ask(sd.quantiles("age", ["0.1", "0.5", "0.9"])),
+    "iqr": _ask(sd.iqr("hours_per_week")),
+    "most common": _ask(sd.most_common("occupation")),
+    "most common of words that are numbers": _ask(sd.most_common("education_num")),
+    "MODE in SQL": _ask(sd.sql("SELECT MODE(sex) AS s FROM people")),
     "grouped": lambda t: t.ask(t.group_by("sex", "region").agg(sd.count(), sd.mean("age")), **_LOSS),
     "grouped medians": lambda t: t.ask(t.group_by("sex").agg(sd.median("age")), **_LOSS),
     "histogram": lambda t: t.ask(sd.histogram("age", width=5), **_LOSS),
     "many keys": lambda t: t.ask(t.group_by("region", "occupation").agg(sd.count()), **_LOSS),
     "private keys": lambda t: t.ask(t.group_by("household").agg(sd.count()), **_LOSS),
-    "having": _asked(sd.sql("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT(*) > 1000000")),
-    "smooth": _asked(sd.smooth("median", "age")),
-    "propose, test, release": _asked(sd.propose_test_release("median", "age", bound=1)),
-    "sample and aggregate": _asked(sd.sample_and_aggregate("median", "age", chunks=20, default=40)),
+    "having": _ask(sd.sql("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT(*) > 1000000")),
+    "smooth": _ask(sd.smooth("median", "age")),
+    "propose, test, release": _ask(sd.propose_test_release("median", "age", bound=1)),
+    "sample and aggregate": _ask(sd.sample_and_aggregate("median", "age", chunks=20, default=40)),
     "bounds by histogram": lambda t: t.find_bounds("gain", **_LOSS),
     "bounds by quantile": lambda t: t.find_bounds("gain", method="quantile", **_LOSS),
     "bounds by sparse vector": lambda t: t.find_bounds("gain", method="sparse_vector", epsilon=1),
     "bounds of both signs": lambda t: t.find_bounds("age", **_LOSS),
-    "a crossing": _crossed,
-    "a synthetic fit": _fitted,
+    "a crossing": _cross,
+    "a synthetic fit": _fit,
 }
 
 

@@ -57,19 +57,19 @@ def values(spec: object) -> list[dict[str, Any]]:
     return [v for one in spec for v in values(one)] if isinstance(spec, list) else []
 
 
-def drawn(thing: Any, **words: Any) -> tuple[dict[str, Any], str]:
+def draw(thing: Any, **words: Any) -> tuple[dict[str, Any], str]:
     picture = sd.plot(thing, **words)
     return picture.spec(), picture.title
 
 
-def rendered(thing: object) -> bool:
+def render(thing: object) -> bool:
     return encode_picture(sd.plot(thing), ".svg").startswith(b"<svg")
 
 
 @pytest.mark.parametrize("name", ["age", "born", "member", "town"])
 def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
     made = sd.synth.Histogram(name).fit(table, epsilon=1)
-    spec, title = drawn(made)
+    spec, title = draw(made)
     assert title == f"NOT PRIVATE (its noise was seeded): {name}, as released"
     rows = [v for v in values(spec) if "count" in v]
     counts = made.counts().tolist()
@@ -77,10 +77,10 @@ def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
     assert len(rows) == bins
     assert [r["count"] for r in rows] == pytest.approx(counts[:bins])
     assert all(r["low"] < r["count"] < r["high"] for r in rows)
-    wide, _ = drawn(made, confidence=0.99)
+    wide, _ = draw(made, confidence=0.99)
     assert next(v for v in values(wide) if "count" in v)["high"] > rows[0]["high"]
     with pytest.raises(DeclarationError, match="confidence"):
-        drawn(made, confidence=3)
+        draw(made, confidence=3)
     if name == "age":
         assert f"missing: {counts[-1]:,.0f} released" in str(spec)
         assert rows[0]["high"] - rows[0]["count"] == pytest.approx(made.range(18, 19).error(0.95))
@@ -89,23 +89,23 @@ def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
 def test_representations_of_one_column_beside_each_other(table: sd.Curator) -> None:
     one = sd.synth.Histogram("age").fit(table, epsilon=1)
     two = sd.synth.Histogram("age", ranges=[(18, 50)] * 9).fit(table, epsilon=1)
-    spec, _ = drawn([one, two])
+    spec, _ = draw([one, two])
     series = sorted({v["series"] for v in values(spec) if "count" in v})
     assert [s[:3] for s in series] == ["1: ", "2: "]
     assert all("a histogram of age" in s for s in series)
     with pytest.raises(DeclarationError, match="one column over the same bins"):
-        drawn([one, sd.synth.Histogram("pay").fit(table, epsilon=1)])
+        draw([one, sd.synth.Histogram("pay").fit(table, epsilon=1)])
 
 
 def test_a_model_column_by_column(table: sd.Curator) -> None:
     model = sd.synth.Marginals([("age", "member"), ("town",), ("pay",), ("born",)]).fit(
         table, epsilon=100, rng=Rng.seeded(1)
     )
-    spec, title = drawn(model)
+    spec, title = draw(model)
     assert title.startswith("NOT PRIVATE (its noise was seeded): A model of")
     rows = [v for v in values(spec) if "count" in v]
     assert sum(r["count"] for r in rows if r["bin"] in ("false", "true")) == pytest.approx(model.rows, rel=0.01)
-    assert rendered(model)
+    assert render(model)
     answered = model.answer(table.where(sd.col("town") == "a").agg(sd.count()))
     assert [r["count"] for r in rows if r["bin"] == "a"] == pytest.approx([answered.value], rel=1e-6)
     assert "missing: " in str(spec)
@@ -115,11 +115,11 @@ def test_an_original_beside_a_synthetic_histogram() -> None:
     made = Histograms(
         "age", [17, 18, 19], [("original", [5, 6, 7]), ("synthetic", [4.5, 6.5, 7.0])], mark="an original is shown"
     )
-    spec, title = drawn(made)
+    spec, title = draw(made)
     assert title == "NOT PRIVATE (an original is shown): age: original, synthetic"
     assert {v["series"]: v["count"] for v in values(spec) if v["bin"] == 17} == {"original": 5.0, "synthetic": 4.5}
     names = Histograms("job", ["</script>", "b"], [("original", [1, 2]), ("synthetic", [2, 1])], ordered=False)
-    _, title = drawn(names)
+    _, title = draw(names)
     assert not title.startswith("NOT PRIVATE")
     with pytest.raises(DeclarationError, match="one count, and one error, for each bin"):
         Histograms("age", [1, 2], [("a", [1])])
@@ -133,22 +133,22 @@ def test_accuracy_against_epsilon() -> None:
         for w in (2, 3)
         for s in (0, 2)
     ]
-    spec, title = drawn(pa.Table.from_pylist(rows))
+    spec, title = draw(pa.Table.from_pylist(rows))
     assert title == "Accuracy against epsilon"
     found = {(v["method"], v["epsilon"]): v for v in values(spec) if "mean" in v}
     assert found["fit", 0.1]["mean"] == pytest.approx(0.031)
     assert (found["fit", 0.1]["low"], found["fit", 0.1]["high"]) == (0.03, 0.032)
     assert [v["floor"] for v in values(spec) if "floor" in v] == [0.016] * 2
     told = pa.Table.from_pylist(rows).replace_schema_metadata({"sordino": "NOT PRIVATE"})
-    assert drawn(told)[1].startswith("NOT PRIVATE")
+    assert draw(told)[1].startswith("NOT PRIVATE")
     with pytest.raises(DeclarationError, match="no row to draw"):
-        drawn(pa.Table.from_pylist(rows).slice(0, 0))
+        draw(pa.Table.from_pylist(rows).slice(0, 0))
 
 
 def test_distances_and_matrices() -> None:
-    spec, _ = drawn(Ways([(1, 0.02, 0.01, 0.005), (2, 0.05, 0.0, 0.016)]))
+    spec, _ = draw(Ways([(1, 0.02, 0.01, 0.005), (2, 0.05, 0.0, 0.016)]))
     assert {v["floor"] for v in values(spec)} == {0.005, 0.016}
-    spec, title = drawn(
+    spec, title = draw(
         Matrices(["a", "b"], [("synthetic", [[1, 0.2], [0.2, 1]]), ("original", [[1, None], [None, 1]])], "rows")
     )
     assert title.startswith("NOT PRIVATE (rows)")

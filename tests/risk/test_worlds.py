@@ -208,7 +208,7 @@ def test_recursion_agrees_with_pairs(rate: float, tall: float) -> None:
     assert found == pytest.approx(sums[places].min(), rel=1e-12, abs=1e-11)
 
 
-def timed(w: Worlds, risk: float) -> tuple[float, float, float]:
+def time_worlds(w: Worlds, risk: float) -> tuple[float, float, float]:
     """Return the epsilon for a risk, and the seconds for a risk and for that epsilon."""
     start = time.perf_counter()
     w.risk(epsilon=0.5)
@@ -241,7 +241,7 @@ def test_scale(scale: str) -> None:
     w = Worlds(universe, size=size, query=query)
     assert w.count == math.comb(len(universe), size)
     assert w.exact
-    epsilon, risk_seconds, epsilon_seconds = timed(w, risk)
+    epsilon, risk_seconds, epsilon_seconds = time_worlds(w, risk)
     assert risk_seconds < 4  # 1 s on a quiet machine
     assert epsilon_seconds < 10
     assert w.epsilon_bound_for(risk=risk) <= epsilon

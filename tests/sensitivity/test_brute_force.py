@@ -72,7 +72,7 @@ def answer(query: str, table: tuple[float, ...], ddof: int) -> float:
     return float(of[head](table))
 
 
-def checked(query: str, cell: dict[str, Any], *, local: bool) -> sens.Change | None:
+def check_against_brute_force(query: str, cell: dict[str, Any], *, local: bool) -> sens.Change | None:
     """Compute a cell, check its witness and return it; None where some neighbor has no answer."""
     ddof, distance = cell["ddof"], cell["distance"]
     try:
@@ -108,7 +108,7 @@ def close(query: str, cell: dict[str, Any], value: float) -> Any:
 @given(cell=cells())
 def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
-        found = checked(query, cell, local=local)
+        found = check_against_brute_force(query, cell, local=local)
         if found is not None:
             assert found.exact
             assert found.value == found.attained
@@ -119,7 +119,7 @@ def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
 @given(cell=cells())
 def test_variance_equals_brute_force(cell: dict[str, Any]) -> None:
     for local in (False, True):
-        found = checked("var", cell, local=local)
+        found = check_against_brute_force("var", cell, local=local)
         if found is not None:
             assert found.value == close("var", cell, oracle("var", cell, local=local))
 
@@ -133,7 +133,7 @@ def test_std_is_proved_or_bounded_without_enumeration(cell: dict[str, Any]) -> N
 def compare_std(cell: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(empirical, "PAIRS_ENUMERATED", 0)
-        found = checked("std", cell, local=False)
+        found = check_against_brute_force("std", cell, local=False)
     if found is not None:
         exact = oracle("std", cell, local=False)
         small = 1e-8 * max(map(abs, cell["universe"]))
@@ -150,12 +150,14 @@ def test_within_never_falls_and_local_is_at_most_global(query: str, cell: dict[s
     for local in (False, True):
         before = 0.0
         for k in range(1, 5):
-            found = checked(query, cell | {"distance": {"neighbors": neighbors, "within": k}}, local=local)
+            found = check_against_brute_force(
+                query, cell | {"distance": {"neighbors": neighbors, "within": k}}, local=local
+            )
             if found is None:
                 break
             assert found.value >= before * (1 - 1e-9) - 1e-9
             before = found.value
-    whole, own = checked(query, cell, local=False), checked(query, cell, local=True)
+    whole, own = check_against_brute_force(query, cell, local=False), check_against_brute_force(query, cell, local=True)
     assert (whole is None) == (own is None)
     if whole is not None and own is not None:
         assert own.value <= whole.value * (1 + 1e-9) + 1e-9
@@ -173,7 +175,7 @@ def test_the_cost_is_that_of_the_enumeration() -> None:
 @given(cell=cells(most=11))
 def test_equals_brute_force_widely(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
-        found = checked(query, cell, local=local)
+        found = check_against_brute_force(query, cell, local=local)
         if found is not None:
             assert found.value == close(query, cell, oracle(query, cell, local=local))
 

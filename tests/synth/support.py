@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,13 @@ class Source:
         return result, release
 
 
+def small_source(seed: int = 1, neighbors: Neighbors | None = None) -> Source:
+    """Return the small table as synthesizers meet it."""
+    domain, keys = small()
+    return Source(domain, keys, Rng.seeded(seed), neighbors or Neighbors("add_remove", None))
+
+
+@cache
 def small(rows: int = 3000, seed: int = 0) -> tuple[Domain, dict[str, Any]]:
     """Return a small table with every kind of column that has a key a value, and strong dependencies."""
     rng = np.random.default_rng(seed)

@@ -13,15 +13,11 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
 from sordino.synth.constraints import Constraint
-from synth.support import Source, small
+from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()
 JOBS = ("none", "desk", "shop", "field")
 TOWNS = ("a", "b", "c", None)
-
-
-def source(seed: int = 1) -> Source:
-    return Source(DOMAIN, KEYS, sd.Rng.seeded(seed))
 
 
 def random_rules(rng: np.random.Generator) -> list[tuple[Any, Any]]:
@@ -55,7 +51,7 @@ def test_no_row_breaks_a_random_set_of_constraints(seed: int) -> None:
     """Each set is held in every row, also under a condition, or refused before anything is spent."""
     rng = np.random.default_rng(seed)
     rules = random_rules(rng)
-    data = source(seed)
+    data = small_source(seed)
     try:
         model = synth.fit(data, epsilon=1, constraints=[c for c, _ in rules], rng=sd.Rng.seeded(seed))
     except DeclarationError:
@@ -76,7 +72,7 @@ def test_answers_keep_to_constraints_as_rows_do() -> None:
         synth.determines("job", "sex", {"none": False, "desk": True, "shop": True, "field": False}),
         synth.at_most("pay", "age"),
     ]
-    model = synth.fit(source(), epsilon=5, delta="1e-9", constraints=rules, rng=sd.Rng.seeded(2))
+    model = synth.fit(small_source(), epsilon=5, delta="1e-9", constraints=rules, rng=sd.Rng.seeded(2))
     rows = model.sample(60_000, rng=sd.Rng.seeded(3))
     scale = model.rows / rows.num_rows
 
@@ -133,7 +129,7 @@ def test_an_answer_says_which_constraints_it_does_not_hold_to() -> None:
     ],
 )
 def test_constraints_that_leave_no_row_are_refused_before_anything_is_spent(rules: list[Any]) -> None:
-    data = source()
+    data = small_source()
     with pytest.raises(DeclarationError, match="cannot hold"):
         synth.fit(data, epsilon=1, constraints=rules)
     assert data.sessions == []

@@ -23,7 +23,7 @@ from sordino.queries.adaptive.marginal import MarginalQuery
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
 from sordino.synth.constraints import Constraint
-from synth.support import Source, small
+from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()
 METHODS: dict[str, Any] = {
@@ -42,19 +42,15 @@ LOSSES: dict[str, dict[str, Any]] = {
 }
 
 
-def source(seed: int = 1, neighbors: Neighbors | None = None) -> Source:
-    return Source(DOMAIN, KEYS, sd.Rng.seeded(seed), neighbors or Neighbors("add_remove", None))
-
-
 def exact_model(**more: Any) -> Any:
-    return synth.fit(source(), rho=10**6, rng=sd.Rng.seeded(2), **more)
+    return synth.fit(small_source(), rho=10**6, rng=sd.Rng.seeded(2), **more)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("method", METHODS)
 def test_synthesizers_only_release_and_stay_within_their_loss(method: str, loss: str) -> None:
     """The privacy proof: a Queryable without any other door records everything that was asked (issue, point 2)."""
-    data = source()
+    data = small_source()
     model = METHODS[method](data, **LOSSES[loss], rng=sd.Rng.seeded(4))
     (session,) = data.sessions
     assert all(isinstance(query, (MarginalQuery, Distances)) for query, _ in session.accesses)
@@ -69,7 +65,7 @@ def test_synthesizers_only_release_and_stay_within_their_loss(method: str, loss:
     "neighbors", [Neighbors("replace", None), Neighbors("add_remove", PrivacyUnit("u", max_rows=4))], ids=repr
 )
 def test_units_and_replacement_cost_more_noise(neighbors: Neighbors) -> None:
-    data = source(neighbors=neighbors)
+    data = small_source(neighbors=neighbors)
     synth.fit(data, rho="0.3", rng=sd.Rng.seeded(4))
     (session,) = data.sessions
     query, loss = session.accesses[0]
@@ -134,7 +130,7 @@ def test_samples_never_break_declared_constraints() -> None:
         synth.at_most("pay", "age"),
         synth.determines("job", "sex", {"none": False, "desk": True, "shop": True, "field": False}),
     ]
-    model = synth.fit(source(), epsilon=1, delta="1e-9", constraints=constraints, rng=sd.Rng.seeded(2))
+    model = synth.fit(small_source(), epsilon=1, delta="1e-9", constraints=constraints, rng=sd.Rng.seeded(2))
     table = model.sample(4000, rng=sd.Rng.seeded(9))
     rows = table.to_pylist()
     assert len(rows) == 4000
@@ -162,7 +158,7 @@ def test_samples_never_break_declared_constraints() -> None:
     ],
 )
 def test_constraints_that_cannot_be_are_refused_before_anything_is_spent(constraints: list[Any], words: str) -> None:
-    data = source()
+    data = small_source()
     with pytest.raises(DeclarationError, match=words):
         synth.fit(data, epsilon=1, constraints=constraints)
     assert data.sessions == []
@@ -176,7 +172,7 @@ def test_an_order_that_the_bounds_forbid_is_refused() -> None:
 
 
 def test_bad_input_is_refused_before_anything_is_spent() -> None:
-    data = source()
+    data = small_source()
     wide = sd.Domain({f"c{i}": sd.Integer(0, 999) for i in range(3)})
     refusals: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: synth.fit(data, epsilon=1, columns=["agee"]), UnknownName, "age"),
@@ -206,14 +202,14 @@ def test_bad_input_is_refused_before_anything_is_spent() -> None:
 
 
 def test_a_loss_too_small_for_more_gives_independence_and_says_so() -> None:
-    model = synth.fit(source(), epsilon="0.01", delta="1e-9", rng=sd.Rng.seeded(1))
+    model = synth.fit(small_source(), epsilon="0.01", delta="1e-9", rng=sd.Rng.seeded(1))
     assert "too small" in model.facts["tier"]
     assert "too small" in model.describe()
 
 
 def test_a_model_is_the_same_after_saving_and_an_altered_file_is_refused(tmp_path: Path) -> None:
     rule = synth.never((col("age") < 5) & (col("job") == "desk"))
-    model = synth.fit(source(), epsilon=1, delta="1e-9", constraints=[rule], rng=sd.Rng.seeded(2))
+    model = synth.fit(small_source(), epsilon=1, delta="1e-9", constraints=[rule], rng=sd.Rng.seeded(2))
     path = tmp_path / "a.model"
     model.save(path)
     again = synth.load(path)
@@ -312,7 +308,7 @@ def test_intervals_cover_a_random_workload() -> None:
     rng = np.random.default_rng(5)
     covered = []
     for seed, epsilon in ((1, "0.3"), (2, 1), (3, 8), (4, 8)):
-        model = synth.fit(source(seed), epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(seed))
+        model = synth.fit(small_source(seed), epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(seed))
         for _ in range(100):
             where, exact_count = random_question(rng)
             low, high = model.answer(Selection().where(where).agg(sd.count())).interval(0.95)

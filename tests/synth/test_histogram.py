@@ -12,31 +12,27 @@ import pytest
 import sordino as sd
 from sordino import synth
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName
-from sordino.neighbors import Neighbors
-from synth.support import Source, small
+from sordino.neighbors import Neighbors, Relation
+from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()
 
 
-def source(seed: int = 1, relation: Any = "add_remove") -> Source:
-    return Source(DOMAIN, KEYS, sd.Rng.seeded(seed), Neighbors(relation, None))
-
-
 @pytest.mark.parametrize(("relation", "twice"), [("add_remove", 1), ("replace", 2)])
-def test_the_error_of_a_range_grows_like_the_root_of_its_bins(relation: str, twice: int) -> None:
+def test_the_error_of_a_range_grows_like_the_root_of_its_bins(relation: Relation, twice: int) -> None:
     """sd sqrt(2 r) / epsilon for r bins under add_remove, twice that under replace (reference, textbook)."""
-    rep = synth.Histogram("age").fit(source(relation=relation), epsilon="0.25")
+    rep = synth.Histogram("age").fit(small_source(neighbors=Neighbors(relation, None)), epsilon="0.25")
     for bins in (1, 4, 25, 100):
         deviation = rep.range(0, bins).deviation
         assert math.isclose(deviation, twice * math.sqrt(2 * bins) / 0.25, rel_tol=0.01)
 
 
 def test_a_range_is_the_sum_of_its_bins_and_missing_rows_are_not_in_it() -> None:
-    rep = synth.Histogram("age").fit(source(), epsilon=1)
+    rep = synth.Histogram("age").fit(small_source(), epsilon=1)
     assert math.isclose(rep.range(21, 33).value, float(rep.counts()[21:33].sum()))
     assert math.isclose(rep.range(-5, 500).value, float(rep.counts().sum()))
     assert rep.range(40, 40).value == 0
-    towns = synth.Histogram("town").fit(source(), epsilon=1)
+    towns = synth.Histogram("town").fit(small_source(), epsilon=1)
     assert len(towns.counts()) == 4  # missing is a value of the column
     assert None in towns.sample(500, rng=sd.Rng.seeded(1))["town"].to_pylist()
 
@@ -47,7 +43,7 @@ def test_intervals_of_ranges_cover() -> None:
     rng = np.random.default_rng(2)
     for seed in range(40):
         ranges = None if seed % 2 else [(0, i) for i in range(1, 100)]
-        rep = synth.Histogram("age", ranges=ranges).fit(source(seed), epsilon=1)
+        rep = synth.Histogram("age", ranges=ranges).fit(small_source(seed), epsilon=1)
         for _ in range(10):
             low, high = sorted(int(v) for v in rng.integers(0, 101, 2))
             ends = rep.range(low, high).interval(0.95)
@@ -71,33 +67,33 @@ def test_the_hierarchy_is_chosen_where_it_is_cheaper_for_the_ranges() -> None:
 
 
 def test_rows_are_as_many_as_asked_and_their_number_is_private_unless_paid_for() -> None:
-    rep = synth.Histogram("age").fit(source(), epsilon=1)
+    rep = synth.Histogram("age").fit(small_source(), epsilon=1)
     table = rep.sample(10_000, rng=sd.Rng.seeded(1))
     assert table.num_rows == 10_000
     assert abs(pc.mean(table["age"]).as_py() - KEYS["age"].mean()) < 2
     with pytest.raises(QuestionRefused, match="rows=True"):
         rep.sample()
-    data = source()
+    data = small_source()
     counted = synth.Histogram("age", rows=True).fit(data, epsilon=1)
     assert data.sessions[0].spent() == 1
     assert abs(counted.sample(rng=sd.Rng.seeded(1)).num_rows - 3000) < 150
 
 
 def test_what_is_no_range_is_refused() -> None:
-    rep = synth.Histogram("age", width=10).fit(source(), epsilon=1)
+    rep = synth.Histogram("age", width=10).fit(small_source(), epsilon=1)
     assert rep.range(20, 40).value > 0
     for act, kind, words in (
         (lambda: rep.range(21, 33), QuestionRefused, "between bins"),
         (lambda: rep.range(50, 20), QuestionRefused, "swap"),
         (lambda: rep.range(20, 40).interval(95), DeclarationError, "0.95"),
-        (lambda: synth.Histogram("agee").fit(source(), epsilon=1), UnknownName, "age"),
-        (lambda: synth.Histogram("job", width=2).fit(source(), epsilon=1), QuestionRefused, "no number"),
+        (lambda: synth.Histogram("agee").fit(small_source(), epsilon=1), UnknownName, "age"),
+        (lambda: synth.Histogram("job", width=2).fit(small_source(), epsilon=1), QuestionRefused, "no number"),
         (
-            lambda: synth.Histogram("age", width="0.5").fit(source(), epsilon=1),
+            lambda: synth.Histogram("age", width="0.5").fit(small_source(), epsilon=1),
             DeclarationError,
             "whole number of steps",
         ),
-        (lambda: synth.Histogram("job").fit(source(), epsilon=1).range(0, 2), QuestionRefused, "no order"),
+        (lambda: synth.Histogram("job").fit(small_source(), epsilon=1).range(0, 2), QuestionRefused, "no order"),
     ):
         with pytest.raises(kind, match=words):
             act()
@@ -125,7 +121,7 @@ def test_intervals_of_flat_ranges_cover_by_the_exact_law(kind: str, losses: tupl
     """Noise comes in whole rows: at least nominal, and one row less would be too few (above 60 rows, nearly)."""
     for loss in losses:
         asked: dict[str, Any] = {kind: str(loss)}
-        rep = synth.Histogram("age").fit(source(), **asked)
+        rep = synth.Histogram("age").fit(small_source(), **asked)
         one = _noise(kind, loss)
         for bins in (1, 2, 3, 5, 10, 30, 100):
             width = (len(one) - 1) * bins + 1

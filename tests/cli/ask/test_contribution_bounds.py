@@ -93,7 +93,7 @@ def test_joins_and_samples_are_asked_like_anything_else(run: Any) -> None:
     assert "8.84143" in run("budget").out
 
 
-def test_a_public_table_with_more_rows_a_key_is_told_by_check(visits: Path, run: Any) -> None:
+def test_check_finds_a_public_table_with_more_rows_a_key(visits: Path, run: Any) -> None:
     pq.write_table(pa.table({"ward": ["a", "a"], "beds": [10, 20]}), visits / "wards.parquet")
     said = run("check")
     assert said.code == 2

@@ -19,7 +19,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def declared() -> dict[str, object]:
+def declare() -> dict[str, object]:
     document = tomllib.loads(Path("sordino.toml").read_text())
     (table,) = document["tables"].values()
     return dict(table["csv"])
@@ -30,16 +30,16 @@ def test_init_proposes_quotes_where_the_header_line_has_them(run: Run) -> None:
     done = run("init", "q.csv", "--header")
     assert done.code == 0
     assert "is quoted" in done.out + done.err
-    assert declared()["quote"] == '"'
+    assert declare()["quote"] == '"'
     assert '"full, name"' in Path("sordino.toml").read_text()
 
 
 def test_init_takes_the_quote_that_is_named(run: Run) -> None:
     Path("q.csv").write_text("id,name\n1,'Doe, Jane'\n")
     assert run("init", "q.csv", "--header", "--quote", "'").code == 0
-    assert declared()["quote"] == "'"
+    assert declare()["quote"] == "'"
     assert run("init", "q.csv", "--header", "--force").code == 0
-    assert declared()["quote"] == ""
+    assert declare()["quote"] == ""
     assert run("init", "q.csv", "--header", "--force", "--quote", "|").code == 2
 
 
@@ -56,7 +56,7 @@ def test_init_asks_for_the_delimiter_that_it_sees(run: Run, line: str, sign: str
 def test_a_tsv_file_is_read_by_tabs(run: Run) -> None:
     Path("t.tsv").write_text("a\tb\n1\t2\n")
     assert run("init", "t.tsv", "--header").code == 0
-    assert declared()["delimiter"] == "\t"
+    assert declare()["delimiter"] == "\t"
 
 
 @pytest.mark.parametrize("options", [["--header"], ["--no-header", "--columns", "2"]])

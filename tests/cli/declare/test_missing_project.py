@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize("command", ["budget", "releases", "check", "ledger verify"])
-def test_a_missing_project_is_told_in_words(command: str, tmp_path: Path, run: Callable[..., Any]) -> None:
+def test_a_missing_project_is_one_line(command: str, tmp_path: Path, run: Callable[..., Any]) -> None:
     done = run(*command.split(), "--project", str(tmp_path / "none.toml"))
     assert done.code == 2
     assert ":1:1" not in done.err

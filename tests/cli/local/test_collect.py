@@ -36,7 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     return tmp_path
 
 
-def signed(place: Path) -> Task:
+def sign_task(place: Path) -> Task:
     return read_task((place / "fruit.json").read_text(), key=None)
 
 
@@ -61,7 +61,7 @@ def test_a_task_is_signed_and_shown(place: Path, run: Run) -> None:
     for words in ("fruit-2026, epoch 2026", "apple, pear", "epsilon 1 by one report, 2 by all of an epoch", public):
         assert words in " ".join(shown.out.split())
     plain = json.loads(run("local", "task", "show", "fruit.json", "--format", "json").out)
-    assert plain["hash"] == signed(place).manifest.hash.hex()
+    assert plain["hash"] == sign_task(place).manifest.hash.hex()
     assert run("local", "task", "show", "fruit.json", "--cap", "1.5").code == 4
     assert "another key" in run("local", "task", "show", "fruit.json", "--key", "AAAA").err
 
@@ -70,7 +70,7 @@ def test_a_task_is_signed_and_shown(place: Path, run: Run) -> None:
 def test_every_method_can_be_asked_for(place: Path, run: Run, method: str) -> None:
     made = run(*CREATE, "--lifetime-epsilon", "3", "--method", method, "--label", "fig")
     assert made.code == 0, made.err
-    assert signed(place).manifest.lifetime_epsilon == 3
+    assert sign_task(place).manifest.lifetime_epsilon == 3
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_whole_collection(place: Path, run: Run, service: Callable[..., str]) 
     respondents = run("local", "token", "--store", "reports.db", "--role", "respondent", "--count", "2").out.split()
     assert len(respondents) == 2
     assert not any(token.encode() in (place / "reports.db").read_bytes() for token in respondents)
-    url, task, rng = service("fruit.json", "--store", "reports.db", "--burst", "5000"), signed(place), Rng.seeded(4)
+    url, task, rng = service("fruit.json", "--store", "reports.db", "--burst", "5000"), sign_task(place), Rng.seeded(4)
     protocol: Any = task.protocol
     body = task.manifest.hash
     for person in range(3_000):

@@ -54,7 +54,7 @@ def spent(directory: Path) -> tuple[str, int]:
         return ledger.spent().describe(), len(ledger.charges())
 
 
-def listed() -> list[str]:
+def list_files() -> list[str]:
     """Return the files here but those that the ledger's database keeps beside it."""
     return sorted(n for n in os.listdir() if not n.startswith("census.ledger"))
 
@@ -143,13 +143,13 @@ REFUSED = [
 @pytest.mark.parametrize(("words", "code", "said"), REFUSED, ids=[" ".join(w) for w, _, _ in REFUSED])
 def test_what_is_refused_costs_and_leaves_nothing(here: Path, run: Run, words: list[str], code: int, said: str) -> None:
     Path("half.csv").write_text("sex,occupation\nMale,Care\n")
-    files, before = listed(), spent(here)
+    files, before = list_files(), spent(here)
     done = run("synth", "fit", "--epsilon", "1", "-o", "m.model", *words)
     assert (done.code, done.out) == (code, "")
     assert said in done.err
     assert done.err.count("\n") == 1
     assert spent(here) == before
-    assert listed() == files
+    assert list_files() == files
 
 
 def test_a_model_that_cannot_be_written_is_kept(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,9 +232,9 @@ def test_an_interrupted_fit_leaves_no_file(here: Path, run: Run, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fitting, "fit", interrupted)
-    files = listed()
+    files = list_files()
     assert run("synth", "fit", "--epsilon", "1", "-o", "m.model").code == 130
-    assert listed() == files
+    assert list_files() == files
     assert spent(here)[1] == 1
 
 
@@ -294,11 +294,11 @@ def test_a_condition_holds_in_every_row(run: Run) -> None:
     ],
 )
 def test_a_bad_sample_leaves_no_file(run: Run, words: list[str], code: int, said: str) -> None:
-    files = listed()
+    files = list_files()
     done = run("synth", "sample", "people.model", *words)
     assert (done.code, done.out) == (code, "")
     assert said in done.err
-    assert listed() == files
+    assert list_files() == files
 
 
 # ---- answer
@@ -386,11 +386,11 @@ def test_an_altered_model_is_refused(run: Run, command: list[str], damage: str) 
     elif damage != "gone":
         bad.write_bytes(b"hello" if damage == "text" else Path("people.model").read_bytes()[:2000])
     more = {"answer": ["SELECT COUNT(*) FROM people"], "report": ["--epsilon", "1", "-o", "r.html"]}.get(command[0], [])
-    files = listed()
+    files = list_files()
     done = run("synth", *command, "bad.model", *more)
     assert (done.code, done.out) == (2, "")
     assert "bad.model" in done.err
-    assert listed() == files
+    assert list_files() == files
 
 
 def test_a_model_of_another_cut_is_refused(here: Path, run: Run) -> None:

@@ -26,12 +26,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "device"
 
 
-def opened(path: Path, cap: Number = 3) -> ClientLedger:
+def open_ledger(path: Path, cap: Number = 3) -> ClientLedger:
     return ClientLedger.open(path, cap=cap, rng=Rng.seeded(5))
 
 
 def test_ten_tenths_fill_a_cap_of_one(path: Path) -> None:
-    lifetime = opened(path, 1)
+    lifetime = open_ledger(path, 1)
     for _ in range(10):
         lifetime.charge(charge(epsilon=Fraction(1, 10)), limit=Fraction(1))
     assert lifetime.spent() == 1
@@ -40,10 +40,10 @@ def test_ten_tenths_fill_a_cap_of_one(path: Path) -> None:
 
 
 def test_the_cap_holds_over_tasks_and_restarts(path: Path) -> None:
-    first = opened(path)
+    first = open_ledger(path)
     first.charge(charge("a", epsilon=2), limit=Fraction(2))
     first.close()
-    again = opened(path)
+    again = open_ledger(path)
     with pytest.raises(BudgetExhausted, match="1 of your cap of 3 is left"):
         again.permanent(charge("b", epsilon=2), b"x")
     assert again.find_permanent(charge("b")) is None
@@ -54,7 +54,7 @@ def test_the_cap_holds_over_tasks_and_restarts(path: Path) -> None:
 
 
 def test_a_task_has_a_limit_of_its_own_within_an_epoch(path: Path) -> None:
-    lifetime = opened(path, 10)
+    lifetime = open_ledger(path, 10)
     for _ in range(2):
         lifetime.charge(charge(), limit=Fraction(2))
     with pytest.raises(BudgetExhausted, match="may reveal epsilon 2 in this epoch, 2 is spent"):
@@ -64,7 +64,7 @@ def test_a_task_has_a_limit_of_its_own_within_an_epoch(path: Path) -> None:
 
 
 def test_a_permanent_answer_is_charged_once_and_stays_the_first(path: Path) -> None:
-    lifetime = opened(path)
+    lifetime = open_ledger(path)
     assert lifetime.permanent(charge(epsilon=2), b"first") == b"first"
     assert lifetime.permanent(charge(epsilon=2), b"second") == b"first"
     assert lifetime.spent() == 2
@@ -72,7 +72,7 @@ def test_a_permanent_answer_is_charged_once_and_stays_the_first(path: Path) -> N
 
 
 def test_a_changed_manifest_is_refused_within_an_epoch(path: Path) -> None:
-    lifetime = opened(path)
+    lifetime = open_ledger(path)
     lifetime.permanent(charge(), b"x")
     for act in (
         lambda: lifetime.permanent(charge(manifest=b"n"), b"y"),
@@ -86,11 +86,11 @@ def test_a_changed_manifest_is_refused_within_an_epoch(path: Path) -> None:
 
 
 def test_threads_never_pass_the_cap_together(path: Path) -> None:
-    opened(path, 7).close()
+    open_ledger(path, 7).close()
     granted: list[int] = []
 
     def spend(number: int) -> None:
-        mine = opened(path, 7)
+        mine = open_ledger(path, 7)
         for turn in range(4):
             try:
                 mine.charge(charge(f"t{number}-{turn}"), limit=Fraction(1))
@@ -105,11 +105,11 @@ def test_threads_never_pass_the_cap_together(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(granted) == 7
-    assert opened(path, 7).spent() == 7
+    assert open_ledger(path, 7).spent() == 7
 
 
 def test_charges_cannot_be_changed_or_removed(path: Path) -> None:
-    opened(path).charge(charge(), limit=Fraction(1))
+    open_ledger(path).charge(charge(), limit=Fraction(1))
     db = sqlite3.connect(path)
     for statement in ("DELETE FROM charges", "UPDATE charges SET epsilon = '0'"):
         with pytest.raises(sqlite3.IntegrityError):
@@ -117,29 +117,29 @@ def test_charges_cannot_be_changed_or_removed(path: Path) -> None:
 
 
 def test_the_file_is_for_its_owner_only(path: Path) -> None:
-    opened(path)
+    open_ledger(path)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_another_cap_or_file_is_refused(path: Path, tmp_path: Path) -> None:
-    opened(path).close()
+    open_ledger(path).close()
     with pytest.raises(DeclarationError, match="holds a cap of 3, not 4"):
-        opened(path, 4)
+        open_ledger(path, 4)
     other = tmp_path / "notes.txt"
     other.write_text("no ledger of a device, only notes" * 100)
     with pytest.raises(LedgerError, match="no device's ledger"):
-        opened(other)
+        open_ledger(other)
     plain = sqlite3.connect(tmp_path / "plain.db")
     plain.execute("CREATE TABLE t (x)")
     plain.commit()
     with pytest.raises(LedgerError, match="no device's ledger"):
-        opened(tmp_path / "plain.db")
+        open_ledger(tmp_path / "plain.db")
     with pytest.raises(DeclarationError, match="above 0"):
-        opened(tmp_path / "new", 0)
+        open_ledger(tmp_path / "new", 0)
 
 
 def test_a_charge_costs_the_same_work_however_many_came_before(path: Path) -> None:
-    lifetime, steps = opened(path, 10**6), [0]
+    lifetime, steps = open_ledger(path, 10**6), [0]
 
     def counted() -> int:
         steps[0] += 1
@@ -168,7 +168,7 @@ def test_no_older_copy_of_a_device_answers(path: Path, tmp_path: Path, seed: int
         act = draw.choice(["charge", "charge", "copy", "restore"])
         if act == "charge":
             try:
-                lifetime = opened(path, 1000)
+                lifetime = open_ledger(path, 1000)
             except LedgerError:
                 continue
             assert lifetime.spent() == sent
@@ -189,7 +189,7 @@ def test_a_mark_in_a_place_of_its_own_and_none_on_a_new_machine(path: Path, tmp_
     lifetime.close()
     assert mark.exists()
     assert not state.exists()
-    assert opened(path).spent() == 1
+    assert open_ledger(path).spent() == 1
     (tmp_path / "other").mkdir()
     other = ClientLedger.open(tmp_path / "other" / "device", cap=3, rng=Rng.seeded(6), mark=tmp_path / "other" / "mark")
     other.close()
@@ -198,9 +198,9 @@ def test_a_mark_in_a_place_of_its_own_and_none_on_a_new_machine(path: Path, tmp_
 
 
 def test_a_device_file_of_the_former_format_is_refused_in_words(path: Path) -> None:
-    opened(path).close()
+    open_ledger(path).close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 0")
     db.close()
     with pytest.raises(LedgerError, match="former format"):
-        opened(path)
+        open_ledger(path)

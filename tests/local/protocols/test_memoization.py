@@ -114,9 +114,9 @@ def test_rounds_that_claim_too_little_or_differ_are_refused() -> None:
 def test_a_batch_of_second_rounds_has_the_law_of_single_ones(name: str) -> None:
     """z of each label's support count against p or q of the second round: |z| < 5.4, false alarm 28 * 7e-8 = 2e-6."""
     rounds, n = ROUNDS[name], 40_000
-    one = again(rounds.instant, _encoded(rounds, 3), iter([0] * 14))
+    one = again(rounds.instant, _encode(rounds, 3), iter([0] * 14))
     assert len(one) == rounds.width
-    permanent = np.tile(np.frombuffer(_encoded(rounds, 3), dtype=np.uint8), (n, 1))
+    permanent = np.tile(np.frombuffer(_encode(rounds, 3), dtype=np.uint8), (n, 1))
     rows = rounds.reports(permanent, Rng.seeded(8))
     counts = rounds.count(Reports.of(rounds, rows))
     for label, count in enumerate(counts.supports):
@@ -151,7 +151,7 @@ def test_a_year_of_averaging_learns_no_more_than_the_permanent_answer() -> None:
     truth = np.arange(devices) % k
     made = b"".join(permanent_answer(rng.bytes(32), task, int(v)) for v in truth)
     permanent = np.frombuffer(made, dtype=np.uint8).reshape(-1, 1)
-    with_memory = _guessed(lambda: rounds.reports(permanent, rng)[:, 0], devices, days=days, k=k)
+    with_memory = _guess(lambda: rounds.reports(permanent, rng)[:, 0], devices, days=days, k=k)
     rate = float((with_memory == truth).mean())
     own = float(rounds.permanent.p)
     assert abs(own - 0.362) < 0.001
@@ -161,7 +161,7 @@ def test_a_year_of_averaging_learns_no_more_than_the_permanent_answer() -> None:
 
     few = 500
     fresh = GRR(range(k), epsilon=1)
-    guessed = _guessed(lambda: fresh.perturb(truth[:few], rng).rows[:, 0], few, days=days, k=k)
+    guessed = _guess(lambda: fresh.perturb(truth[:few], rng).rows[:, 0], few, days=days, k=k)
     assert float((guessed == truth[:few]).mean()) > 0.99
 
 
@@ -257,12 +257,12 @@ def test_no_true_answer_is_kept(device: Client, tmp_path: Path) -> None:
     assert LABELS[3].encode() not in kept
 
 
-def _encoded(rounds: Memoized, label: int) -> bytes:
+def _encode(rounds: Memoized, label: int) -> bytes:
     number = label if isinstance(rounds.permanent, GRR) else 1 << label
     return number.to_bytes(rounds.width, "little")
 
 
-def _guessed(report: Callable[[], Any], devices: int, *, days: int, k: int) -> np.ndarray[Any, Any]:
+def _guess(report: Callable[[], Any], devices: int, *, days: int, k: int) -> np.ndarray[Any, Any]:
     """Return the label that each device reported most often."""
     tally = np.zeros(devices * k, dtype=np.int32)
     places = np.arange(devices) * k

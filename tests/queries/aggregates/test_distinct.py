@@ -28,7 +28,7 @@ def counts(rows: Rows, groups: int) -> list[int]:
     return [len({v for g, v in rows if g == at}) for at in range(groups)]
 
 
-def moved(before: list[int], after: list[int]) -> tuple[int, int, int, int]:
+def largest_move(before: list[int], after: list[int]) -> tuple[int, int, int, int]:
     gaps = [abs(a - b) for a, b in zip(before, after, strict=True)]
     return sum(gaps), sum(g * g for g in gaps), max(gaps), sum(1 for g in gaps if g)
 
@@ -50,7 +50,7 @@ def test_units_of_many_rows(contributions: int, groups: int, values: int, relati
         for u in units:
             after = counts(rest + u, groups)
             for before in told:
-                most = [max(m, x) for m, x in zip(most, moved(before, after), strict=True)]
+                most = [max(m, x) for m, x in zip(most, largest_move(before, after), strict=True)]
     bounds = [found.l1, found.l2_squared, found.linf, Fraction(found.l0)]
     assert all(m <= b for m, b in zip(most, bounds, strict=True)), (most, bounds)
     if relation == "add_remove" or groups == 1:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from battery import coverage_slack
 from protecting import protect
 from sordino import col
 from sordino.errors import QuestionRefused
@@ -65,7 +66,7 @@ def truth(made: Any, x: Any, y: Any) -> float:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def drawn(plan: Any, x: Any, y: Any, runs: int, seed: int) -> Any:
+def draw_estimate(plan: Any, x: Any, y: Any, runs: int, seed: int) -> Any:
     """Return the estimate of these columns, drawn `runs` times: a run a row."""
     made, parts = plan.question.aggregates[0], plan.procedure.allocation.vectors[0]
     sides = 1 if made.other is None else 2
@@ -82,15 +83,11 @@ def drawn(plan: Any, x: Any, y: Any, runs: int, seed: int) -> Any:
     return made.estimate([p.part for p in parts], noisy)
 
 
-def covered(estimate: Any, true: float) -> float:
+def coverage(estimate: Any, true: float) -> float:
     low, high = np.array(estimate.intervals(0.95)).T
     values = np.array(estimate.values())
     assert ((low <= values) & (values <= high)).all()
     return float(((low <= true + 1e-9) & (true - 1e-9 <= high)).mean())
-
-
-def allowed(runs: int) -> float:
-    return 4.5 * math.sqrt(0.05 * 0.95 / runs)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +104,8 @@ def test_intervals_cover(mean: int, spread: int, asked: Any, loss: dict[str, Any
         x, y = columns(rows, mean, spread)
         if spread == 0 and asked.aggregate.statistic == "correlation":
             continue  # a column that does not vary has none
-        least = 0.94 if runs >= 2_000 else 0.95 - allowed(runs)
-        assert covered(drawn(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
+        least = 0.94 if runs >= 2_000 else 0.95 - coverage_slack(runs)
+        assert coverage(draw_estimate(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
@@ -118,14 +115,14 @@ def test_lumpy_noise_of_truths(rows: int, loss: dict[str, Any], neighbors: str) 
     """Of zeros and ones every noise is a few whole steps; under replace the count has none at all."""
     x = (np.arange(rows) % 10 < 3) * 1.0
     plan = people(loss=loss, neighbors=neighbors).plan(variance("b"), **loss)
-    assert covered(drawn(plan, x, x, 400, rows), float(np.var(x))) >= 0.95 - allowed(400)
+    assert coverage(draw_estimate(plan, x, x, 400, rows), float(np.var(x))) >= 0.95 - coverage_slack(400)
 
 
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.aggregate.statistic)
 def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: dict[str, Any]) -> None:
     x, y = columns(30_000, 50, 25)
-    estimate = drawn(people(loss=loss).plan(asked, **loss), x, y, 200, 2)
+    estimate = draw_estimate(people(loss=loss).plan(asked, **loss), x, y, 200, 2)
     error = np.quantile(np.abs(np.array(estimate.values()) - truth(asked.aggregate, x, y)), 0.95)
     low, high = np.array(estimate.intervals(0.95)).T
     assert float(np.median(high - low)) / 2 <= 1.25 * error
@@ -140,8 +137,8 @@ def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str,
         [*asks, std("x")] if spread == 25 else asks
     ):  # a deviation's error is stated for a quarter of the range
         plan = people(loss=loss).plan(asked, **loss, assume_rows=5_000)
-        errors = np.abs(np.array(drawn(plan, x, y, 1000, 3).values()) - truth(asked.aggregate, x, y))
-        assert (errors > 1.1 * plan.error(0.95)).mean() <= 0.05 + allowed(1000)
+        errors = np.abs(np.array(draw_estimate(plan, x, y, 1000, 3).values()) - truth(asked.aggregate, x, y))
+        assert (errors > 1.1 * plan.error(0.95)).mean() <= 0.05 + coverage_slack(1000)
     known = people(loss=loss).plan(variance("x"), **loss, assume_rows=5_000, assume_mean=float(x.mean()))
     assert known.error(0.95) <= people(loss=loss).plan(variance("x"), **loss, assume_rows=5_000).error(0.95)
     assert people(loss=loss).plan(variance("x"), **loss).error(0.95) is None
@@ -210,7 +207,7 @@ def test_through_ask_with_groups_and_missing_cells() -> None:
 def test_a_release_reads_back_as_it_was() -> None:
     x, y = columns(200, 40, 20)
     for asked in ASKED:
-        estimate = drawn(people().plan(asked, epsilon=1), x, y, 3, 1)
+        estimate = draw_estimate(people().plan(asked, epsilon=1), x, y, 3, 1)
         again = estimate_from_dict(json.loads(json.dumps(estimate.to_dict())))
         assert again == estimate
         assert again.intervals(0.9) == estimate.intervals(0.9)
@@ -220,7 +217,7 @@ def test_a_release_reads_back_as_it_was() -> None:
 @pytest.mark.parametrize(("asked", "most"), [(variance("x"), 2500), (std("x"), 50), (covariance("x", "y"), 1250)])
 def test_estimates_stay_within_what_is_possible(asked: Any, most: float) -> None:
     nothing = np.zeros(0)
-    estimate = drawn(people().plan(asked, epsilon=0.01), nothing, nothing, 300, 4)
+    estimate = draw_estimate(people().plan(asked, epsilon=0.01), nothing, nothing, 300, 4)
     lower = -most if asked.aggregate.statistic == "covariance" else 0
     ends = list(itertools.chain(*estimate.intervals(0.95), estimate.values()))
     assert min(ends) >= lower - 1e-9
@@ -228,7 +225,7 @@ def test_estimates_stay_within_what_is_possible(asked: Any, most: float) -> None
 
 
 def test_a_constant_column_has_no_variance_whatever_the_noise() -> None:
-    estimate = drawn(people().plan(variance("one"), epsilon=0.1), np.full(50, 7.0), np.full(50, 7.0), 5, 4)
+    estimate = draw_estimate(people().plan(variance("one"), epsilon=0.1), np.full(50, 7.0), np.full(50, 7.0), 5, 4)
     assert estimate.values() == [0.0] * 5
     assert estimate.intervals(0.95) == [(0.0, 0.0)] * 5
 

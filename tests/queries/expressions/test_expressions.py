@@ -18,7 +18,7 @@ from sordino.queries.build import Selection, as_aggregation
 S = Selection()
 
 
-def refused(question: Any, match: str) -> None:
+def assert_refused(question: Any, match: str) -> None:
     with pytest.raises(QuestionRefused, match=match) as refusal:
         compile_query(as_aggregation(question), DOMAIN)
     assert "\n" not in str(refusal.value)
@@ -68,7 +68,7 @@ def test_truth_of_an_expression_raises() -> None:
     ],
 )
 def test_refusals_say_what_and_why(question: Any, match: str) -> None:
-    refused(question(), match)
+    assert_refused(question(), match)
 
 
 def test_unknown_names_are_their_own_class() -> None:
@@ -176,7 +176,7 @@ def test_steps_beyond_the_range_of_floats_are_refused_at_plan() -> None:
     "asked", [sd.count().alias("\ud800"), S.where(col("c") != "a").agg(sd.count().alias("n\udfff"))]
 )
 def test_text_that_no_ledger_could_store_is_refused_before_any_charge(asked: Any) -> None:
-    refused(asked, "lone surrogate")
+    assert_refused(asked, "lone surrogate")
 
 
 def test_describe_is_one_sentence() -> None:

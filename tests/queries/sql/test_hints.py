@@ -28,7 +28,7 @@ def penguins() -> Any:
     return protect(pa.table(cells), domain, budget=sd.PureDP(10), name="penguins")
 
 
-def said(people: Any, question: Any) -> str:
+def refusal_of(people: Any, question: Any) -> str:
     with pytest.raises(QuestionRefused) as refused:
         people.plan(question, epsilon=1)
     return str(refused.value)
@@ -36,12 +36,12 @@ def said(people: Any, question: Any) -> str:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "Island"])
 def test_the_clip_that_is_proposed_is_sql_that_can_be_asked(penguins: Any, name: str) -> None:
-    hint = said(penguins, sd.sql(f"SELECT AVG({sql_name(name)}) FROM penguins"))
+    hint = refusal_of(penguins, sd.sql(f"SELECT AVG({sql_name(name)}) FROM penguins"))
     clip = hint[hint.index("CLIP(") : hint.index(", 0, 100)") + len(", 0, 100)")]
     assert penguins.plan(sd.sql(f"SELECT AVG({clip}) FROM penguins"), epsilon=1).cost == sd.PureDP(1)
     assert "sordino bounds" in hint
     assert "col(" not in hint
-    python = said(penguins, sd.mean(name))
+    python = refusal_of(penguins, sd.mean(name))
     assert "col(" in python
     assert "find_bounds(" in python
     assert "CLIP" not in python
@@ -55,7 +55,7 @@ def test_any_name_is_read_back_as_sql_has_it(name: str) -> None:
     assert tree.expressions[0].this.name == name
 
 
-def test_sql_is_told_in_sql(penguins: Any) -> None:
+def test_hints_for_sql_are_in_sql(penguins: Any) -> None:
     for text, words, without in (
         ('SELECT COUNT(*) FROM penguins WHERE Island = "Dream"', "write 'Dream', in single quotes", ""),
         (
@@ -72,10 +72,10 @@ def test_sql_is_told_in_sql(penguins: Any) -> None:
         ("SELECT huge, COUNT(*) FROM penguins GROUP BY huge", "BIN(huge, 10000000)", "col("),
         ("SELECT Island, COUNT(*) AS island FROM penguins GROUP BY Island", "with AS", "alias"),
     ):
-        hint = said(penguins, sd.sql(text))
+        hint = refusal_of(penguins, sd.sql(text))
         assert words in hint, text
         assert not without or without not in hint, text
-    assert 'col("huge").bin(width=10000000)' in said(penguins, penguins.group_by("huge").agg(sd.count()))
+    assert 'col("huge").bin(width=10000000)' in refusal_of(penguins, penguins.group_by("huge").agg(sd.count()))
     bins = penguins.group_by(col("huge").bin(width=10000000)).agg(sd.count())
     assert penguins.plan(bins, epsilon=1).cost == sd.PureDP(1)
 
@@ -102,5 +102,5 @@ def test_a_percentage_is_meant_as_a_share(penguins: Any) -> None:
         ("the cap is {epsilon = 1.0}", "the cap is {epsilon = 1.0}"),
     ],
 )
-def test_the_command_line_is_told_in_flags(python: str, flags: str) -> None:
+def test_hints_on_the_command_line_are_flags(python: str, flags: str) -> None:
     assert in_flags(python) == flags

@@ -30,7 +30,7 @@ AND = S.where((col("age") > 3) & (col("gain") < 9))
 COLUMNS = ("age", "occ", "gain", "married", "born", "two words")
 
 
-def parsed(text: str) -> Aggregation:
+def parse(text: str) -> Aggregation:
     return parse_sql(text, table="adult", columns=COLUMNS)
 
 
@@ -121,32 +121,32 @@ def parsed(text: str) -> Aggregation:
     ],
 )
 def test_sql_and_python_are_one_question(text: str, question: Any) -> None:
-    assert parsed(text).identity() == as_aggregation(question).identity()
+    assert parse(text).identity() == as_aggregation(question).identity()
 
 
 def test_aliases_of_groups_and_aggregates() -> None:
-    found = parsed("SELECT occ AS job, AVG(age) AS age FROM adult GROUP BY job")
+    found = parse("SELECT occ AS job, AVG(age) AS age FROM adult GROUP BY job")
     assert [g.alias for g in found.groups] == ["job"]
     assert [a.alias for a in found.aggregates] == ["age"]
     assert SqlText("SELECT COUNT(*) FROM Adult").parse().table == "Adult"
 
 
 def test_names_that_a_sub_query_gives() -> None:
-    found = parsed("SELECT job, SUM(x) AS s FROM (SELECT occ AS job, age + 1 AS x FROM adult) GROUP BY job")
+    found = parse("SELECT job, SUM(x) AS s FROM (SELECT occ AS job, age + 1 AS x FROM adult) GROUP BY job")
     assert [g.alias for g in found.groups] == ["job"]
     assert found.identity().count('"occ"') == 1
     assert SqlText("WITH w AS (SELECT * FROM Adult) SELECT COUNT(*) FROM (SELECT * FROM w)").parse().table == "Adult"
     with pytest.raises(UnknownName, match="column 'age' is not declared"):
-        parsed("SELECT SUM(age) FROM (SELECT gain FROM adult)")
+        parse("SELECT SUM(age) FROM (SELECT gain FROM adult)")
     with pytest.raises(UnknownName, match="table 'secret' is not declared"):
-        parsed("WITH adult AS (SELECT * FROM secret) SELECT COUNT(*) FROM adult")
+        parse("WITH adult AS (SELECT * FROM secret) SELECT COUNT(*) FROM adult")
 
 
 def test_a_sample_is_a_share_of_the_units() -> None:
-    found = parsed("SELECT COUNT(*) FROM adult TABLESAMPLE BERNOULLI (12.5 PERCENT) WHERE age > 1")
+    found = parse("SELECT COUNT(*) FROM adult TABLESAMPLE BERNOULLI (12.5 PERCENT) WHERE age > 1")
     assert found.sample == Fraction(1, 8)
     assert "a sample of 12.5%" in found.describe()
-    assert found.identity() != parsed("SELECT COUNT(*) FROM adult WHERE age > 1").identity()
+    assert found.identity() != parse("SELECT COUNT(*) FROM adult WHERE age > 1").identity()
 
 
 C, F = "SELECT COUNT(*) FROM adult ", "SELECT COUNT(*) FROM "
@@ -258,7 +258,7 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
 @pytest.mark.parametrize(("text", "match", "place"), REFUSED, ids=[t[0][:70] for t in REFUSED])
 def test_everything_else_is_refused_by_name_and_place(text: str, match: str, place: int, caplog: Any) -> None:
     with pytest.raises(QuestionRefused, match=match) as refusal:
-        parsed(text)
+        parse(text)
     said = str(refusal.value)
     assert "\n" not in said
     assert len(said) < 400
@@ -269,14 +269,14 @@ def test_everything_else_is_refused_by_name_and_place(text: str, match: str, pla
 
 def test_the_place_counts_lines() -> None:
     with pytest.raises(QuestionRefused, match=r"^line 3, column 2: OFFSET"):
-        parsed("SELECT COUNT(*)\nFROM adult\n OFFSET 3")
+        parse("SELECT COUNT(*)\nFROM adult\n OFFSET 3")
 
 
 def test_unknown_names_say_what_is_near() -> None:
     with pytest.raises(UnknownName, match=r"line 1, column 12: column 'agee' is not declared.*did you mean 'age'"):
-        parsed("SELECT SUM(agee) FROM adult")
+        parse("SELECT SUM(agee) FROM adult")
     with pytest.raises(UnknownName, match="did you mean 'adult'"):
-        parsed("SELECT COUNT(*) FROM adults")
+        parse("SELECT COUNT(*) FROM adults")
 
 
 @pytest.mark.parametrize(
@@ -284,14 +284,14 @@ def test_unknown_names_say_what_is_near() -> None:
 )
 def test_messages_stay_one_line_whatever_the_text(text: str) -> None:
     with pytest.raises(QuestionRefused) as refusal:
-        parsed(text)
+        parse(text)
     assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("text", ["x = $$it's$$", "x = E'a\\'b'"])
 def test_quotes_of_the_dialect_do_not_break_the_place(text: str) -> None:
     with pytest.raises(QuestionRefused):
-        parsed(f"SELECT DISTINCT COUNT(*) FROM adult WHERE occ = {text}")
+        parse(f"SELECT DISTINCT COUNT(*) FROM adult WHERE occ = {text}")
 
 
 HUGE = {
@@ -314,11 +314,11 @@ HUGE = {
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
 def test_huge_questions_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(QuestionRefused) as refusal:
-        parsed(text)
+        parse(text)
     assert len(str(refusal.value)) < 400
     assert "\n" not in str(refusal.value)
 
 
 def test_a_long_list_is_fine() -> None:
-    found = parsed(C + "WHERE age IN (" + ", ".join(map(str, range(10_000))) + ")")
+    found = parse(C + "WHERE age IN (" + ", ".join(map(str, range(10_000))) + ")")
     assert len(found.identity()) > 10_000

@@ -29,7 +29,7 @@ from sordino.synth.evaluation.prediction import count_hits, hits_question, train
 from sordino.synth.evaluation.workload import Workload
 
 
-def related(rows: int, seed: int) -> pa.Table:
+def make_related(rows: int, seed: int) -> pa.Table:
     """A table where pay follows age, and a choice follows pay."""
     rng = np.random.default_rng(seed)
     age = rng.integers(18, 90, rows)
@@ -63,7 +63,7 @@ def protected(table: pa.Table, budget: Loss | None = None) -> sd.Curator:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    table = related(4000, 1)
+    table = make_related(4000, 1)
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     pq.write_table(table, path)
     model = sd.synth.MST().fit(protected(table), epsilon=200, rng=Rng.seeded(3))

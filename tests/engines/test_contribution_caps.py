@@ -39,7 +39,7 @@ def rows_of(unit: Any, rng: random.Random) -> list[Row]:
     return made + made[: rng.randrange(2)]
 
 
-def kept(table: list[Row], path: Path, *, groups: int | None) -> Kept:
+def kept_rows_of(table: list[Row], path: Path, *, groups: int | None) -> Kept:
     """Return, for each unit, its groups with the rows kept in each and the sum of x: what the caps left."""
     pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA), path, row_group_size=7)
     engine = engine_of(path, DOMAIN, unit=PrivacyUnit("id", max_rows=4))
@@ -63,23 +63,23 @@ def test_what_is_kept_depends_neither_on_order_nor_on_other_units(
     units = {f"u{i}": rows_of(f"u{i}", rng) for i in range(12)}
     table = [r for rows in units.values() for r in rows]
     path = tmp_path / "t.parquet"
-    before = kept(table, path, groups=groups)
+    before = kept_rows_of(table, path, groups=groups)
     for _ in range(2):
         rng.shuffle(table)
-        assert kept(table, path, groups=groups) == before
+        assert kept_rows_of(table, path, groups=groups) == before
     more = [*table, *rows_of("new", rng), *rows_of("other", rng)]
     rng.shuffle(more)
-    with_others = kept(more, path, groups=groups)
+    with_others = kept_rows_of(more, path, groups=groups)
     assert {u: c for u, c in with_others.items() if u in units} == before
     fewer = [r for r in table if r["id"] not in ("u0", "u1", "u2")]
-    assert kept(fewer, path, groups=groups) == {u: c for u, c in before.items() if u not in ("u0", "u1", "u2")}
+    assert kept_rows_of(fewer, path, groups=groups) == {u: c for u, c in before.items() if u not in ("u0", "u1", "u2")}
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_no_unit_has_more_rows_or_groups_than_its_caps(groups: int, tmp_path: Path) -> None:
     rng = random.Random(9)
     table = [r for i in range(30) for r in rows_of(f"u{i}", rng)]
-    found = kept(table, tmp_path / "t.parquet", groups=groups)
+    found = kept_rows_of(table, tmp_path / "t.parquet", groups=groups)
     sizes = {u: (len(c), sum(n for _, n, _ in c)) for u, c in found.items()}
     assert all(g <= groups and n <= 4 for g, n in sizes.values())
     assert max(g for g, _ in sizes.values()) == groups  # the cap is reached, so the test can fail
@@ -88,5 +88,5 @@ def test_no_unit_has_more_rows_or_groups_than_its_caps(groups: int, tmp_path: Pa
 def test_one_unit_decides_nothing_about_another_even_with_the_same_rows(tmp_path: Path) -> None:
     mine = [{"id": "me", "word": w, "x": i, "r": 0.5} for i, w in enumerate("abcde" * 3)]
     twins = [{**r, "id": f"twin{j}"} for r in mine for j in range(20)]
-    alone = kept(mine, tmp_path / "t.parquet", groups=2)["me"]
-    assert kept([*twins, *mine], tmp_path / "t.parquet", groups=2)["me"] == alone
+    alone = kept_rows_of(mine, tmp_path / "t.parquet", groups=2)["me"]
+    assert kept_rows_of([*twins, *mine], tmp_path / "t.parquet", groups=2)["me"] == alone

@@ -55,7 +55,7 @@ def rows_of(unit: str, rng: random.Random) -> list[Row]:
     return made
 
 
-def kept(source: Any, *, groups: int | None) -> Kept:
+def kept_rows_of(source: Any, *, groups: int | None) -> Kept:
     """Return which rows of each unit are kept, as they are read."""
     asked = Selection().group_by("id", "word").agg(sd.count("x"), sd.count("r"), sd.count("d"), sd.count("b"))
     more = Selection().group_by("id", "word").agg(sd.sum(sd.col("x").clip(-9, 9)), sd.sum("r"), sd.count())
@@ -82,22 +82,22 @@ def test_kept_rows_depend_on_the_unit_alone(
     rng = random.Random(text)
     units = {f"u{i}": rows_of(f"u{i}", rng) for i in range(60)}
     table = [r for rows in units.values() for r in rows]
-    before = kept(arrow(table), groups=groups)
+    before = kept_rows_of(arrow(table), groups=groups)
     assert max(sum(c.values()) for c in before.values()) > 1  # something is kept, and something left out
     settings = duckdb._SETTINGS
     for threads in (1, 4):
         monkeypatch.setattr(duckdb, "_SETTINGS", (*settings, f"SET threads = {threads}"))
         rng.shuffle(table)
-        assert kept(arrow(table), groups=groups) == before
-        assert kept(arrow(table[::-1]), groups=groups) == before
+        assert kept_rows_of(arrow(table), groups=groups) == before
+        assert kept_rows_of(arrow(table[::-1]), groups=groups) == before
         dictionary = arrow(table).set_column(1, "word", arrow(table)["word"].dictionary_encode())
-        assert kept(dictionary, groups=groups) == before
+        assert kept_rows_of(dictionary, groups=groups) == before
         path = tmp_path / f"{threads}.parquet"
         pq.write_table(arrow(table), path, row_group_size=11)
-        assert kept(path, groups=groups) == before
+        assert kept_rows_of(path, groups=groups) == before
         others = [r for i in range(40) for r in rows_of(f"new{i}", rng)]
         fewer = [r for r in [*others, *table] if r["id"] not in ("u0", "u1")]
-        found = kept(arrow(fewer), groups=groups)
+        found = kept_rows_of(arrow(fewer), groups=groups)
         assert {u: c for u, c in found.items() if u in units} == {u: c for u, c in before.items() if u in found}
 
 

@@ -6,7 +6,6 @@ frequency may fall below its least by 4.5 standard deviations: were the seed not
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from battery import coverage_slack
 from curator.support import curator
 from sordino import col
 from sordino.curator.data_access import DataAccess
@@ -38,10 +38,6 @@ def people(groups: int, loss: dict[str, Any], *, neighbors: str = "add_remove", 
     }
     budget: Any = sd.ZCDP(10**6) if "rho" in loss else sd.ApproxDP(10**6, "0.99")
     return curator(budget=budget, neighbors=neighbors, source=pa.table(table), domain=sd.Domain(columns), seed=seed)
-
-
-def allowed(tries: int) -> float:
-    return 4.5 * math.sqrt(0.05 * 0.95 / tries)
 
 
 def hits(release: Any, place: int, truth: float) -> Any:
@@ -72,7 +68,7 @@ def test_groups(kind: str, loss: dict[str, Any], neighbors: str, groups: int) ->
     asked, truth, most = KINDS[kind]
     table = people(groups, loss, neighbors=neighbors)
     held = hits(table.ask(table.group_by("k").agg(asked), **loss), 0, truth)
-    assert 0.95 - allowed(groups) <= held.mean() <= most + allowed(groups)
+    assert 0.95 - coverage_slack(groups) <= held.mean() <= most + coverage_slack(groups)
 
 
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
@@ -83,7 +79,7 @@ def test_private_keys(groups: int) -> None:
     shown = len(release.rows)
     assert 0.2 * groups < shown < groups  # the threshold decides, so those that show are selected
     for place, truth in enumerate((ROWS, sum(X), float(np.mean(X)))):
-        assert hits(release, place, truth).mean() >= 0.95 - allowed(shown)
+        assert hits(release, place, truth).mean() >= 0.95 - coverage_slack(shown)
 
 
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
@@ -99,7 +95,7 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
         truth = np.zeros(groups)
         truth[exact["k0"].to_numpy()] = exact[name].to_numpy()
         low, high = np.array(output.estimate.intervals(0.95), dtype=float).T
-        assert 0.95 - allowed(groups) <= ((low <= truth) & (truth <= high)).mean() <= 0.99
+        assert 0.95 - coverage_slack(groups) <= ((low <= truth) & (truth <= high)).mean() <= 0.99
 
 
 @pytest.mark.parametrize("groups", [200, pytest.param(5_000, marks=pytest.mark.deep)])
@@ -112,7 +108,7 @@ def test_quantiles_are_as_near_in_rows_as_they_say(level: float, loss: dict[str,
     values = np.array(estimate.values())[:, None]
     below, upto = (np.array(X) < values).sum(axis=1), (np.array(X) <= values).sum(axis=1)
     off = np.maximum(0, np.maximum(below - level * ROWS, level * ROWS - upto))
-    assert (off <= estimate.errors(0.95)).mean() >= 0.95 - allowed(groups)
+    assert (off <= estimate.errors(0.95)).mean() >= 0.95 - coverage_slack(groups)
 
 
 @pytest.mark.parametrize("asks", [150, pytest.param(4_000, marks=pytest.mark.deep)])
@@ -125,7 +121,7 @@ def test_choices_are_as_near_in_rows_as_they_say(asks: int) -> None:
     )
     releases = [table.ask(sd.most_common("c"), epsilon=0.5) for _ in range(asks)]
     off = [max(counts.values()) - counts[r.value] for r in releases]
-    assert np.mean([o <= r.error(0.95) for o, r in zip(off, releases, strict=True)]) >= 0.95 - allowed(asks)
+    assert np.mean([o <= r.error(0.95) for o, r in zip(off, releases, strict=True)]) >= 0.95 - coverage_slack(asks)
     assert any(off)
 
 
@@ -144,7 +140,7 @@ CUTS: dict[str, Cut] = {
 FEW = 90
 
 
-def selected(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups: int, what: Any, truth: float) -> Any:
+def select_cells(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups: int, what: Any, truth: float) -> Any:
     """Return, for each column of each ask that shows a row, whether all rows hold the truth, and for each row if it does."""
     releases: list[Any] = []
     for start in range(0, asks, FEW):  # the deltas of no more than these fit under a cap below 1
@@ -161,9 +157,9 @@ def selected(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups: int
 def test_rows_that_noisy_values_select_are_covered_together(cut: str, key: str, asks: int) -> None:
     """2,000 equal groups of 10 rows: with the intervals of single rows, none of those shown would hold its truth."""
     loss = {"epsilon": 1} if key == "k" else {"epsilon": 2, "delta": "0.01"}
-    together, each = selected(CUTS[cut], key, loss, asks=asks, groups=2000, what=sd.count(), truth=10)
+    together, each = select_cells(CUTS[cut], key, loss, asks=asks, groups=2000, what=sd.count(), truth=10)
     assert len(together) == 2 * asks
-    assert np.mean(together) >= 0.95 - allowed(asks)
+    assert np.mean(together) >= 0.95 - coverage_slack(asks)
     assert each.mean() >= 0.95
 
 
@@ -176,8 +172,8 @@ def test_whatever_they_are_selected_by(what: Any, truth: float, asks: int) -> No
     def by_value(asked: Any) -> Any:
         return asked.order_by(-col("v")).limit(30)
 
-    together, each = selected(by_value, "k", {"epsilon": 3}, asks=asks, groups=800, what=what, truth=float(truth))
-    assert np.mean(together) >= 0.95 - allowed(asks)
+    together, each = select_cells(by_value, "k", {"epsilon": 3}, asks=asks, groups=800, what=what, truth=float(truth))
+    assert np.mean(together) >= 0.95 - coverage_slack(asks)
     assert each.mean() >= 0.95
 
 

@@ -12,7 +12,7 @@ COUNT = "SELECT COUNT(*) AS n FROM people"
 
 
 @pytest.mark.usefixtures("census")
-def test_charges_are_told_as_one_list_and_the_cap_is_unaffected(run: Run) -> None:
+def test_charges_compose_as_one_list_and_the_cap_is_unaffected(run: Run) -> None:
     for _ in range(12):
         assert run("ask", COUNT, "--epsilon", "0.1").code == 0
     before = json.loads(run("budget", "--format", "json").out)["budgets"][0]

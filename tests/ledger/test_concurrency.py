@@ -161,7 +161,7 @@ while True:
 """
 
 
-def killed(path: Path, *, kills: int, seed: int) -> None:
+def kill_spenders(path: Path, *, kills: int, seed: int) -> None:
     """Kill a process that charges in a loop, again and again; check after each death what it had been told."""
     draw = random.Random(seed)
     environment = os.environ | {"PYTHONPATH": SOURCE}
@@ -196,12 +196,12 @@ def killed(path: Path, *, kills: int, seed: int) -> None:
 
 
 def test_killed_processes_never_refund_or_corrupt(path: Path) -> None:
-    killed(path, kills=9, seed=11)
+    kill_spenders(path, kills=9, seed=11)
 
 
 @pytest.mark.deep
 def test_200_killed_processes_never_refund_or_corrupt(path: Path) -> None:
-    killed(path, kills=200, seed=12)
+    kill_spenders(path, kills=200, seed=12)
 
 
 LOOK = """

@@ -27,7 +27,7 @@ def ask(ledger: Ledger, epsilon: Number = 1) -> None:
     ledger.commit(ledger.charge(LaplaceEvent(epsilon), note="a question", question="q"), "1")
 
 
-def granted(path: Path, cap: Loss) -> int:
+def count_grants(path: Path, cap: Loss) -> int:
     """Return how many charges of 1 a ledger grants, three times asked; it may refuse at any point."""
     count = 0
     with contextlib.suppress(LedgerError, DeclarationError), Ledger.open(path, cap=cap) as ledger:
@@ -42,7 +42,7 @@ def granted(path: Path, cap: Loss) -> int:
     return count
 
 
-def edited(path: Path, draw: random.Random) -> str | None:
+def edit(path: Path, draw: random.Random) -> str | None:
     """Edit one cell or row by SQL, the triggers gone; return the words, or None where SQLite itself refused."""
     db = sqlite3.connect(path, isolation_level=None)
     try:
@@ -98,11 +98,11 @@ def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(
         shutil.copy(sound / "file", path)
         shutil.rmtree(state)
         shutil.copytree(sound / "state", state)
-        words = edited(path, draw)
+        words = edit(path, draw)
         if words is None:
             continue
         edits += 1
-        count = granted(path, CAP)
+        count = count_grants(path, CAP)
         assert count <= 1, words
         refused += count == 0
     assert refused > 12

@@ -217,7 +217,7 @@ def test_attributes_split_by_variance() -> None:
 
 
 @pytest.mark.parametrize("made", [OUE, OLH, Hadamard])
-def test_shape_tests_pass_honest_reports_and_find_crude_lies(made: Any) -> None:
+def test_shape_tests_pass_honest_reports_and_detect_crude_attacks(made: Any) -> None:
     """20 honest batches: none below 1e-7 (false alarm 6e-6); one in fifty reports of the same crude kind is found."""
     protocol, n = made(range(128), epsilon=1), 5000
     answers = np.arange(n, dtype=np.int32) % 7

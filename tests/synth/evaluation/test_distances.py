@@ -17,13 +17,9 @@ from sordino import synth
 from sordino.errors import DeclarationError, SourceError
 from sordino.neighbors import Neighbors, Relation
 from sordino.queries.adaptive.distance_to import Distances
-from synth.support import Source, small
+from synth.support import small, small_source
 
 DOMAIN, KEYS = small()
-
-
-def source(seed: int = 1, relation: Relation = "add_remove") -> Source:
-    return Source(DOMAIN, KEYS, sd.Rng.seeded(seed), Neighbors(relation, None))
 
 
 def rows() -> pa.Table:
@@ -35,7 +31,7 @@ def rows() -> pa.Table:
 
 
 def test_an_evaluation_is_private_or_says_on_its_face_that_it_is_not() -> None:
-    data = source()
+    data = small_source()
     model = synth.fit(data, epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
     openly = synth.evaluate(model, against=rows(), non_private=True, rng=sd.Rng.seeded(4))
     assert "NOT PRIVATE" in repr(openly)
@@ -56,7 +52,7 @@ def test_an_evaluation_is_private_or_says_on_its_face_that_it_is_not() -> None:
 
 def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -> None:
     """A CSV or Parquet file, read through the only room that may, gives the figures of its rows, marked NOT PRIVATE."""
-    model = synth.fit(source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
+    model = synth.fit(small_source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
     pacsv.write_csv(rows(), tmp_path / "rows.csv", pacsv.WriteOptions(quoting_style="none"))
     pq.write_table(rows(), tmp_path / "rows.parquet")
     openly = synth.evaluate(model, against=rows(), non_private=True, rng=sd.Rng.seeded(4))
@@ -72,10 +68,10 @@ def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-9"}, {"rho": "0.1"}], ids=str)
 def test_a_private_evaluation_is_one_release_of_distances_at_its_whole_loss(loss: dict[str, Any]) -> None:
-    model = synth.fit(source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
+    model = synth.fit(small_source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
     relations: tuple[Relation, ...] = ("add_remove", "replace")
     for relation in relations:
-        data = source(relation=relation)
+        data = small_source(neighbors=Neighbors(relation, None))
         synth.evaluate(model, against=data, **loss, rng=sd.Rng.seeded(4))
         (session,) = data.sessions
         ((query, _),) = session.accesses
@@ -85,7 +81,7 @@ def test_a_private_evaluation_is_one_release_of_distances_at_its_whole_loss(loss
 
 def test_the_table_itself_lies_at_no_distance_and_another_far() -> None:
     """The scale: a model of the same rows is near 0, rows of nothing but one value near 1 (total variation)."""
-    model = synth.fit(source(), rho=10**6, rng=sd.Rng.seeded(2))
+    model = synth.fit(small_source(), rho=10**6, rng=sd.Rng.seeded(2))
     same = synth.evaluate(model, against=rows(), non_private=True, rng=sd.Rng.seeded(4))
     assert same.mean(1) < 0.01
     none = np.zeros(3000, dtype=np.int64)
