@@ -148,6 +148,7 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.ledger.ledger import Ledger
 from sordino.errors import BudgetExhausted
 from sordino.loss import PureDP
+print("ready", flush=True)
 ledger = Ledger.open(sys.argv[1], cap=PureDP(5))
 while True:
     try:
@@ -162,32 +163,35 @@ while True:
 
 
 def kill_spenders(path: Path, *, kills: int, seed: int) -> None:
-    """Kill a process that charges in a loop, again and again; check after each death what it had been told."""
+    """Kill a process that charges in a loop, again and again; check after each death what it had printed.
+
+    Every other process dies while it opens the ledger or soon after, the rest after their first charge.
+    """
     draw = random.Random(seed)
     environment = os.environ | {"PYTHONPATH": SOURCE}
-    told: dict[str, str] = {}
+    printed: dict[str, str] = {}
     before = 0
-    deaths = 0
-    while deaths < kills or (before == 0 and deaths < kills + 60):  # on a busy machine early ones may die unborn
-        deaths += 1
+    for death in range(kills):
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, stdin=subprocess.PIPE, env=environment
         )
-        time.sleep(draw.uniform(0.1, 0.6))
+        assert child.stdout is not None
+        head = b"".join(child.stdout.readline() for _ in range(1 + death % 2))
+        time.sleep(draw.uniform(0, 0.3))
         child.send_signal(signal.SIGKILL)
-        out, _ = child.communicate()
-        whole = out.decode().rpartition("\n")[0]
+        rest, _ = child.communicate()
+        whole = (head + rest).decode().rpartition("\n")[0]
         for line in whole.splitlines():
             name, _, state = line.partition(" ")
-            if name != "full":
-                told[name] = state or told.get(name, "")
+            if name not in ("ready", "full"):
+                printed[name] = state or printed.get(name, "")
         if not path.exists():
             continue
         ledger = Ledger.existing(path)
         report = ledger.verify()
         states = {charge.id: charge.state for charge in ledger.charges()}
-        assert set(told) <= set(states)
-        assert all(states[name] == "committed" for name, state in told.items() if state == "committed")
+        assert set(printed) <= set(states)
+        assert all(states[name] == "committed" for name, state in printed.items() if state == "committed")
         assert report.spent == PureDP(f"{len(states)}/1000")
         assert before <= len(states) <= 5000
         before = len(states)
