@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from planning import engine_behind
 from protecting import protect
 from sordino import col
 from sordino.clipping.contribution_bounds import _choose_cap, decreasing_tails, lost_above
@@ -53,7 +54,7 @@ def skewed(units: int, seed: int) -> pa.Table:
 def exact(table: Any, of: Any = None, **how: Any) -> list[int]:
     curator = curator_of(table, **how)
     query = Contributions(None if of is None else col(of).node)
-    engine = curator._engine
+    engine = engine_behind(curator)
     tables = [engine.run(scan.select(engine.primitives)) for scan in query.scans(DOMAIN)]
     return list(query.exact_vectors(tables, DOMAIN)[0])
 

@@ -14,6 +14,7 @@ import pytest
 
 import sordino as sd
 from places import ADULT, needs_adult
+from planning import engine_behind
 from protecting import protect
 from sordino import col
 from sordino.clipping.bins import equal_bins, occupied_range, refine_ends, sums_by_bound
@@ -108,7 +109,7 @@ def test_histograms_move_within_their_sensitivity_over_all_neighbors_of_small_ta
     bound = [s.l1 for s, _ in histogram.parts(domain, sd.Neighbors("add_remove", None))]
 
     def exact(values: tuple[int, ...]) -> Any:
-        engine = curator_of(pa.table({"x": pa.array(values, pa.int64())}))._engine
+        engine = engine_behind(curator_of(pa.table({"x": pa.array(values, pa.int64())})))
         tables = [engine.run(scan.select(engine.primitives)) for scan in histogram.scans(domain)]
         return histogram.exact_vectors(tables, domain)
 

@@ -16,8 +16,8 @@ import pytest
 import sordino as sd
 from battery import coverage_slack
 from curator.support import curator
+from planning import data_access_of, engine_behind
 from sordino import col
-from sordino.curator.data_access import DataAccess
 from sordino.domain import Column
 
 ROWS = 40  # of each group, all alike
@@ -87,8 +87,8 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
     """An interval is for the rows that were drawn; a seeded source draws the same again, so that they can be counted."""
     table = people(groups, {"epsilon": 1})
     plan = table.plan(table.sample("1/2").group_by("k").agg(sd.count(), sd.sum("x")), epsilon=2)
-    _, outputs = plan.procedure.release(None, DataAccess(table._engine), sd.Rng.seeded(5))
-    drawn = table._engine.sample(threshold=2**63, key=sd.Rng.seeded(5).bytes(32))
+    _, outputs = plan.procedure.release(None, data_access_of(table), sd.Rng.seeded(5))
+    drawn = engine_behind(table).sample(threshold=2**63, key=sd.Rng.seeded(5).bytes(32))
     exact = drawn.run(plan.procedure.compiled.select(drawn.primitives)).sort_by("k0")
     drawn.close()
     for output, name in zip(outputs, ("t0", "t1"), strict=True):

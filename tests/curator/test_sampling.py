@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from planning import data_access_of
 from protecting import protect
 from sordino import col
 from sordino.accounting.amplify import Sampled
 from sordino.accounting.events import LaplaceEvent
-from sordino.curator.data_access import DataAccess
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import ChargedError, QuestionRefused
 from sordino.queries.aggregates.quantile import quantile
@@ -122,7 +122,7 @@ def test_all_scans_of_one_question_read_one_sample(monkeypatch: pytest.MonkeyPat
 def test_every_draw_of_the_curator_is_at_its_rate() -> None:
     """40 samples of 5,000 units at 1/5: the sum is binomial of deviation 179; beyond 4.5 deviations has chance 7e-6."""
     curator = curator_of(unit=sd.PrivacyUnit("id", max_rows=1))
-    rows, rng, total = DataAccess(curator._engine), sd.Rng.seeded(11), 0
+    rows, rng, total = data_access_of(curator), sd.Rng.seeded(11), 0
     question = curator.plan(sd.count(), epsilon=1).procedure.compiled
     for _ in range(40):
         with rows.sample(Fraction(1, 5), rng) as drawn:

@@ -16,11 +16,11 @@ import pytest
 
 import sordino as sd
 from battery import audited_epsilon
+from planning import data_access_of, engine_behind
 from privacy.units import S
 from protecting import protect
 from sordino.clipping.search import search_by
 from sordino.curator.adaptive_session import AdaptiveSession
-from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.quantile_scans import _ExactCounts
 from sordino.loss import PureDP
@@ -55,7 +55,8 @@ def test_most_common(relation: str, other: list[int], runs: int) -> None:
         one = curator_of(values, relation=relation)
         plan = one.plan(sd.most_common("x"), epsilon=1)
         exact = exact_vectors(
-            one._engine.run(plan.procedure.compiled.select(one._engine.primitives)), plan.procedure.compiled
+            engine_behind(one).run(plan.procedure.compiled.select(engine_behind(one).primitives)),
+            plan.procedure.compiled,
         )[0]
         rng = Rng.seeded(seed)
         return np.array([plan.procedure.mechanism.release(exact, rng) == 2 for _ in range(runs)], dtype=float)
@@ -73,7 +74,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
     def drawn(values: list[int], seed: int) -> Any:
         one = curator_of(values, relation=relation)
         plan = one.plan(sd.quantiles("x", [0.5, 0.9]), epsilon=2).procedure.allocation.selections[0]
-        counts, rng = _ExactCounts(plan, DataAccess(one._engine)), Rng.seeded(seed)
+        counts, rng = _ExactCounts(plan, data_access_of(one)), Rng.seeded(seed)
         found = [plan.selection.release(counts, low=plan.low, high=plan.high, rng=rng)[0] for _ in range(runs)]
         return np.array(found, dtype=float).sum(axis=1)
 
@@ -128,7 +129,7 @@ def run_often(one: Any, algorithm: Any, runs: int, seed: int, epsilon: int) -> A
     found = []
     for _ in range(runs):
         session = Quick(
-            rows=DataAccess(one._engine),
+            rows=data_access_of(one),
             table=one._table,
             loss=PureDP(epsilon),
             rng=rng,

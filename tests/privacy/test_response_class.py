@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from planning import engine_behind
 from privacy import units
 from privacy.units import SCHEMA, S
 from sordino import col
@@ -158,7 +159,7 @@ def test_nothing_is_read_before_the_charge_nor_without_one(name: str, monkeypatc
         del engine, select
         spent.append(rich.spent.epsilon)
 
-    monkeypatch.setattr(type(poor._engine), "run", run)
+    monkeypatch.setattr(type(engine_behind(poor)), "run", run)
     with pytest.raises(BudgetExhausted):
         CALLS[name](poor)
     assert spent == []
@@ -182,7 +183,7 @@ def test_what_an_engine_says_when_it_fails_goes_nowhere(
     class Broken:
         sql = close = failing
 
-    monkeypatch.setattr(one._engine, "_connection", Broken())
+    monkeypatch.setattr(engine_behind(one), "_connection", Broken())
     with pytest.raises(ChargedError) as caught:
         CALLS[name](one)
     told = "".join(traceback.format_exception(caught.value)) + caplog.text + "".join(capfd.readouterr())

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 import protecting
 import sordino as sd
+from planning import data_access_of
 from sordino import col
 from sordino.curator.count_cache import CountCache
 from sordino.curator.data_access import DataAccess
@@ -246,7 +247,7 @@ class Asker:
 
     def plan(self, plan: Any, held: Any) -> list[Exact]:
         """Return each part's exact value by key, in steps, and at the end the units of each private key."""
-        rows = DataAccess(held._engine).join(plan.question.joins, plan.procedure.domain)
+        rows = data_access_of(held).join(plan.question.joins, plan.procedure.domain)
         resolved: CompiledQuery = plan.procedure.compiled
         table = self.run(plan.identity(), rows, resolved.select)
         if plan.procedure.allocation.threshold is None:
@@ -264,7 +265,7 @@ class Asker:
 
     def vector(self, query: Any, held: Any) -> list[Exact]:
         """Return the exact vectors of a vector query, in steps, as a session would compute them."""
-        rows = DataAccess(held._engine)
+        rows = data_access_of(held)
         if isinstance(query, CountsQuery):
             vectors: Any = query.from_counts(CountCache(rows, held.domain).count(query.tables), held.domain)
         else:
