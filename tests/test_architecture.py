@@ -285,6 +285,14 @@ def test_a_file_says_what_it_is(name: str) -> None:
     assert declares or not public, "public names are listed in __all__"
 
 
+@pytest.mark.parametrize("folder", ["tests", "bench", "examples"])
+def test_nothing_silences_the_type_checker_beside_the_source(folder: str) -> None:
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    assert paths
+    silenced = "type: " + "ignore"
+    assert [str(path) for path in paths if silenced in path.read_text(encoding="utf-8")] == []
+
+
 def targets(node: ast.stmt) -> Iterable[str]:
     if isinstance(node, ast.Assign):
         return [t.id for t in node.targets if isinstance(t, ast.Name)]
