@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from sordino.noise.rng import Rng
-from sordino.synth.domain_compression import compress_domain, project
 from sordino.synth.hierarchy import best_layout, combine_levels, layout_of, range_variances
 from sordino.synth.inference import condition_on, joint
 from sordino.synth.junction_tree import JunctionTree, columns_of, grow_clique, junction_tree, maximal_cliques
 from sordino.synth.markov_random_field import Factor, calibrate, independent_field, marginal, restart, wright_omega
+from sordino.synth.one_way_marginals import compress_domain, project
 from sordino.synth.pair_selection import allocation, mean_distance, shrink_scores
 from sordino.synth.sampler import draw_codes, spacings
 

@@ -18,9 +18,9 @@ from sordino import synth
 from sordino.datasets import adult_domain, load_adult
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
-from sordino.synth.domain_compression import project
 from sordino.synth.encoded_column import encode_columns, encode_table
 from sordino.synth.evaluation.distances import table_distance
+from sordino.synth.one_way_marginals import project
 from synth.support import Source
 
 NAMES = ("age", "occupation", "education_num", "sex", "income", "marital_status")

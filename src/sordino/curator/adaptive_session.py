@@ -92,9 +92,9 @@ class AdaptiveSession:
             return self._make_release(plan.sentence(), answer, plan.event, cost)
         mechanisms, event = cheapest(query.parts(self._domain, self._neighbors), loss)
         self._build(query)
-        cost = self._charge(event)
+        cost, unit = self._charge(event), query.unit
         outputs = [
-            Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), query.unit, m.law), m.describe())
+            Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
             for name, m, x in zip(query.names(), mechanisms, self._exact(query), strict=True)
         ]
         return self._make_release(query.describe(), ((), tuple(outputs)), event, cost)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.curator.data_access import DataAccess
 from sordino.domain import Domain
-from sordino.queries.adaptive.marginal import Axis, ContingencyTable, SparseCounts, select_groupings
+from sordino.queries.adaptive.marginal import ContingencyTable, Grouping, SparseCounts, select_groupings
 
 __all__ = ["CountCache"]
 
@@ -25,42 +25,39 @@ class CountCache:
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
         self._domain = domain
-        self._kept: dict[tuple[Axis, ...], SparseCounts] = {}
+        self._kept: dict[Grouping, SparseCounts] = {}
 
     def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
         """Return the sparse exact counts of each table, by raw keys (before codes)."""
-        orders = [_order(t) for t in tables]  # one order for (a, b) and (b, a): as two sets they would count twice
+        groupings = [table.grouping() for table in tables]
+        orders = [tuple(sorted(g, key=repr)) for g in groupings]  # (a, b) and (b, a) as two sets would count twice
         wanted = list(dict.fromkeys(o for o in orders if o not in self._kept))
         for start in range(0, len(wanted), _MOST_SETS):
-            self._scan([ContingencyTable(o) for o in wanted[start : start + _MOST_SETS]])
+            self._scan(wanted[start : start + _MOST_SETS])
         found: list[SparseCounts] = []
-        for table, order in zip(tables, orders, strict=True):
+        for grouping, order in zip(groupings, orders, strict=True):
             keys, counts = self._kept[order]
-            found.append((keys[:, [order.index(a) for a in table.grouping()]], counts))
+            found.append((keys[:, [order.index(axis) for axis in grouping]], counts))
         return found
 
     def clear(self) -> None:
         """Forget all counts."""
         self._kept.clear()
 
-    def _scan(self, tables: Sequence[ContingencyTable]) -> None:
+    def _scan(self, groupings: Sequence[Grouping]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
-        found = self._rows.run(select_groupings(tables, self._rows.primitives(), self._domain))
-        axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
+        found = self._rows.run(select_groupings(groupings, self._rows.primitives(), self._domain))
+        axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
         codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
         left_out = _codes(found.column("left_out"))
         counts = _codes(found.column("t0"))
-        for table in tables:
-            places = [axes.index(a) for a in table.grouping()]
+        for grouping in groupings:
+            places = [axes.index(axis) for axis in grouping]
             mask = sum(1 << (len(axes) - 1 - i) for i in range(len(axes)) if i not in places)
             rows = np.flatnonzero(left_out == mask)
             keys = np.stack([codes[i][rows] for i in places], axis=1)
             whole = (keys >= 0).all(axis=1)
-            self._kept[table.grouping()] = (keys[whole], counts[rows][whole])
-
-
-def _order(table: ContingencyTable) -> tuple[Axis, ...]:
-    return tuple(sorted(table.grouping(), key=repr))
+            self._kept[grouping] = (keys[whole], counts[rows][whole])
 
 
 def _codes(column: Any) -> Any:

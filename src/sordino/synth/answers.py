@@ -27,13 +27,13 @@ from sordino.queries.post_processing import select_rows
 from sordino.release import Key, Output, Release
 from sordino.synth.arrays import Floats
 from sordino.synth.constraints import Constraint, Never, functional_dependencies
-from sordino.synth.domain_compression import DomainCompression
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.equivalence_classes import ClassGrid, Dependencies, class_grid, predicates_of
 from sordino.synth.error_law import ErrorLaw, kind_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.one_way_marginals import DomainCompression
 
 __all__ = ["ModelParts", "answer_question"]
 

@@ -23,7 +23,6 @@ from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.synth.arrays import Codes, Floats
-from sordino.synth.domain_compression import project
 from sordino.synth.encoded_column import EncodedColumn, histogram_column, steps_of, values_of
 from sordino.synth.hierarchy import (
     Layout,
@@ -36,6 +35,7 @@ from sordino.synth.hierarchy import (
     weights_of,
 )
 from sordino.synth.measurement import NoisyTable, release_counts, share_of, split_loss
+from sordino.synth.one_way_marginals import project
 from sordino.synth.sampler import draw_within
 
 if TYPE_CHECKING:

@@ -40,11 +40,11 @@ from sordino.queries.expressions.nodes import (
 )
 from sordino.synth.answers import ModelParts
 from sordino.synth.constraints import Constraint, Determines, Never
-from sordino.synth.domain_compression import DomainCompression
 from sordino.synth.encoded_column import model_column
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.one_way_marginals import DomainCompression
 
 __all__ = ["Stored", "encode", "read", "write"]
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
-from sordino.primitives import Primitives
 from sordino.queries.adaptive.marginal import (
     ContingencyTable,
     Integers,
     SparseCounts,
     VectorShare,
     join_words,
-    select_groupings,
 )
 from sordino.queries.sensitivity_rules import stack
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 __all__ = ["PARTS", "Distances"]
 
@@ -51,10 +43,6 @@ class Distances:
     def unit(self) -> Fraction:
         """The step that the distances are told in."""
         return Fraction(1, PARTS)
-
-    def exact(self, on: Primitives, domain: Domain) -> exp.Select:
-        """Return the SQL tree of all tables' exact counts by keys in one scan."""
-        return select_groupings(self.tables, on, domain)
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity, in whole steps, of the one vector, which gets the whole loss."""
@@ -89,11 +77,5 @@ class Distances:
 
     def describe(self) -> str:
         """Return the question as a sentence."""
-        words = [" x ".join(a.column for a in t.axes) for t in self.tables]
-        return f"how far the number of rows by {join_words(words)} lies from a public model"
-
-    def identity(self) -> str:
-        """Return canonical text: equal for equal questions."""
-        digests = [hashlib.sha256(m.tobytes()).hexdigest() for m in self.models]
-        data = {"distances": [[a.plain() for a in t.axes] for t in self.tables], "models": digests}
-        return json.dumps(data, separators=(",", ":"))
+        words = join_words([t.name for t in self.tables])
+        return f"how far the number of rows by {words} lies from a public model"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,22 +15,28 @@ import numpy as np
 
 from sordino.domain import Column, Date, Domain, keep_missing
 from sordino.errors import QuestionRefused
-from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.expressions.bound_number import EPOCH, BoundNumber, bin_index
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Name
 from sordino.queries.expressions.sql_trees import plus, sql
-from sordino.queries.query import SqlAggregate
 from sordino.queries.sensitivity_rules import count_sensitivity, stack
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Axis", "ContingencyTable", "Integers", "MarginalQuery", "SparseCounts", "VectorShare", "select_groupings"]
+__all__ = [
+    "Axis",
+    "ContingencyTable",
+    "Grouping",
+    "Integers",
+    "MarginalQuery",
+    "SparseCounts",
+    "VectorShare",
+    "select_groupings",
+]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 SparseCounts = tuple[
@@ -72,10 +77,8 @@ class Axis:
             raise QuestionRefused(f"the codes of {self.column!r} must be {count}, one a declared key, each from 0")
         return max(self.codes) + 1
 
-    def plain(self) -> Any:
-        """Return the axis as canonical JSON data."""
-        made = [self.column, self.edges and list(self.edges), self.codes and list(self.codes)]
-        return [*made, "missing"] if self.missing else made
+
+Grouping = tuple[Axis, ...]  # axes without codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,11 @@ class ContingencyTable:
     """A table of counts with one axis a column, in row-major order of its codes."""
 
     axes: tuple[Axis, ...]
+
+    @property
+    def name(self) -> str:
+        """The columns, in words."""
+        return " x ".join(axis.column for axis in self.axes)
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
         """Return the number of codes of each axis."""
@@ -94,15 +102,9 @@ class ContingencyTable:
             raise QuestionRefused(f"a table of {words} cells is too large (above {_MOST_CELLS}): use fewer columns")
         return shape
 
-    def grouping(self) -> tuple[Axis, ...]:
+    def grouping(self) -> Grouping:
         """Return the axes without their codes: tables of one grouping need the same exact counts."""
         return tuple(Axis(a.column, a.edges, missing=a.missing) for a in self.axes)
-
-    def select(self, on: Primitives, domain: Domain) -> exp.Select:
-        """Return the SQL tree of the exact counts by keys: columns k0.. (NULL for rows left out) and t0."""
-        rows = SqlAggregate("rows", None)
-        made = CompiledQuery(tuple(a.keys(domain) for a in self.axes), None, (), (rows,), domain.unreadable_rows)
-        return made.select(on)
 
     def encode(self, counted: SparseCounts, domain: Domain) -> Integers:
         """Return the exact counts as a vector over all codes, from the sparse counts over keys."""
@@ -141,10 +143,6 @@ class MarginalQuery:
         """The step that the vectors are told in: one row."""
         return Fraction(1)
 
-    def exact(self, on: Primitives, domain: Domain) -> exp.Select:
-        """Return the SQL tree of all tables' exact counts by keys in one scan, see `select_groupings`."""
-        return select_groupings(self.tables, on, domain)
-
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return each vector's sensitivity, in whole steps, and its share of the loss; one vector a table."""
         count = len(self.tables)
@@ -163,28 +161,22 @@ class MarginalQuery:
 
     def names(self) -> list[str]:
         """Return a name for each vector."""
-        return [" x ".join(a.column for a in t.axes) for t in self.tables]
+        return [t.name for t in self.tables]
 
     def describe(self) -> str:
         """Return the question as a sentence."""
         return f"the number of rows by {join_words(self.names())}"
 
-    def identity(self) -> str:
-        """Return canonical text: equal for equal questions."""
-        shares = None if self.shares is None else [format_number(s) for s in self.shares]
-        data = {"marginals": [[a.plain() for a in t.axes] for t in self.tables], "shares": shares}
-        return json.dumps(data, separators=(",", ":"))
 
+def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Domain) -> exp.Select:
+    """Return one SQL tree of the exact counts by several groupings: k0.. one a distinct axis, `left_out`, and t0.
 
-def select_groupings(tables: Sequence[ContingencyTable], on: Primitives, domain: Domain) -> exp.Select:
-    """Return one SQL tree of the exact counts of several tables: k0.. one a distinct axis, `left_out`, and t0.
-
-    A grouping set for each distinct grouping of `tables`. `left_out` has bit n - 1 - i set where axis i of the n distinct
-    ones (in order of first use) is not of the row's grouping. Rows are coded in a sub-query, so the table is read once.
+    `left_out` has bit n - 1 - i set where axis i of the n distinct ones (in order of first use) is not of the row's grouping.
+    Rows are coded in a sub-query, so the table is read once.
     """
     from sqlglot import exp
 
-    axes = list(dict.fromkeys(a for t in tables for a in t.grouping()))
+    axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
     if len(axes) > _MOST_COLUMNS:
         raise QuestionRefused(f"tables over more than {_MOST_COLUMNS} columns take several questions")
     inner: list[Any] = []
@@ -194,7 +186,7 @@ def select_groupings(tables: Sequence[ContingencyTable], on: Primitives, domain:
         inner.append(exp.alias_(cell if found.code is None else found.code(on, cell), f"k{i}"))
     rows = exp.Select(expressions=inner).from_(on.source())
     names = [exp.column(f"k{i}") for i in range(len(axes))]
-    sets = list(dict.fromkeys(tuple(axes.index(a) for a in t.grouping()) for t in tables))
+    sets = dict.fromkeys(tuple(axes.index(axis) for axis in grouping) for grouping in groupings)
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out")
     count = exp.alias_(exp.Count(this=exp.Star()), "t0")
     chosen: list[Any] = [*(n.copy() for n in names), left_out, count]
