@@ -7,13 +7,14 @@ numbers and declared keys only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.expressions.nodes import (
+    OPERATORS,
     Absolute,
     Arithmetic,
     Compare,
@@ -33,17 +34,6 @@ from sordino.queries.expressions.nodes import (
 __all__ = ["PostProcessing", "select_rows"]
 
 _BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
-_OPS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-}
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull)
 
 
@@ -157,7 +147,7 @@ def _of_two(op: str, left: Any, right: Any) -> Any:
         return None
     if isinstance(left, float) and isinstance(right, Fraction):
         right = float(right)
-    return _OPS[op](left, right)
+    return OPERATORS[op](left, right)
 
 
 def _sortable(value: Any) -> Any:

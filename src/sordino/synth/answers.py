@@ -130,9 +130,7 @@ class _Columns:
     def grid(self, names: Sequence[str], nodes: Sequence[Node]) -> ClassGrid:
         """Return the grid of the question's columns and of further conditions."""
         predicates = [*self.predicates, *(a for n in nodes for a in predicates_of(n))]
-        return class_grid(
-            self.by_name, self.domain, names, predicates=predicates, whole=self.whole, dependencies=self.dependencies
-        )
+        return class_grid(self.by_name, names, predicates=predicates, whole=self.whole, dependencies=self.dependencies)
 
 
 def _whole(question: Aggregation) -> list[str]:

@@ -110,7 +110,7 @@ def check_constraints(constraints: Sequence[Constraint], columns: Sequence[Encod
             if at in seen:
                 raise DeclarationError(f"{start!r} follows from itself by a circle of constraints: leave one out")
             seen.add(at)
-    _satisfiable(constraints, by_name, domain)
+    _require_a_row(constraints, by_name)
 
 
 def functional_dependencies(
@@ -128,15 +128,11 @@ def functional_dependencies(
 
 
 def apply_dependencies(constraints: Sequence[Constraint], columns: Sequence[EncodedColumn], keys: list[Any]) -> None:
-    """Set, in place, the keys of columns that follow from others, in the order of what follows from what."""
+    """Set, in place, the keys of columns that follow from others."""
     place = {c.name: i for i, c in enumerate(columns)}
-    waiting = [c for c in constraints if isinstance(c, Determines)]
-    while waiting:
-        open_columns = {c.column for c in waiting}
-        ready = next(c for c in waiting if c.of not in open_columns)
-        table = _mapping(ready, {c.name: c for c in columns})
-        keys[place[ready.column]] = table[keys[place[ready.of]]]
-        waiting.remove(ready)
+    dependencies = functional_dependencies(constraints, {c.name: c for c in columns})
+    for name, (parent, table) in dependencies.items():
+        keys[place[name]] = table[keys[place[parent]]]
 
 
 def rows_allowed(constraints: Sequence[Constraint], cells: Mapping[str, ColumnCells], rows: int) -> Any:
@@ -154,10 +150,10 @@ def _require_columns(names: Sequence[str], by_name: Mapping[str, EncodedColumn],
             raise DeclarationError(f"{one.describe()}: {name!r} is not a column of the synthetic table")
 
 
-def _satisfiable(constraints: Sequence[Constraint], by_name: Mapping[str, EncodedColumn], domain: Domain) -> None:
+def _require_a_row(constraints: Sequence[Constraint], by_name: Mapping[str, EncodedColumn]) -> None:
     """Refuse constraints that together leave no row: each group that shares columns is searched cell by cell.
 
-    Groups of more than 4,000,000 cells are not searched; drawing rows tells then.
+    Groups of more than 4,000,000 cells are not searched; drawing rows finds out then.
     """
     dependencies = functional_dependencies(constraints, by_name)
     waiting = [c for c in constraints if isinstance(c, Never)]
@@ -168,19 +164,17 @@ def _satisfiable(constraints: Sequence[Constraint], by_name: Mapping[str, Encode
             group += near
             waiting = [c for c in waiting if c not in near]
             names |= {n for c in near for n in _roots(c, dependencies)}
-        _leaves_a_cell(group, by_name, domain, dependencies)
+        _require_a_cell(group, by_name, dependencies)
 
 
 def _roots(one: Never, dependencies: Dependencies) -> set[str]:
     return {dependencies[n][0] if n in dependencies else n for n in names_in(one.condition)}
 
 
-def _leaves_a_cell(
-    group: Sequence[Never], by_name: Mapping[str, EncodedColumn], domain: Domain, dependencies: Dependencies
-) -> None:
+def _require_a_cell(group: Sequence[Never], by_name: Mapping[str, EncodedColumn], dependencies: Dependencies) -> None:
     names = list(dict.fromkeys(n for c in group for n in names_in(c.condition)))
     predicates = [a for c in group for a in predicates_of(c.condition)]
-    grid = class_grid(by_name, domain, names, predicates=predicates, whole=(), dependencies=dependencies)
+    grid = class_grid(by_name, names, predicates=predicates, whole=(), dependencies=dependencies)
     if math.prod(grid.shape) > _MOST_CELLS:
         return
     left = np.ones(grid.shape)

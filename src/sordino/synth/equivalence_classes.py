@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.queries.expressions.nodes import (
     Compare,
@@ -27,9 +26,7 @@ from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_co
 
 __all__ = ["ClassGrid", "Dependencies", "class_grid", "predicates_of"]
 
-Dependencies = Mapping[
-    str, tuple[str, Codes]
-]  # a column that follows: the column it follows from, its key for each key of that
+Dependencies = Mapping[str, tuple[str, Codes]]  # a column: the one it follows from, and its key for each key of that
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,6 @@ class ClassGrid:
 
 def class_grid(
     columns: Mapping[str, EncodedColumn],
-    domain: Domain,
     names: Sequence[str],
     *,
     predicates: Sequence[Node],
@@ -57,12 +53,12 @@ def class_grid(
     """Return the grid over `names` on which all `predicates` can be evaluated; columns of `whole` keep a class a key."""
     parents = {n: dependencies[n][0] if n in dependencies else n for n in names}
     axes = tuple(dict.fromkeys(parents.values()))
-    shared = {n for atom in predicates if len(names_in(atom)) > 1 for n in names_in(atom)}
+    shared = {n for p in predicates if len(names_in(p)) > 1 for n in names_in(p)}
     split = {parents[n] for n in {*shared, *whole} if n in parents} | {parents[n] for n in names if n in dependencies}
     found: list[tuple[Codes, Codes]] = []
     for name in axes:
-        own = [] if name in split else [a for a in predicates if names_in(a) == [name]]
-        found.append(_classes(columns[name], domain, own, split=name in split))
+        own = [] if name in split else [p for p in predicates if names_in(p) == [name]]
+        found.append(_classes(columns[name], own, split=name in split))
     shape = tuple(len(keys) for _, keys in found)
     cells: dict[str, ColumnCells] = {}
     for name in {*names, *axes}:
@@ -70,7 +66,7 @@ def class_grid(
         axis = axes.index(parent)
         keys = found[axis][1] if name == parent else dependencies[name][1][found[axis][1]]
         along = tuple(n if i == axis else 1 for i, n in enumerate(shape))
-        cells[name] = column_cells(columns[name], keys, domain).reshape(along)
+        cells[name] = column_cells(columns[name], keys).reshape(along)
     return ClassGrid(axes, tuple(m for m, _ in found), shape, cells)
 
 
@@ -90,13 +86,13 @@ def predicates_of(node: Node | None) -> list[Node]:
     raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
 
 
-def _classes(encoded: EncodedColumn, domain: Domain, predicates: Sequence[Node], *, split: bool) -> tuple[Codes, Codes]:
+def _classes(encoded: EncodedColumn, predicates: Sequence[Node], *, split: bool) -> tuple[Codes, Codes]:
     """Return the class of each key, and a key of each class: keys of one class meet the same conditions."""
     keys = np.arange(encoded.size)
     if split:
         return keys, keys
-    cells = {encoded.name: column_cells(encoded, keys, domain)}
-    marks = [m for a in predicates for m in evaluate_condition(a, cells)]
+    cells = {encoded.name: column_cells(encoded, keys)}
+    marks = [m for p in predicates for m in evaluate_condition(p, cells)]
     if not marks:
         return np.zeros(encoded.size, dtype=np.int64), np.zeros(1, dtype=np.int64)
     seen = np.stack([np.broadcast_to(m, keys.shape) for m in marks], axis=1)

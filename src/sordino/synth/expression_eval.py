@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Date, Domain
+from sordino.domain import Boolean, Category, Date
 from sordino.errors import QuestionRefused
 from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.column_codes import code_of
-from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import (
     MIRROR,
+    OPERATORS,
     Absolute,
     Arithmetic,
     Clip,
@@ -54,32 +54,24 @@ class ColumnCells:
     missing: np.ndarray[Any, np.dtype[np.bool_]]
     low: Floats
     high: Floats
-    unit: Fraction
 
     def reshape(self, shape: tuple[int, ...]) -> ColumnCells:
         """Return the cells reshaped, to stand along an axis of a table."""
         keys, missing = self.keys.reshape(shape), self.missing.reshape(shape)
-        return ColumnCells(self.encoded, keys, missing, self.low.reshape(shape), self.high.reshape(shape), self.unit)
+        return ColumnCells(self.encoded, keys, missing, self.low.reshape(shape), self.high.reshape(shape))
 
 
-def column_cells(encoded: EncodedColumn, keys: Codes, domain: Domain, *, steps: Codes | None = None) -> ColumnCells:
+def column_cells(encoded: EncodedColumn, keys: Codes, *, steps: Codes | None = None) -> ColumnCells:
     """Return cells for keys; `steps` gives exact steps of drawn rows in place of the run of each key."""
     missing = (keys == encoded.size - 1) if encoded.missing else np.zeros(keys.shape, dtype=bool)
-    column = encoded.column
-    if isinstance(column, (Category, Boolean)):
-        values = keys.astype(np.float64)
-        return ColumnCells(encoded, keys, missing, values, values, Fraction(1))
-    of = bind_number(Name(encoded.name), domain)
-    if steps is not None:
-        low = high = steps.astype(np.float64)
-    elif encoded.edges is None:
-        low = high = keys.astype(np.float64) + float(of.interval.lower or 0)
+    if steps is not None or encoded.edges is None:
+        low = high = (keys + encoded.lowest if steps is None else steps).astype(np.float64)
     else:
         edges = np.asarray(encoded.edges, dtype=np.float64)
         at = np.minimum(keys, len(edges) - 2)
         low = edges[at]
         high = np.where(at == len(edges) - 2, edges[at + 1], edges[at + 1] - 1)
-    return ColumnCells(encoded, keys, missing, low, high, of.unit)
+    return ColumnCells(encoded, keys, missing, low, high)
 
 
 def names_in(node: Node | None) -> list[str]:
@@ -119,7 +111,8 @@ def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Float
     """Return the value of a number in each cell, the middle of a run, and where it is missing."""
     if isinstance(node, Name):
         one = cells[node.name]
-        middle = (one.low + one.high) / 2.0 * float(one.unit.numerator) / float(one.unit.denominator)
+        unit = one.encoded.unit
+        middle = (one.low + one.high) / 2.0 * float(unit.numerator) / float(unit.denominator)
         return middle, one.missing
     if isinstance(node, Constant):
         return np.array(float(_constant(node.value))), np.array(False)
@@ -133,8 +126,7 @@ def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Float
         return np.clip(value, low, high), missing
     if isinstance(node, Arithmetic):
         (a, absent), (b, lacking) = evaluate_number(node.left, cells), evaluate_number(node.right, cells)
-        made = a + b if node.op == "+" else a - b if node.op == "-" else a * b
-        return made, absent | lacking
+        return OPERATORS[node.op](a, b), absent | lacking
     raise QuestionRefused(f"a number is needed, not {describe(node)}")
 
 
@@ -149,7 +141,7 @@ def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
         return share * present, (1.0 - share) * present
     a, absent = evaluate_number(left, cells)
     b, lacking = evaluate_number(right, cells)
-    met = {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
+    met = OPERATORS[op](a, b)
     present = (~(absent | lacking)).astype(np.float64)
     return met * present, (1.0 - met) * present
 
@@ -171,7 +163,7 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         return made
     if isinstance(column, Date) and isinstance(value, str):
         value = datetime.date.fromisoformat(value)
-    at = _constant(value) / one.unit
+    at = _constant(value) / one.encoded.unit
     width = one.high - one.low + 1.0
     below = np.clip(float(math.ceil(at)) - one.low, 0.0, width) / width  # steps strictly below
     upto = np.clip(float(math.floor(at)) - one.low + 1.0, 0.0, width) / width

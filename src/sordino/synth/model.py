@@ -197,10 +197,7 @@ class Model:
     def _good(self, keys: list[Codes], steps: list[Codes], where: Node | None, rows: int) -> Any:
         if where is None and not self.constraints:
             return np.ones(rows, dtype=bool)
-        cells = {
-            c.name: column_cells(c, k, self.parts.domain, steps=s)
-            for c, k, s in zip(self.parts.columns, keys, steps, strict=True)
-        }
+        cells = {c.name: column_cells(c, k, steps=s) for c, k, s in zip(self.parts.columns, keys, steps, strict=True)}
         good = rows_allowed(self.constraints, cells, rows)
         return good if where is None else good & _true(where, cells, rows)
 
@@ -216,7 +213,7 @@ class Model:
             names = names_in(part)
             if len(names) == 1 and names[0] not in determined:
                 encoded = self.parts.columns[place[names[0]]]
-                cells = {encoded.name: column_cells(encoded, np.arange(encoded.size), self.parts.domain)}
+                cells = {encoded.name: column_cells(encoded, np.arange(encoded.size))}
                 share = np.broadcast_to(evaluate_condition(part, cells)[0], (encoded.size,))
                 at = place[names[0]]
                 found[at] = found[at] * share if at in found else np.array(share)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ from sordino.loss import format_number
 
 __all__ = [
     "MIRROR",
+    "OPERATORS",
     "Absolute",
     "Arithmetic",
     "Bin",
@@ -150,6 +152,17 @@ Node = (
 )
 
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
 _MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
 _WEIGHTS = {"Connective": 5, "Not": 4, "Compare": 2, "IsIn": 2, "IsNull": 2, "Clip": 2, "DatePart": 20, "When": 3}
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")

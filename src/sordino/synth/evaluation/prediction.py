@@ -111,7 +111,7 @@ def train_scorecard(model: Model, condition: Expr, keys: Sequence[Codes]) -> Sco
 def satisfies(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
     """Return which rows, given by keys, meet a condition; one that a run meets in part counts where most of it does."""
     found = {
-        c.name: column_cells(c, np.maximum(k, 0), model.parts.domain)
+        c.name: column_cells(c, np.maximum(k, 0))
         for c, k in zip(model.parts.columns, keys, strict=True)
         if c.name in names_in(condition.node)
     }
