@@ -13,7 +13,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 from sordino.loss import Number
-from sordino.risk.figures import amount, between, chance
+from sordino.risk.arguments import amount, chance, require_above
 
 __all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_power", "mu_for_loss", "mu_for_power", "mu_for_rho"]
 
@@ -41,7 +41,7 @@ def mu_for_power(most: Number, *, level: Number) -> float:
     1.0
     """
     limit, a = chance(most, name="most"), chance(level, name="level")
-    between(limit, a, name="most", because="the power")
+    require_above(limit, a, name="most", because="the power")
     return _bisected(lambda mu: _cdf(_NORMAL.inv_cdf(a) + mu) <= limit)
 
 

@@ -1,4 +1,4 @@
-"""The risk room: what an epsilon means to an attacker, to a person and to an analyst, and the epsilon that meets it.
+"""What an epsilon means to an attacker, to a person and to an analyst, and the epsilon that meets it.
 
 It may not know engines, curators or data: universes, sizes and requirements are public. Every name is imported when it
 is first used.

@@ -35,7 +35,7 @@ def play(offsets: Floats, log_weights: Floats, log_tops: Floats, rate: float, *,
     """Return the share of runs where the likeliest world, given an output, is the one it was drawn from.
 
     Floating Laplace noise of scale 1/rate: a simulation, not a release. A guess of the right answer names the right world
-    with the share that its heaviest world has of it, so worlds that tie are told apart by a coin.
+    with the share that its heaviest world has of it, so a coin decides between worlds that tie.
     """
     shares = softmax(log_weights)
     truth = np.searchsorted(np.cumsum(shares), rng.uniform_doubles(runs), side="right").clip(max=shares.size - 1)

@@ -34,6 +34,7 @@ from sordino.accounting.events import parts
 from sordino.accounting.zcdp import basic_epsilon_of
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Number, format_number, round_down, round_up, to_fraction
+from sordino.rounding import float_up
 
 __all__ = ["Belief", "belief_after"]
 
@@ -93,7 +94,7 @@ def _after(events: tuple[Event, ...], target: Fraction) -> Belief:
     pures = [event.pure() for event in events]
     bounds: list[tuple[float, Fraction]] = []
     if None not in pures:
-        bounds.append((_up(sum((pure for pure in pures if pure is not None), Fraction(0))), Fraction(0)))
+        bounds.append((float_up(sum((pure for pure in pures if pure is not None), Fraction(0))), Fraction(0)))
     several = [part for event in events for part in parts(event)]
     rhos = [event.rho() for event in several]
     known = [rho for rho in rhos if rho is not None]
@@ -142,8 +143,3 @@ def _by_delta(events: Sequence[Event], chance: Fraction) -> float:
     first = math.log1p(1 / slope) if slope else two  # the best s for a tail of that slope
     shares = [(s, Fraction(-math.expm1(-s) * (1 - 1e-12))) for s in (first, 2 * first, 4 * first)]
     return min(half, *(at(s, share) for s, share in shares))
-
-
-def _up(value: Fraction) -> float:
-    near = value.numerator / value.denominator
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

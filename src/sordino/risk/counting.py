@@ -184,7 +184,7 @@ def _merge_pairs(
                 merged[key] = merged.get(key, 0) + way
         ordered = sorted(merged)
         return _tally(integers(ordered, max(map(abs, ordered))), [merged[key] for key in ordered])
-    if numbers.dtype == object:  # no room for exact keys: answers as floats, where rounding may tell equal ones apart
+    if numbers.dtype == object:  # no room for exact keys: answers as floats, where rounding may separate equal ones
         floats = np.array([int(x) / denominator for x in numbers])
         keys = np.concatenate([floats[lower] + (floats[upper] - floats[lower]) * (s / t), floats])
     else:

@@ -12,7 +12,8 @@ import math
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number
-from sordino.risk.figures import amount, between, chance, largest, whole
+from sordino.risk.arguments import amount, chance, require_above, whole
+from sordino.risk.inverse import largest_epsilon
 
 __all__ = [
     "advantage_bound",
@@ -58,9 +59,8 @@ def epsilon_for_posterior(most: Number, *, prior: Number) -> float:
     1.098612
     """
     limit, p = chance(most, name="most"), chance(prior, name="prior")
-    between(limit, p, name="most", because="the posterior")
-    odds = math.log(limit) - math.log1p(-limit) - math.log(p) + math.log1p(-p)
-    return largest(odds, lambda eps: _posterior(eps, p) <= limit)
+    require_above(limit, p, name="most", because="the posterior")
+    return largest_epsilon(lambda eps: _posterior(eps, p), limit)
 
 
 def largest_gain(epsilon: Number) -> tuple[float, float]:
@@ -86,7 +86,7 @@ def epsilon_for_gain(most: Number) -> float:
     1.0
     """
     limit = chance(most, name="most")
-    return largest(4 * math.atanh(limit), lambda eps: math.tanh(eps / 4) <= limit)
+    return largest_epsilon(lambda eps: math.tanh(eps / 4), limit)
 
 
 def power_bound(epsilon: Number, *, level: Number, delta: Number = 0) -> float:
@@ -113,9 +113,8 @@ def epsilon_for_power(most: Number, *, level: Number, delta: Number = 0) -> floa
     1.609438
     """
     limit, a, d = chance(most, name="most"), chance(level, name="level"), chance(delta, name="delta", zero=True)
-    between(limit, _power(0.0, a, d), name="most", because="the power")
-    found = max(math.log((limit - d) / a), math.log((1 - d - a) / (1 - limit)))
-    return largest(found, lambda eps: _power(eps, a, d) <= limit)
+    require_above(limit, _power(0.0, a, d), name="most", because="the power")
+    return largest_epsilon(lambda eps: _power(eps, a, d), limit)
 
 
 def advantage_bound(epsilon: Number, *, delta: Number = 0) -> float:
@@ -140,9 +139,8 @@ def epsilon_for_advantage(most: Number, *, delta: Number = 0) -> float:
     1.098612
     """
     limit, d = chance(most, name="most"), chance(delta, name="delta", zero=True)
-    between(limit, d, name="most", because="the advantage")
-    found = math.log1p(2 * (limit - d) / (1 - limit))
-    return largest(found, lambda eps: _advantage(eps, d) <= limit)
+    require_above(limit, d, name="most", because="the advantage")
+    return largest_epsilon(lambda eps: _advantage(eps, d), limit)
 
 
 def identification_bound(epsilon: Number, *, candidates: int) -> float:
@@ -169,9 +167,8 @@ def epsilon_for_identification(risk: Number, *, candidates: int) -> float:
     1.252762968
     """
     limit, m = chance(risk, name="risk"), whole(candidates, name="candidates", least=2)
-    between(limit, 1 / m, name="risk", because=f"the posterior of one of {m} candidates")
-    found = math.log(m - 1) + math.log(limit) - math.log1p(-limit)
-    return largest(found, lambda eps: _identification_risk(eps, m) <= limit)
+    require_above(limit, 1 / m, name="risk", because=f"the posterior of one of {m} candidates")
+    return largest_epsilon(lambda eps: _identification_risk(eps, m), limit)
 
 
 def identification_scale(risk: Number, *, candidates: int, sensitivity: Number) -> float:
@@ -214,13 +211,8 @@ def epsilon_for_tables(risk: Number, *, people: int, size: int, heaviest: Number
     0.202733
     """
     limit, logs = chance(risk, name="risk"), _ways(people, size, heaviest)
-    between(limit, _of_tables(0.0, logs), name="risk", because="the largest prior of a table")
-    low, high = 0.0, 1.0
-    while _of_tables(high, logs) <= limit:
-        low, high = high, 2 * high
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (middle, high) if _of_tables(middle, logs) <= limit else (low, middle)
-    return low
+    require_above(limit, _of_tables(0.0, logs), name="risk", because="the largest prior of a table")
+    return largest_epsilon(lambda eps: _of_tables(eps, logs), limit)
 
 
 def _ways(people: int, size: int, heaviest: Number | None) -> list[tuple[int, float]]:

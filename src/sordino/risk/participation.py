@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, to_fraction
-from sordino.risk.figures import amount, chance, largest, least, whole
+from sordino.risk.arguments import amount, chance, whole
+from sordino.risk.inverse import largest_epsilon, least_epsilon
+from sordino.rounding import bisect_whole
 
 __all__ = [
     "cost_bound",
@@ -33,7 +36,7 @@ def relative_bound(epsilon: Number, *, prior: Number, participation: Number) -> 
 
     1 / (q p + e^(-2 eps) (1 - q) p + e^(-eps) (1 - p)): p = `participation`, the probability that the person is in the
     table; q = `prior`, that the value is sensitive given that (1 where being in the table is itself the secret).
-    Reads epsilon under add_remove, for rows that tell nothing about one another. Raises DeclarationError unless
+    Reads epsilon under add_remove, for rows that are independent of one another. Raises DeclarationError unless
     epsilon >= 0 and 0 < prior, participation <= 1. Kazan & Reiter 2024, Prior-itizing privacy, Theorem 1.
 
     >>> round(relative_bound(1, prior=0.1, participation=0.5), 6)
@@ -64,7 +67,9 @@ def epsilon_for_relative(
     q = None if prior is None else chance(prior, name="prior", one=True)
     p = None if participation is None else chance(participation, name="participation", one=True)
     a = chance(tolerated, name="tolerated", zero=True)
-    return min(_inverse(q, p, limit) for q, p, limit in _worst(r, q, p, a))
+    return min(
+        largest_epsilon(partial(_relative, prior=q, participation=p), limit) for q, p, limit in _worst(r, q, p, a)
+    )
 
 
 def cost_bound(epsilon: Number, *, cost: Number) -> float:
@@ -90,7 +95,7 @@ def epsilon_for_cost(budget: Number, *, people: int, cost: Number) -> float:
     0.405465
     """
     b, n, each = amount(budget, name="budget"), whole(people, name="people", least=1), amount(cost, name="cost")
-    return largest(math.log1p(b / (n * each)), lambda eps: n * _cost(eps, each) <= b)
+    return largest_epsilon(lambda eps: n * _cost(eps, each), b)
 
 
 def study_failure(epsilon: Number, *, error: Number, people: int) -> float:
@@ -143,10 +148,7 @@ def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Nu
         if high > 2**60:
             return None
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if short(middle, middle / share) else (low, middle)
-    first = high
+    first = high = bisect_whole(lambda m: not short(m, m / share), low, high)
     while first > max(1, high - _BLOCKS) and not short(first - 1, math.ceil((first - 1) / share) - 1):
         first -= 1
     return max(1, math.ceil((first - 1) / share))
@@ -178,25 +180,13 @@ def _miss_probability(epsilon: float, first: int) -> float:
 
 def _least_epsilon(first: int, failure: float) -> float:
     """Return the least epsilon at which `_miss_probability` is at most `failure`."""
-    low, high = 0.0, math.log(2 / failure) / first
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (low, middle) if _miss_probability(middle, first) <= failure else (middle, high)
-    return least(high, lambda eps: _miss_probability(eps, first) <= failure)
+    return least_epsilon(lambda eps: _miss_probability(eps, first), failure)
 
 
 def _relative(epsilon: float, prior: float, participation: float) -> float:
     joint, other = prior * participation, (1 - prior) * participation
     rest = joint + math.exp(-2 * epsilon) * other + math.exp(-epsilon) * (1 - participation)
     return 1 / rest if rest else math.inf
-
-
-def _inverse(prior: float, participation: float, ratio: float) -> float:
-    """Return the largest epsilon at one prior and participation: A x^2 + B x = 1/r - q p in x = e^-eps."""
-    square, line, rest = (1 - prior) * participation, 1 - participation, 1 / ratio - prior * participation
-    if rest <= 0:
-        return math.inf
-    x = 2 * rest / (line + math.sqrt(line * line + 4 * square * rest))
-    return largest(max(-math.log(x), 0.0), lambda eps: _relative(eps, prior, participation) <= ratio)
 
 
 def _worst(r: float, q: float | None, p: float | None, a: float) -> list[tuple[float, float, float]]:

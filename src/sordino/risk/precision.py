@@ -21,7 +21,7 @@ from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
 from sordino.queries.sql.parse import SqlText, parse_sql
-from sordino.risk.figures import amount, chance
+from sordino.risk.arguments import amount, chance
 
 __all__ = ["Currency", "Precision", "precision_of"]
 
@@ -62,7 +62,7 @@ class Precision:
     def noise(self) -> str:
         """Return the noise in words."""
         if self.currency == "rho":
-            return f"discrete Gaussian noise at rho, told as epsilon at delta {format_number(self.delta)}"
+            return f"discrete Gaussian noise at rho, converted to epsilon at delta {format_number(self.delta)}"
         if self.delta:
             return f"discrete Gaussian or Laplace noise, whichever errs less, at delta {format_number(self.delta)}"
         return "discrete Laplace noise at pure epsilon"
@@ -151,7 +151,7 @@ def precision_of(
     if currency not in ("epsilon", "rho"):
         raise DeclarationError(f'currency must be "epsilon" or "rho", not {currency!r}')
     if currency == "rho" and not slack:
-        raise DeclarationError("rho is told as an epsilon at a delta: state delta=, such as 1e-6")
+        raise DeclarationError("rho converts to an epsilon at a delta: state delta=, such as 1e-6")
     if isinstance(query, str):
         query = SqlText(query)
     if isinstance(query, SqlText):

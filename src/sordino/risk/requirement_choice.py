@@ -17,7 +17,6 @@ from sordino.accounting.zcdp import epsilon_of, rho_for
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Relation
-from sordino.risk.figures import least
 
 __all__ = ["Choice", "Conflict", "Requirement", "choose_epsilon"]
 
@@ -75,14 +74,14 @@ class Conflict:
 
     def describe(self) -> str:
         """Return the conflict in words."""
-        told = (
+        conflict = (
             f"no epsilon meets all requirements: {_words(self.needs.kind)} ({self.needs.says}) needs at least "
             f"{_format_epsilon(self.lower, up=True)}, and {_words(self.allows.kind)} ({self.allows.says}) allows at most "
             f"{_format_epsilon(self.upper, up=False)}"
         )
         if self.smallest_n is None:
-            return f"{told}; ask for less of either"
-        return f"{told}; from {self.smallest_n:,} rows on both can be met"
+            return f"{conflict}; ask for less of either"
+        return f"{conflict}; from {self.smallest_n:,} rows on both can be met"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +132,12 @@ class Choice:
         if float(least) > self.upper:
             least = repr(self.lower)  # the interval is too narrow to round in
         chosen = least if self.lower > 0 else _format_epsilon(self.epsilon, up=False)
-        told = [f"Epsilon {chosen} ({protects}; {self._delta_told()}) {self._meets()}"]
+        sentences = [f"Epsilon {chosen} ({protects}; {self._describe_delta()}) {self._meets()}"]
         if self.lower_by is not None:
-            told.append(f"At least {least}: {self._because(self.lower_by)}")
+            sentences.append(f"At least {least}: {self._because(self.lower_by)}")
         if self.upper_by is not None:
-            told.append(f"At most {_format_epsilon(self.upper, up=False)}: {self._because(self.upper_by)}")
-        return ". ".join(told) + "."
+            sentences.append(f"At most {_format_epsilon(self.upper, up=False)}: {self._because(self.upper_by)}")
+        return ". ".join(sentences) + "."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as JSON data; null where there is no bound."""
@@ -171,7 +170,7 @@ class Choice:
         rule = "the least that does" if self.lower > 0 else "the most that does"
         return f"meets {several}, and is {rule}"
 
-    def _delta_told(self) -> str:
+    def _describe_delta(self) -> str:
         if not self.delta:
             return "delta 0"
         if self.rho is not None:
@@ -316,8 +315,16 @@ def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
         return each[0], by
     if by.currency == "rho":
         cost = sum((rho_for(r.lower, r.spends) for r in hardest), Fraction(0))
-        return least(epsilon_of(cost, by.spends), lambda epsilon: rho_for(epsilon, by.spends) >= cost), by
+        return _round_up(epsilon_of(cost, by.spends), lambda epsilon: rho_for(epsilon, by.spends) >= cost), by
     return math.nextafter(math.fsum(each), math.inf), by
+
+
+def _round_up(start: float, holds: Callable[[float], bool]) -> float:
+    """Return `start`, or the nearest float above it (in doubling steps of its last place) at which a bound holds."""
+    found, step = start, math.ulp(start)
+    while not holds(found):
+        found, step = found + step, 2 * step
+    return found
 
 
 def _words(kind: str) -> str:

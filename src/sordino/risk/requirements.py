@@ -14,7 +14,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, format_number, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation, neighbors_from
-from sordino.risk.figures import amount, chance, whole
+from sordino.risk.arguments import amount, chance, whole
 from sordino.risk.hypotheses import (
     epsilon_for_advantage,
     epsilon_for_gain,
@@ -29,7 +29,7 @@ from sordino.risk.participation import (
     people_for_accuracy,
     people_for_study,
 )
-from sordino.risk.precision import Currency, precision_of
+from sordino.risk.precision import Currency, Precision, precision_of
 from sordino.risk.requirement_choice import Choice, Conflict, Requirement, choose_epsilon
 
 __all__ = [
@@ -212,35 +212,31 @@ def accuracy(
     if isinstance(query, Planned):
         if domain is not None or neighbors is not None or privacy_unit is not None:
             raise DeclarationError("a plan knows its domain, neighbors and privacy_unit: leave them out")
-        near, domain, slack, currency = (
-            query.neighbors,
-            query.domain,
-            _delta(query.asked, delta),
-            _currency(query.asked),
-        )
-        query = query.question
+        found = _plan_precision(query, confidence, delta)
     elif domain is None or neighbors is None or privacy_unit is None:
         raise DeclarationError(
             "state domain=, neighbors= and privacy_unit= with the query, or give a plan: query=table.plan(...)"
         )
     else:
-        near, slack = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit), to_fraction(delta, name="delta")
-    found = precision_of(query, domain=domain, neighbors=near, confidence=confidence, delta=slack, currency=currency)
+        near = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
+        found = precision_of(
+            query, domain=domain, neighbors=near, confidence=confidence, delta=delta, currency=currency
+        )
     limit = amount(error, name="error")
     rows = whole(n, name="n", least=1) if n is not None else None
     guess = f" of {rows:,} rows" if found.needs_rows and rows is not None else ""
     return Requirement(
         "accuracy",
         f"{found.question.describe()}{guess} is within {limit:g} with probability {_share(found.confidence)}",
-        f"the error of {found.noise()}, {near.describe()}",
-        near.relation,
+        f"the error of {found.noise()}, {found.neighbors.describe()}",
+        found.neighbors.relation,
         lower=found.epsilon_for(error, rows=rows),
         delta=None,
-        neighbors=near,
+        neighbors=found.neighbors,
         question=found.question.identity(),
         rows_for=(lambda epsilon: found.rows_for(limit, epsilon=epsilon)) if found.needs_rows else None,
         spends=found.delta,
-        currency=currency,
+        currency=found.currency,
     )
 
 
@@ -307,18 +303,21 @@ def _share(value: float) -> str:
     return f"{100 * value:.6g}%"
 
 
-def _delta(asked: Loss, stated: Number) -> Fraction:
-    """Return the delta of a plan's loss; that of a rho has to be stated, by it or beside it."""
-    slack = to_fraction(stated, name="delta")
-    if isinstance(asked, ZCDP):
-        return slack or asked.delta or slack
+def _plan_precision(plan: Planned, confidence: Number, delta: Number) -> Precision:
+    """Return the Precision of a plan's question in its own currency; the delta of a rho is stated by it or beside it."""
+    stated, asked = to_fraction(delta, name="delta"), plan.asked
     own = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
-    if slack not in (0, own):
+    if isinstance(asked, ZCDP):
+        own = stated or asked.delta or stated
+    elif stated not in (0, own):
         raise DeclarationError(
-            f"the plan is asked at delta {format_number(own)}, not {format_number(slack)}: leave delta out"
+            f"the plan is asked at delta {format_number(own)}, not {format_number(stated)}: leave delta out"
         )
-    return own
-
-
-def _currency(asked: Loss) -> Currency:
-    return "rho" if isinstance(asked, ZCDP) else "epsilon"
+    return precision_of(
+        plan.question,
+        domain=plan.domain,
+        neighbors=plan.neighbors,
+        confidence=confidence,
+        delta=own,
+        currency="rho" if isinstance(asked, ZCDP) else "epsilon",
+    )

@@ -1,4 +1,4 @@
-"""The possible worlds of an attacker who knows everyone but not who is in the release, and what an answer tells them.
+"""The possible worlds of an attacker who knows everyone but not who is in the release, and what an answer reveals.
 
 It turns epsilon into the chance that the release is named, and back. It may not know engines, ledgers or real tables:
 the universe, the size and the prior are public.
@@ -17,7 +17,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
-from sordino.risk.argument_checks import epsilon_from, number_from, prior_from, risk_from, said
+from sordino.risk.arguments import finite_number, format_count, probabilities, world_epsilon, world_risk
 from sordino.risk.attacker import Simulation, play
 from sordino.risk.counting import tally
 from sordino.risk.odds import PAIRWISE, least_sum, least_sum_at, rising_root, softmax
@@ -75,7 +75,7 @@ class Worlds:
         self._answers = Answers(numbers, denominator, statistic_from(query, ddof=0), self.size)
         if prior is not None:
             self._listable()
-        self._prior = None if prior is None else prior_from(prior, worlds=self.count)
+        self._prior = None if prior is None else probabilities(prior, worlds=self.count)
 
     @property
     def universe(self) -> tuple[float, ...]:
@@ -148,10 +148,10 @@ class Worlds:
         >>> Worlds([1, 2, 3, 4], size=3, query="mean").posterior(output=2.20131, epsilon=2.0).round(6).tolist()
         [0.338988, 0.400316, 0.179873, 0.080822]
         """
-        distances = np.abs(self.answers - number_from(output, "output"))
+        distances = np.abs(self.answers - finite_number(output, "output"))
         nearest = distances[self.prior > 0].min()
         with np.errstate(divide="ignore", over="ignore"):
-            logs = np.log(self.prior) - self._rate(epsilon_from(epsilon)) * (distances - nearest)
+            logs = np.log(self.prior) - self._rate(world_epsilon(epsilon)) * (distances - nearest)
         return softmax(logs)
 
     def posterior_gain(self, *, output: float, epsilon: float) -> float:
@@ -171,7 +171,7 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").risk(epsilon=0.5), 10)
         0.3291788293
         """
-        epsilon = epsilon_from(epsilon)
+        epsilon = world_epsilon(epsilon)
         if self._groups is None or self._is_constant:
             return self.risk_bound(epsilon=epsilon)
         return min(1.0, max(float(self._largest_prior), math.exp(-self._surprise(epsilon))))
@@ -184,7 +184,7 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").risk_bound(epsilon=2.0), 10)
         0.7860684399
         """
-        epsilon, largest = epsilon_from(epsilon), self._largest_prior
+        epsilon, largest = world_epsilon(epsilon), self._largest_prior
         if self._is_constant or largest == 1:
             return float(largest)
         gained = self._rate(epsilon) * self.spread - _log(1 / largest - 1)
@@ -196,7 +196,7 @@ class Worlds:
         math.inf where no epsilon reaches the risk (worlds with equal answers hide each other), `epsilon_bound_for`
         where `exact` is False. InfeasibleRisk where the risk is at or below the largest prior; DeclarationError unless
         it is between 0 and 1. A relative step of 1e-9 above the result is infeasible, unless the risk asked for is so
-        near the prior or 1 that floats cannot tell (1e-6 off the prior, or 1e-4 past 400 answers).
+        near the prior or 1 that floats cannot separate them (1e-6 off the prior, or 1e-4 past 400 answers).
 
         >>> Worlds([1, 2, 3, 10], size=3, query="median").epsilon_for(risk=0.5)
         inf
@@ -252,7 +252,7 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 10], size=3, query="mean").record_risk(10, output=5.0, epsilon=1.0), 6)
         0.88538
         """
-        wanted = number_from(value, "value")
+        wanted = finite_number(value, "value")
         holders = [i for i, x in enumerate(self._answers.numbers) if x / self._answers.denominator == wanted]
         if not holders:
             near = min(self._floats.tolist(), key=lambda x: abs(x - wanted))
@@ -276,14 +276,14 @@ class Worlds:
         """Play the attacker `runs` times: draw a world from the prior, add the noise, and guess the top world.
 
         The share of runs where the guess is right has an expectation of at most `risk`: the worst output is not always
-        drawn. Equal posteriors are told apart by a coin.
+        drawn. A coin decides between equal posteriors.
 
         >>> w = Worlds([1, 2, 3, 4], size=3, query="mean")
         >>> found = w.simulate(epsilon=0.5, runs=2000, rng=Rng.seeded(1))
         >>> found.share <= found.risk + 0.03
         True
         """
-        epsilon = epsilon_from(epsilon)
+        epsilon = world_epsilon(epsilon)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise DeclarationError(f"runs must be a whole number from 1, not {runs!r}")
         groups = self._require_groups()
@@ -292,7 +292,7 @@ class Worlds:
 
     def __repr__(self) -> str:
         prior = "" if self._prior is None else ", prior given"
-        return f"<Worlds {said(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
+        return f"<Worlds {format_count(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
 
     @cached_property
     def _keys(self) -> Any:
@@ -350,8 +350,8 @@ class Worlds:
         found = tally(answers)
         if found is None:
             raise self._too_many()
-        distances = np.abs(answers.values(found.keys) - number_from(output, "output"))
-        logs = found.log_counts - self._rate(epsilon_from(epsilon)) * distances
+        distances = np.abs(answers.values(found.keys) - finite_number(output, "output"))
+        logs = found.log_counts - self._rate(world_epsilon(epsilon)) * distances
         return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
     def _require_groups(self) -> _Groups:
@@ -360,7 +360,7 @@ class Worlds:
         return self._groups
 
     def _check_risk(self, risk: Any) -> float:
-        wanted = risk_from(risk)
+        wanted = world_risk(risk)
         smallest = float(self._largest_prior)
         if wanted < smallest or (wanted == smallest and not self._is_constant):
             raise InfeasibleRisk(
@@ -377,8 +377,8 @@ class Worlds:
 
     def _too_many(self) -> DeclarationError:
         return DeclarationError(
-            f"the {said(self.count)} worlds of size={self.size} are too many to list or count for {self.query!r}: at most "
-            f"{ENTRIES // self.size} can be; use risk(), risk_bound() or epsilon_bound_for(), or a smaller universe"
+            f"the {format_count(self.count)} worlds of size={self.size} are too many to list or count for {self.query!r}: "
+            f"at most {ENTRIES // self.size} can be; use risk(), risk_bound() or epsilon_bound_for(), or a smaller universe"
         )
 
 

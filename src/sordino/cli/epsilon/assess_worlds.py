@@ -94,7 +94,7 @@ def _worked(
     made: Worlds, risk: Any, *, people: int, column: str | None, at: Any, seen: Any, prior: list[float] | None
 ) -> Told:
     """Return what a risk comes to: the epsilon of one answer and of all, the risk there, and what is seen at another."""
-    from sordino.risk.argument_checks import said
+    from sordino.risk.arguments import format_count
     from sordino.risk.hypotheses import epsilon_for_tables
 
     found, bound = made.epsilon_for(risk=risk), made.epsilon_bound_for(risk=risk)
@@ -103,7 +103,7 @@ def _worked(
         "people": people,
         "size": made.size,
         "query": made.query,
-        "worlds": made.count if made.count < 2**53 else said(made.count),
+        "worlds": made.count if made.count < 2**53 else format_count(made.count),
         "sensitivity": made.sensitivity,
         "spread": made.spread,
         "relation": "add_remove",
