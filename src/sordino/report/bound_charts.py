@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.titles import COLORS, data_of, mark_title, title_of
+from sordino.report.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -16,25 +16,19 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-_SEEDED = "its noise was seeded"
 _HEIGHT = 260
 _WIDE = 200.0  # times: bounds that span more are drawn on a logarithmic scale
 
 
 def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a release that chose bounds, and its title: one panel a side."""
-    import altair as alt
-
-    release.interval(confidence)  # refuses a confidence that is none
+    release.interval(confidence)  # refuses a confidence outside (0, 1)
     chosen = f"{release.lower:,} to {release.upper:,}" if release.found else "none found"
-    said = mark_title(title or f"{release.question}: {chosen}", _seal(release))
     sides = list(dict.fromkeys(release.keys[0].labels))
     notes = [*release.notes, *_read(release, sides, confidence), release.summary()]
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
-    heading = title_of(said, notes, width=120 + 340 * len(panels), alarm=not release.private)
-    if len(panels) == 1:
-        return panels[0].properties(title=heading), said
-    return alt.hconcat(*panels).properties(title=heading), said
+    title, mark = title or f"{release.question}: {chosen}", None if release.private else SEEDED
+    return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
 
 def _read(release: Release, sides: Sequence[object], confidence: float) -> list[str]:
@@ -47,10 +41,6 @@ def _read(release: Release, sides: Sequence[object], confidence: float) -> list[
         if side not in sides:
             words.append(f"{side} bound: {bound:,}; it was not searched for, so it has no curve")
     return words
-
-
-def _seal(release: Release) -> str | None:
-    return None if release.private else _SEEDED
 
 
 def _side(release: Release, side: str, confidence: float) -> Any:

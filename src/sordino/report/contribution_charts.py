@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.titles import COLORS, data_of, mark_title, title_of
+from sordino.report.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -16,28 +16,22 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-_SEEDED = "its noise was seeded"
 _WIDE = 32  # times: caps that span more are drawn on a logarithmic scale
 _LOST = {"max_rows": "rows lost", "max_groups": "pairs of unit and key lost"}
 
 
 def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a release that chose caps, and its title: one panel a cap."""
-    import altair as alt
-
-    release.interval(confidence)  # refuses a confidence that is none
+    release.interval(confidence)  # refuses a confidence outside (0, 1)
     chosen = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
-    said = mark_title(title or f"{release.question}: {chosen}", None if release.private else _SEEDED)
     notes = [
         *release.notes,
-        f"band: {100 * confidence:g}% interval of what is lost, as far as it shows",
+        f"band: {100 * confidence:g}% interval of what is lost, of the units that are visible",
         release.summary(),
     ]
     panels = [_panel(release, name, confidence) for name in release.value]
-    heading = title_of(said, notes, width=120 + 340 * len(panels), alarm=not release.private)
-    if len(panels) == 1:
-        return panels[0].properties(title=heading), said
-    return alt.hconcat(*panels).properties(title=heading), said
+    title, mark = title or f"{release.question}: {chosen}", None if release.private else SEEDED
+    return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
 
 def _panel(release: Release, name: str, confidence: float) -> Any:

@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, data_of, title_of
+from sordino.report.titles import COLORS, add_title, data_of, title_of
 from sordino.risk.hypotheses import posterior_bounds
 from sordino.risk.precision import Precision
 from sordino.risk.requirement_choice import Choice
@@ -92,12 +92,12 @@ def draw(made: Tradeoff, confidence: float, title: str | None) -> tuple[AnyChart
     del confidence
     if not made.curve:
         raise DeclarationError("this trade-off has no curve to draw: give a few values of epsilon")
-    said = title or f"Accuracy against risk: {made.subject}"
     panels = [_tradeoff(made)]
     if made.odds is not None:
         panels.append(icon_array(*made.odds))
-    heading = title_of(said, made.remarks, width=420 + 330 * (len(panels) - 1), alarm=False)
-    return alt.hconcat(*panels, spacing=40).resolve_scale(color="independent").properties(title=heading), said
+    chart = alt.hconcat(*panels, spacing=40).resolve_scale(color="independent")
+    title = title or f"Accuracy against risk: {made.subject}"
+    return add_title(chart, title, made.remarks, width=420 + 330 * (len(panels) - 1))
 
 
 def icon_array(with_you: float, without_you: float) -> Any:

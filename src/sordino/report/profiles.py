@@ -6,10 +6,11 @@ It knows the columns of a profile; not how a sensitivity is computed, nor what i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, data_of, mark_title, title_of
+from sordino.report.titles import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
     import altair as alt
@@ -26,7 +27,7 @@ _WIDE_APART = 50  # largest value of one query over that of another, from where 
 
 
 def is_profile(thing: Any) -> bool:
-    """Tell whether a thing is a table with the columns of a profile."""
+    """Return whether a thing is a table with the columns of a profile."""
     return hasattr(thing, "column_names") and hasattr(thing, "to_pylist") and not missing_columns(thing)
 
 
@@ -42,8 +43,6 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     points, undrawn = _points(table.to_pylist())
     if not points:
         raise DeclarationError("this profile has no finite value to draw")
-    mark = _mark(table)
-    said = mark_title(title or "Sensitivity against distance", mark)
     panels = _panels(points)
     one = len(panels) == 1
     notes = [panels[0]] if one else []
@@ -53,11 +52,9 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
         notes.append(f"not drawn, as unbounded or not known: {', '.join(undrawn)}")
     across = 1 if one else len({p["across"] for p in points})
     chart = _lines(points, width=420 if one else 250, height=280 if one else 190)
+    chart = chart if one else _facet(chart, points)
     width = 520 if one else 300 * across
-    heading = title_of(said, notes, width=width, alarm=mark is not None)
-    if one:
-        return chart.properties(title=heading), said
-    return _facet(chart, points).properties(title=heading), said
+    return add_title(chart, title or "Sensitivity against distance", notes, width=width, mark=_mark(table))
 
 
 def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -93,20 +90,9 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> Any:
         axis=alt.Axis(format="d", tickMinStep=1, values=ticks) if ticks else alt.Axis(format="d", tickMinStep=1),
     )
     y = alt.Y(field="value", type="quantitative", scale=scale, axis=axis)
-    color = alt.Color(
-        field="query",
-        type="nominal",
-        title="query",
-        sort=queries,
-        scale=alt.Scale(domain=queries, range=[COLORS[i % len(COLORS)] for i in range(len(queries))]),
-    )
-    shape = alt.Shape(
-        field="query",
-        type="nominal",
-        title="query",
-        sort=queries,
-        scale=alt.Scale(domain=queries, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(queries))]),
-    )
+    each: dict[str, Any] = {"field": "query", "type": "nominal", "title": "query", "sort": queries}
+    color = alt.Color(**each, scale=alt.Scale(domain=queries, range=_cycle(COLORS, len(queries))))
+    shape = alt.Shape(**each, scale=alt.Scale(domain=queries, range=_cycle(_SHAPES, len(queries))))
     tips = [alt.Tooltip(field=name) for name in ("query", "distance", "value", "exact", "across", "down")]
     base = alt.Chart(data_of(points)).encode(x=x, y=y, color=color)
     line = base.mark_line(strokeWidth=1.5, opacity=0.8)
@@ -116,6 +102,10 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> Any:
     if not all(p["exact"] for p in points):
         layers.append(hollow.transform_filter("!datum.exact"))
     return alt.layer(*layers).properties(width=width, height=height)
+
+
+def _cycle(values: Sequence[str], count: int) -> list[str]:
+    return [values[i % len(values)] for i in range(count)]
 
 
 def _facet(chart: Any, points: list[dict[str, Any]]) -> Any:
@@ -151,7 +141,7 @@ def _height(points: list[dict[str, Any]]) -> tuple[alt.Scale, alt.Axis]:
 
 
 def _far_apart(points: list[dict[str, Any]]) -> bool:
-    """Tell whether queries differ so much in size that a linear scale would flatten one of them."""
+    """Return whether queries differ so much in size that a linear scale would flatten one of them."""
     largest: dict[str, float] = {}
     for point in points:
         largest[point["query"]] = max(largest.get(point["query"], 0.0), point["value"])

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, data_of, title_of
+from sordino.report.titles import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
 
 __all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_columns"]
 
-MOST_LINES = 12  # more densities than anyone tells apart
+MOST_LINES = 12  # more densities than anyone can distinguish
 _BARS = 40  # more worlds than anyone reads
 _REACH = 4  # scales of the noise that are drawn past the outermost answers
 _BOUND, _EXACT = "closed-form upper bound", "exact risk"
@@ -63,16 +63,15 @@ def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, 
     del confidence
     if not risks.curve:
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
-    said = title or f"What an attacker can learn from {risks.subject}"
     notes = [f"dotted line: the risk asked for, {risks.requirement:.6g}", *_notes(risks), *risks.remarks]
     panels = [_curves(risks)]
     if risks.beliefs:
-        bars = _bars(risks)
-        panels.append(bars if risks.densities is None else _beside(risks.densities, bars))
+        panels.append(alt.vconcat(*_belief_panels(risks)).resolve_scale(color="independent"))
         if len(risks.beliefs) > _BARS:
             notes.append(f"bars: the {_BARS} most likely of {len(risks.beliefs):,} worlds")
-    heading = title_of(said, notes, width=420 + 340 * (len(panels) - 1), alarm=False)
-    return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=heading), said
+    chart = alt.hconcat(*panels).resolve_scale(color="independent")
+    title = title or f"What an attacker can learn from {risks.subject}"
+    return add_title(chart, title, notes, width=420 + 340 * (len(panels) - 1))
 
 
 def draw_columns(several: Sequence[Risks], confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -88,12 +87,12 @@ def draw_columns(several: Sequence[Risks], confidence: float, title: str | None)
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
     if "" in names or len(set(names)) < len(names):
         raise DeclarationError("risks side by side need a column each, by a name of its own: Risks(..., column=...)")
-    said = title or f"What an attacker can learn from {', '.join(dict.fromkeys(r.subject for r in several))}"
     notes = ["dotted line: the risk asked for"]
     notes += [f"{risks.column}: {'; '.join([*_notes(risks), *risks.remarks])}" for risks in several]
     panels = [_column(risks) for risks in several]
-    heading = title_of(said, notes, width=340 * len(panels), alarm=False)
-    return alt.hconcat(*panels).resolve_scale(color="independent").properties(title=heading), said
+    chart = alt.hconcat(*panels).resolve_scale(color="independent")
+    title = title or f"What an attacker can learn from {', '.join(dict.fromkeys(r.subject for r in several))}"
+    return add_title(chart, title, notes, width=340 * len(panels))
 
 
 def _column(risks: Risks) -> Any:
@@ -104,9 +103,13 @@ def _column(risks: Risks) -> Any:
     curves = _curves(risks, width=300)
     if not risks.beliefs:
         return curves.properties(title=title)
+    return alt.vconcat(curves, *_belief_panels(risks)).resolve_scale(color="independent").properties(title=title)
+
+
+def _belief_panels(risks: Risks) -> list[Any]:
+    """Return the bars of what is believed, below the densities where there are any."""
     bars = _bars(risks)
-    below = [bars] if risks.densities is None else [_densities(risks.densities), bars]
-    return alt.vconcat(curves, *below).resolve_scale(color="independent").properties(title=title)
+    return [bars] if risks.densities is None else [_densities(risks.densities), bars]
 
 
 def _notes(risks: Risks) -> list[str]:
@@ -172,13 +175,6 @@ def _bars(risks: Risks) -> Any:
     )
     ticks = base.mark_tick(color=COLORS[1], thickness=3).encode(x=alt.X(field="prior", type="quantitative"))
     return alt.layer(bars, ticks).properties(width=300, height=alt.Step(22))
-
-
-def _beside(densities: Densities, bars: Any) -> Any:
-    """Return the densities above the bars."""
-    import altair as alt
-
-    return alt.vconcat(_densities(densities), bars).resolve_scale(color="independent")
 
 
 def _densities(made: Densities) -> Any:

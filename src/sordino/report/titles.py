@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
     AnyChart = alt.LayerChart | alt.FacetChart | alt.HConcatChart
 
-__all__ = ["COLORS", "NOT_PRIVATE", "data_of", "mark_title", "title_of"]
+__all__ = ["COLORS", "NOT_PRIVATE", "SEEDED", "add_title", "data_of", "join_panels", "mark_title", "title_of"]
 
 NOT_PRIVATE = "NOT PRIVATE"
-COLORS = (  # Okabe and Ito's, told apart by the color-blind, then darker ones
+SEEDED = "its noise was seeded"
+COLORS = (  # Okabe and Ito's, distinct to the color-blind, then darker ones
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"),
     *("#7f3c8d", "#8c564b", "#999999", "#4b5320", "#b22222"),
 )
@@ -44,6 +45,21 @@ def title_of(title: str, notes: Sequence[str], *, width: int, alarm: bool) -> al
         offset=12,
         **more,
     )
+
+
+def add_title(
+    chart: Any, title: str, notes: Sequence[str], *, width: int, mark: str | None = None
+) -> tuple[AnyChart, str]:
+    """Return a chart under its title and notes, and the title as text: in red, and NOT PRIVATE, where there is a `mark`."""
+    words = mark_title(title, mark)
+    return chart.properties(title=title_of(words, notes, width=width, alarm=mark is not None)), words
+
+
+def join_panels(panels: Sequence[Any]) -> Any:
+    """Return panels side by side, or the only one by itself."""
+    import altair as alt
+
+    return panels[0] if len(panels) == 1 else alt.hconcat(*panels)
 
 
 def data_of(rows: Sequence[dict[str, Any]]) -> Any:
