@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sordino.loss import Loss
     from sordino.project.load import Budget, Project
     from sordino.release import Release
-    from sordino.report.page import Account, Amendment, Amount, Question, Unanswered
+    from sordino.report.board_page import Account, Amendment, Amount, AnsweredCharge, UnansweredCharge
 
 __all__ = ["report"]
 
@@ -41,8 +41,8 @@ def report(
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
+    from sordino.report.board_page import Board, render_board
     from sordino.report.charts import svg_drawer
-    from sordino.report.page import Board, page
 
     declared = project_at(project)
     chosen = declared.budgets_named(budget)
@@ -52,7 +52,7 @@ def report(
         accounts = tuple(_account(declared, one, draw) for one in chosen)
         remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
         board = Board(accounts, remarks, project=plain(declared.path.resolve().parent.name), day=_today())
-        target.write(page(board).encode("utf-8", "backslashreplace"))
+        target.write(render_board(board).encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)
 
 
@@ -63,7 +63,7 @@ def _today() -> str:
 def _account(project: Project, budget: Budget, draw: Draw) -> Account:
     """Return what a board reads about one budget, its ledger replayed first."""
     from sordino.project.budget_ledger import open_ledger
-    from sordino.report.page import Account
+    from sordino.report.board_page import Account
 
     tables = [t for t in project.tables.values() if t.budget == budget.name]
     protects = tuple(plain(f"table {t.name}: {t.neighbors.describe()}") for t in tables)
@@ -100,7 +100,7 @@ def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
 
 def _amounts(cap: Loss, spent: Loss | None) -> tuple[Amount, ...]:
     from sordino.loss import format_number
-    from sordino.report.page import Amount
+    from sordino.report.board_page import Amount
 
     gone: dict[str, Fraction] = {name: most * 0 for name, most in cap.amounts().items()}
     gone |= {} if spent is None else spent.amounts()
@@ -116,11 +116,11 @@ def _amounts(cap: Loss, spent: Loss | None) -> tuple[Amount, ...]:
     )
 
 
-def _charges(ledger: Ledger, draw: Draw) -> tuple[tuple[Question, ...], tuple[Unanswered, ...]]:
+def _charges(ledger: Ledger, draw: Draw) -> tuple[tuple[AnsweredCharge, ...], tuple[UnansweredCharge, ...]]:
     """Return the answered charges of a ledger, and the others."""
     from sordino.cli.ask.render_release import table_lines
     from sordino.release import Release
-    from sordino.report.page import Question, Unanswered
+    from sordino.report.board_page import AnsweredCharge, UnansweredCharge
 
     charges = ledger.charges()
     answered = [c for c in charges if c.state == "committed"]
@@ -133,10 +133,10 @@ def _charges(ledger: Ledger, draw: Draw) -> tuple[tuple[Question, ...], tuple[Un
             tuple(map(plain, table_lines(release, confidence=0.95, most=_ROWS))) if release.outputs else ("a model",)
         )
         words = release.cost.describe(), _sure(release)
-        questions.append(Question(c.id, c.time[:10], plain(release.question), answer, *words, picture))
+        questions.append(AnsweredCharge(c.id, c.time[:10], plain(release.question), answer, *words, picture))
     said = {"failed": "failed", "reserved": "in doubt: whether it was answered is not known"}
     lost = [
-        Unanswered(
+        UnansweredCharge(
             c.id,
             c.time[:10],
             plain(c.note),
@@ -183,7 +183,7 @@ def _together(found: Report, ledger: Ledger) -> str:
 
 def _amendment(entry: Entry) -> Amendment:
     from sordino.ledger.records import loss_from_dict
-    from sordino.report.page import Amendment
+    from sordino.report.board_page import Amendment
 
     held: Any = entry.payload
     changes = [f"the cap is now {loss_from_dict(held['cap']).describe()}"] if "cap" in held else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sordino.report.html_page import render
 
-__all__ = ["Account", "Amendment", "Amount", "Board", "Question", "Unanswered", "page"]
+__all__ = ["Account", "Amendment", "Amount", "AnsweredCharge", "Board", "UnansweredCharge", "render_board"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """State one release: its charge, day, question, answer in lines, cost, how sure it makes at most, and its SVG or None."""
+class AnsweredCharge:
+    """State one release: its charge, day, question, answer in lines, cost, how sure it makes an attacker, its SVG or None."""
 
     charge: str
     day: str
@@ -37,7 +37,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class UnansweredCharge:
     """State one charge of which no answer came: it failed, or is in doubt."""
 
     charge: str
@@ -65,8 +65,8 @@ class Account:
     amounts: tuple[Amount, ...]
     protects: tuple[str, ...]
     together: str | None
-    questions: tuple[Question, ...]
-    unanswered: tuple[Unanswered, ...]
+    questions: tuple[AnsweredCharge, ...]
+    unanswered: tuple[UnansweredCharge, ...]
     amendments: tuple[Amendment, ...]
     verified: str
     remarks: tuple[str, ...] = ()
@@ -82,10 +82,10 @@ class Board:
     day: str = ""
 
 
-def page(board: Board) -> str:
+def render_board(board: Board) -> str:
     """Return the page as HTML; its policy forbids the browser to load or run anything.
 
-    >>> "<script>" in page(Board((), ("<script>",)))
+    >>> "<script>" in render_board(Board((), ("<script>",)))
     False
     """
     return render("board.html", accounts=board.accounts, remarks=board.remarks, project=board.project, day=board.day)
