@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
+from sordino.estimates.curve import normal_quantile
 from sordino.report.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Matrices:
 
 
 def is_accuracy(thing: Any) -> bool:
-    """Tell whether a thing is a table of accuracies: the columns method, epsilon, distance, and perhaps ways and seed."""
+    """Return whether a thing is a table of accuracies: the columns method, epsilon, distance, and perhaps ways and seed."""
     names = getattr(thing, "column_names", None)
     return names is not None and hasattr(thing, "to_pylist") and all(n in names for n in ACCURACY_COLUMNS)
 
@@ -225,43 +226,42 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
     kind, order, absent = _axis_of(made)
     if not made.ordered and len(order) > _MOST_LABELS:
         order = sorted(sorted(order, key=lambda i: -float(made.series[0][1][i]))[:_MOST_LABELS])
-    errors = dict(made.errors)
-    rows = []
-    for name, counts in made.series:
-        reach = errors.get(name)
-        for i in order:
-            value = float(counts[i])
-            bar = {"series": name, "bin": made.bins[i] if kind == "Q" else str(made.bins[i]), "count": value}
-            rows.append(bar | ({} if reach is None else {"low": value - reach[i], "high": value + reach[i]}))
-    names = [n for n, _ in made.series]
-    drawn_bins = [str(made.bins[i]) for i in order]
+    names, numbers = [n for n, _ in made.series], kind != "N"
     scale = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
     color = alt.Color("series:N", title=None, scale=scale, legend=None if len(names) == 1 else alt.Legend(orient="top"))
-    numbers = kind != "N"
     title = absent if titled else ", ".join(t for t in (made.column, absent) if t)
     if numbers:
         x: Any = alt.X(f"bin:{kind}", title=title or None, scale=alt.Scale(zero=False, nice=False))
     else:
         axis = alt.Axis(labelLimit=90, labelOverlap=len(order) > _MOST_NAMED or titled, labelAngle=-60)
-        x = alt.X("bin:N", sort=drawn_bins, title=title or None, axis=axis)
+        x = alt.X("bin:N", sort=[str(made.bins[i]) for i in order], title=title or None, axis=axis)
     y = alt.Y("count:Q", title=None if titled else "rows")
-    base = alt.Chart(data_of(rows)).encode(x=x, color=color, tooltip=["series:N", f"bin:{kind}", "count:Q"])
-    first = base.transform_filter(alt.FieldEqualPredicate(field="series", equal=names[0]))
-    layers = []
-    if errors and numbers:
-        layers.append(base.transform_filter("isValid(datum.low)").mark_area(opacity=0.3).encode(y="low:Q", y2="high:Q"))
-    elif errors:
-        layers.append(base.transform_filter("isValid(datum.low)").mark_rule().encode(y="low:Q", y2="high:Q"))
+    base = alt.Chart(data_of(_points(made, kind, order)))
+    base = base.encode(x=x, color=color, tooltip=["series:N", f"bin:{kind}", "count:Q"])
+    first, *others = (base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)) for name in names)
     step = max(1.0, width / max(len(order), 1) - 0.6)
-    layers.insert(0, first.mark_bar(opacity=0.55, width=step) if numbers else first.mark_bar(opacity=0.55))
-    layers[0] = layers[0].encode(y=y)
-    for name in names[1:]:
-        other = base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)).encode(y=y)
-        layers.append(
-            other.mark_line(strokeWidth=1.6) if numbers else other.mark_point(filled=True, size=50, opacity=1)
-        )
-    made_panel = alt.layer(*layers).properties(width=width, height=height)
-    return made_panel.properties(title=alt.TitleParams(text=made.column, fontSize=11)) if titled else made_panel
+    layers = [(first.mark_bar(opacity=0.55, width=step) if numbers else first.mark_bar(opacity=0.55)).encode(y=y)]
+    if made.errors:
+        ends = base.transform_filter("isValid(datum.low)")
+        layers.append((ends.mark_area(opacity=0.3) if numbers else ends.mark_rule()).encode(y="low:Q", y2="high:Q"))
+    layers += [
+        (other.mark_line(strokeWidth=1.6) if numbers else other.mark_point(filled=True, size=50, opacity=1)).encode(y=y)
+        for other in others
+    ]
+    panel = alt.layer(*layers).properties(width=width, height=height)
+    return panel.properties(title=alt.TitleParams(text=made.column, fontSize=11)) if titled else panel
+
+
+def _points(made: Histograms, kind: str, order: Sequence[int]) -> list[dict[str, Any]]:
+    """Return a dict for each bin of each series, with the ends of its interval where there is one."""
+    errors, points = dict(made.errors), []
+    for name, counts in made.series:
+        reach = errors.get(name)
+        for i in order:
+            value = float(counts[i])
+            bar = {"series": name, "bin": made.bins[i] if kind == "Q" else str(made.bins[i]), "count": value}
+            points.append(bar | ({} if reach is None else {"low": value - reach[i], "high": value + reach[i]}))
+    return points
 
 
 def _axis_of(made: Histograms) -> tuple[str, list[int], str]:
@@ -270,14 +270,14 @@ def _axis_of(made: Histograms) -> tuple[str, list[int], str]:
     if not made.ordered:
         return "N", everything, ""
     order = [i for i in everything if made.bins[i] != MISSING]
-    told = ""
+    missing = ""
     if len(order) < len(everything):
         at = next(i for i in everything if made.bins[i] == MISSING)
-        told = "missing: " + ", ".join(f"{float(counts[at]):,.0f} {name}" for name, counts in made.series)
+        missing = "missing: " + ", ".join(f"{float(counts[at]):,.0f} {name}" for name, counts in made.series)
     if all(isinstance(made.bins[i], (int, float)) for i in order):
-        return "Q", order, told
+        return "Q", order, missing
     if all(_DAY.fullmatch(str(made.bins[i])) for i in order):
-        return "T", order, told
+        return "T", order, missing
     return "N", everything, ""
 
 
@@ -316,13 +316,11 @@ def _of_representation(thing: Any, confidence: float, name: str) -> Histograms:
 
 def _reach(thing: Any, bins: Sequence[Any], confidence: float) -> list[float]:
     """Return the error of each count: that of its own range, which all share where there is no order."""
-    from statistics import NormalDist
-
     if not 0 < confidence < 1:
         raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
     keyed = thing.column
     if not keyed.ordered:
-        return [NormalDist().inv_cdf(0.5 + confidence / 2.0) * float(thing.levels[0].variance) ** 0.5] * len(bins)
+        return [normal_quantile(confidence) * float(thing.levels[0].variance) ** 0.5] * len(bins)
     upper = keyed.column.upper
     beyond = upper + (datetime.timedelta(days=1) if isinstance(upper, datetime.date) else 1)
     inner = bins[:-1] if keyed.missing else bins

@@ -90,6 +90,19 @@ def answer_question(
     rows = list(itertools.product(*(k.labels for k in resolved.keys)))
     keys = [Key(g.alias, tuple(row[i] for row in rows)) for i, g in enumerate(question.groups)]
     outputs = [Output(a.alias, sums.estimate(a), "the model's tables") for a in question.aggregates]
+    return _make_release(question, keys, outputs, notes=notes, kind=kind, facts=facts)
+
+
+def _make_release(
+    question: Aggregation,
+    keys: list[Key],
+    outputs: list[Output],
+    *,
+    notes: tuple[str, ...],
+    kind: str,
+    facts: Mapping[str, str],
+) -> Release:
+    """Return the answer as a release of no cost, with the rows that HAVING, ORDER BY and LIMIT leave."""
     if question.after is not None:
         columns = {k.name: k.labels for k in keys} | {o.name: o.estimate.values() for o in outputs}
         shown = select_rows(question.after, columns)

@@ -1,6 +1,6 @@
 """What a person sees while a table is modelled: the stage and the time, never rows, and only in a terminal.
 
-A stage is told from the kind of question that an algorithm asks, which follows from released numbers: it shows no data.
+A stage follows from the kind of question that an algorithm asks, which follows from released numbers: it shows no data.
 """
 
 from __future__ import annotations
@@ -14,31 +14,30 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sordino.cli.shared.terminal import in_terminal
 
 if TYPE_CHECKING:
-    from sordino.domain import Domain
+    from sordino.curator.curator import Curator
     from sordino.loss import Loss, Number
-    from sordino.neighbors import Neighbors
-    from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
+    from sordino.queries.queryable import Queryable, ReleaseContent
     from sordino.release import Release
 
 __all__ = ["Stages", "WatchedTable", "stages"]
 
 T = TypeVar("T")
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 
 
 class Stages:
     """Hold which stage is on, and how long all took."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, show: Show) -> None:
+        self._show = show
         self._began = time.monotonic()
-        self.told: list[str] = []
+        self.entered: list[str] = []
 
     def enter(self, stage: str) -> None:
-        """Say that a stage has begun."""
-        if not self.told or self.told[-1] != stage:
-            self.told.append(stage)
-            self._tell(stage)
+        """Show that a stage has begun."""
+        if not self.entered or self.entered[-1] != stage:
+            self.entered.append(stage)
+            self._show(stage)
 
     @property
     def seconds(self) -> float:
@@ -62,30 +61,16 @@ def stages(*, quiet: bool) -> Iterator[Stages]:
 
 
 class WatchedTable:
-    """A table whose adaptive runs are watched: each question of the algorithm names a stage."""
+    """A curator's table whose adaptive runs are watched: each question of the algorithm names a stage."""
 
-    def __init__(self, source: Any, watch: Stages) -> None:
-        self._source: Any = source
-        self._watch = watch
-
-    @property
-    def domain(self) -> Domain:
-        """What is declared about the table."""
-        return self._source.domain  # type: ignore[no-any-return]
-
-    @property
-    def neighbors(self) -> Neighbors:
-        """Which tables count as neighbors."""
-        return self._source.neighbors  # type: ignore[no-any-return]
+    def __init__(self, source: Curator, watch: Stages) -> None:
+        self._source, self._watch = source, watch
+        self.domain, self.neighbors, self.plan = source.domain, source.neighbors, source.plan
 
     @property
     def remaining(self) -> Loss:
         """What is left of the budget."""
-        return self._source.remaining  # type: ignore[no-any-return]
-
-    def plan(self, question: Any, **loss: Any) -> Any:
-        """Return what a question would cost; nothing is charged."""
-        return self._source.plan(question, **loss)
+        return self._source.remaining
 
     def adapt(
         self,
@@ -99,9 +84,8 @@ class WatchedTable:
     ) -> tuple[T, Release]:
         """Run the algorithm on the table, its Queryable watched."""
         self._watch.enter("charging the budget")
-        source: Adaptive = self._source
-        return source.adapt(
-            lambda data: algorithm(_Asked(data, self._watch)),
+        return self._source.adapt(
+            lambda data: algorithm(_WatchedQueryable(data, self._watch)),
             describe=describe,
             record=record,
             epsilon=epsilon,
@@ -110,8 +94,8 @@ class WatchedTable:
         )
 
 
-class _Asked:
-    """A Queryable that says what it is asked."""
+class _WatchedQueryable:
+    """A Queryable that shows what it is asked."""
 
     def __init__(self, data: Queryable, watch: Stages) -> None:
         self._data, self._watch = data, watch

@@ -6,7 +6,7 @@ All that is asked is fixed before anything is charged, and the whole is one char
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,17 +15,16 @@ import numpy as np
 
 from sordino.datasets.raw import load_rows
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import Loss, Number
+from sordino.loss import Number
 from sordino.noise.rng import Rng
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import describe
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.release import Release
 from sordino.source import Csv
 from sordino.synth.arrays import Codes
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.encoded_column import encode_table
-from sordino.synth.evaluation.correlations import BinnedColumn, Correlations, bin_columns, compare_correlations
+from sordino.synth.evaluation.correlations import BinnedColumn, bin_columns, compare_correlations
 from sordino.synth.evaluation.distances import Distance, choose_sets, exact_distances, release_distances
 from sordino.synth.evaluation.evaluation import ColumnCounts, Evaluation, Prediction
 from sordino.synth.evaluation.prediction import (
@@ -37,7 +36,7 @@ from sordino.synth.evaluation.prediction import (
     train_scorecard,
 )
 from sordino.synth.evaluation.table_counts import Counter, ExactCounter, PrivateCounter
-from sordino.synth.evaluation.workload import BoxQuery, Workload, evaluate_workload, random_box_queries
+from sordino.synth.evaluation.workload import BoxQuery, evaluate_workload, random_box_queries
 from sordino.synth.measurement import split_loss
 from sordino.synth.model import Model
 
@@ -73,17 +72,6 @@ class EvaluationPlan:
         }
         whole = sum(_WEIGHTS[name] for name, on in asked.items() if on)
         return {name: Fraction(_WEIGHTS[name], whole) for name, on in asked.items() if on}
-
-
-@dataclass(frozen=True, slots=True)
-class _Figures:
-    """What the parts of an evaluation found, and the loss of each."""
-
-    distances: tuple[Distance, ...]
-    correlations: Correlations | None
-    workload: Workload | None
-    hits: ConfusionMatrix | None
-    losses: tuple[tuple[str, Loss], ...] = ()
 
 
 def evaluate(
@@ -158,21 +146,12 @@ def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
     model, card = plan.model, plan.scorecard
     real = encode_table(table, model.parts.columns)
     distances = exact_distances(model, plan.sets, plan.keys, real)
-    found = _figures(plan, distances, dict.fromkeys(("correlations", "workload"), ExactCounter(model, real)))
-    prediction = None
+    counter = ExactCounter(model, real)
+    made = _count_parts(plan, distances, correlations=counter, workload=counter)
     if card is not None:
-        reference = _train_on_half(model, card, real)
-        prediction = _prediction(plan, card, count_hits(card, model, real), reference)
-    return Evaluation(
-        found.distances,
-        "NOT PRIVATE: no loss was charged",
-        False,
-        len(plan.keys[0]),
-        correlations=found.correlations,
-        workload=found.workload,
-        prediction=prediction,
-        column_counts=_column_counts(plan, real),
-    )
+        made = replace(made, prediction=_prediction(plan, card, count_hits(card, model, real), original=real))
+    columns = _column_counts(plan, real)
+    return replace(made, cost="NOT PRIVATE: no loss was charged", private=False, column_counts=columns)
 
 
 def _compare_privately(
@@ -188,62 +167,56 @@ def _compare_privately(
     if card is not None and hasattr(table, "plan"):  # refused now rather than after the charge
         table.plan(hits_question(card, model), epsilon=epsilon, delta=delta, rho=rho)
     count = len(model.columns)
-    found, release = table.adapt(
+    made: Evaluation
+    made, release = table.adapt(
         lambda data: release_figures(plan, data),
         describe=f"an evaluation of a synthetic table of {count} column{'s' * (count != 1)}",
-        record=lambda figures: ReleaseContent(notes=_evaluation(plan, figures).notes()),
+        record=lambda figures: ReleaseContent(notes=figures.notes()),
         epsilon=epsilon,
         delta=delta,
         rho=rho,
     )
-    return _evaluation(plan, found, release)
+    seal = "" if release.private else "NOT PRIVATE (seeded noise), "
+    return replace(made, cost=f"{seal}cost {release.cost.describe()}", private=release.private, release=release)
 
 
-def release_figures(plan: EvaluationPlan, data: Queryable) -> _Figures:
+def release_figures(plan: EvaluationPlan, data: Queryable) -> Evaluation:
     """Return all figures through one Queryable, whose loss the parts share in fixed proportions.
 
     The shares sum to 1 exactly, so that by composition the whole costs what was charged; nothing else is asked.
     """
     split = split_loss(data.loss, data.neighbors)
     losses = {name: split.loss(share) for name, share in plan.shares().items()}
-    counters: dict[str, Counter] = {name: PrivateCounter(data, loss) for name, loss in losses.items()}
+    counters = {name: PrivateCounter(data, loss) for name, loss in losses.items()}
     distances = release_distances(plan.model, plan.sets, plan.keys, data, losses["distances"])
-    found = _figures(plan, distances, counters)
-    hits = None
+    made = _count_parts(plan, distances, correlations=counters.get("correlations"), workload=counters.get("workload"))
     if plan.scorecard is not None:
         hits = hits_from_release(data.release(hits_question(plan.scorecard, plan.model), losses["prediction"]))
-    return _Figures(found.distances, found.correlations, found.workload, hits, tuple(losses.items()))
+        made = replace(made, prediction=_prediction(plan, plan.scorecard, hits))
+    return replace(made, losses=tuple(losses.items()))
 
 
-def _figures(plan: EvaluationPlan, distances: tuple[Distance, ...], counters: dict[str, Counter]) -> _Figures:
-    correlations = compare_correlations(plan.model, plan.bins, counters["correlations"]) if plan.bins else None
-    workload = evaluate_workload(plan.model, plan.queries, counters["workload"]) if plan.queries else None
-    return _Figures(distances, correlations, workload, None)
-
-
-def _evaluation(plan: EvaluationPlan, found: _Figures, release: Release | None = None) -> Evaluation:
-    seal = "" if release is None or release.private else "NOT PRIVATE (seeded noise), "
-    prediction = None
-    if plan.scorecard is not None and found.hits is not None:
-        prediction = _prediction(plan, plan.scorecard, found.hits, None)
+def _count_parts(
+    plan: EvaluationPlan, distances: tuple[Distance, ...], *, correlations: Counter | None, workload: Counter | None
+) -> Evaluation:
+    """Return the distances, and the parts that are asked of counters; a part that is not planned needs none."""
     return Evaluation(
-        found.distances,
-        "" if release is None else f"{seal}cost {release.cost.describe()}",
-        release is None or release.private,
-        len(plan.keys[0]),
-        correlations=found.correlations,
-        workload=found.workload,
-        prediction=prediction,
-        losses=found.losses,
-        release=release,
+        distances,
+        cost="",
+        private=True,
+        rows=len(plan.keys[0]),
+        correlations=compare_correlations(plan.model, plan.bins, correlations) if plan.bins and correlations else None,
+        workload=evaluate_workload(plan.model, plan.queries, workload) if plan.queries and workload else None,
     )
 
 
 def _prediction(
-    plan: EvaluationPlan, card: Scorecard, original: ConfusionMatrix, reference: ConfusionMatrix | None
+    plan: EvaluationPlan, card: Scorecard, hits: ConfusionMatrix, *, original: Sequence[Codes] | None = None
 ) -> Prediction:
+    """Return how often the card is right; with the original's keys, also what a card that learned from them could do."""
     own = count_hits(card, plan.model, plan.keys)
-    return Prediction(describe(card.condition.node), original, own, reference)
+    reference = None if original is None else _train_on_half(plan.model, card, original)
+    return Prediction(describe(card.condition.node), hits, own, reference)
 
 
 def _load(model: Model, against: Any, csv: Csv | None) -> pa.Table:
