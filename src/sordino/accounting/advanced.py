@@ -69,10 +69,10 @@ def optimal(epsilon: Number, k: int, delta: Number) -> float:
     losses = (runs - 2 * j) * each
     goal = -bits - 1e-13 * (1 + float(factorials[-1]))  # ln delta, less what the sum of logarithms may have lost
 
-    def holds(told: float) -> bool:
-        above = losses > told
+    def holds(candidate: float) -> bool:
+        above = losses > candidate
         with np.errstate(divide="ignore"):
-            terms = logs[above] + np.log(-np.expm1(told - losses[above]))
+            terms = logs[above] + np.log(-np.expm1(candidate - losses[above]))
         if not terms.size:
             return True
         top = float(terms.max())

@@ -137,11 +137,11 @@ class Sampled:
         rate = float_up(self.rate)
         terms = [(order - 1) * math.log1p(-rate) + math.log1p((order - 1) * rate)]  # k = 0 and k = 1
         for k in range(2, order + 1):
-            told = self.inner.renyi(float(k)) or 0.0
+            divergence = self.inner.renyi(float(k)) or 0.0
             if alike and loss is not None:  # the theorem is on the pair of these losses
-                told = max(told, _divergence(loss.removed, base.step, float(k)))
+                divergence = max(divergence, _divergence(loss.removed, base.step, float(k)))
             ways = math.lgamma(order + 1) - math.lgamma(k + 1) - math.lgamma(order - k + 1)
-            term = ways + (order - k) * math.log1p(-rate) + k * math.log(rate) + (k - 1) * told
+            term = ways + (order - k) * math.log1p(-rate) + k * math.log(rate) + (k - 1) * divergence
             terms.append(term + (math.log(3) if k > 2 and not alike else 0.0))
         top = max(terms)
         total = top + math.log(math.fsum(math.exp(term - top) for term in terms))

@@ -1,6 +1,6 @@
 """What a list of events costs as a whole, and what one event adds under a cap. Nothing here stores or spends.
 
-A finished list, fixed beforehand, may be told by its best valid bound. A cap is another matter: its filter is a plain
+A finished list, fixed beforehand, may be stated by its best valid bound. A cap is another matter: its filter is a plain
 sum fixed when the ledger is created, because picking the better certificate at each charge can give twice the delta.
 """
 
@@ -34,7 +34,7 @@ Pair = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Tell the least epsilon known of a finished list at `delta`, the method that proved it, and what each method says.
+    """Hold the least epsilon known of a finished list at `delta`, the method that proved it, and what each method gives.
 
     `table` has None where a method has no bound at this delta.
     """
@@ -112,11 +112,11 @@ def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction 
     pair = event.approx()
     if delta is not None:
         try:
-            told = best([event], delta)
+            found = best([event], delta)
         except DeclarationError:
             pair = None
         else:
-            pair = (to_fraction(told.epsilon, name="epsilon"), told.delta)
+            pair = (to_fraction(found.epsilon, name="epsilon"), found.delta)
     return {"epsilon": event.pure(), "approx": pair, "rho": event.rho()}
 
 

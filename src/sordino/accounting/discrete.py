@@ -34,7 +34,7 @@ Certificate = tuple[Fraction, Fraction]
 class DiscreteLaplaceEvent:
     """State that discrete Laplace noise of scale steps / epsilon was added to whole numbers of l1 sensitivity `steps`.
 
-    Vectors included, by the theorem above. Every other bound is that of a pure mechanism, but for the Renyi divergence,
+    Vectors included, by the theorem above. Every bound is that of a pure mechanism, except the Renyi divergence,
     which is the law's own. Raises DeclarationError unless epsilon >= 0 and steps is a whole number, 1 or more.
 
     >>> DiscreteLaplaceEvent(0.1, 1).rho()

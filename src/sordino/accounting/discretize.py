@@ -53,7 +53,7 @@ _BENDS = 500  # of the delta of a zCDP mechanism on either side of 0
 
 
 def discretize(loss: Array, mass: Array, infinite: float, grid: Grid) -> Losses:
-    """Return the grid's losses that dominate outcomes of these losses and masses: `placed`, together."""
+    """Return the grid's losses that dominate outcomes of these losses and masses: `discretize_rows` of one row."""
     return _sum_by_loss(discretize_rows(loss, mass, np.zeros(loss.size, np.int64), grid), infinite)
 
 
@@ -73,7 +73,7 @@ def discretize_rows(loss: Array, mass: Array, row: Array, grid: Grid) -> GridRow
 
 
 def discretize_blocks(p: Array, r: Array, least: Array, most: Array, infinite: float, grid: Grid) -> Losses:
-    """Return the grid's losses that dominate blocks of outcomes: `placed_blocks`, together."""
+    """Return the grid's losses that dominate blocks of outcomes: `discretize_block_rows` of one row."""
     return _sum_by_loss(discretize_block_rows(p, r, least, most, np.zeros(p.size, np.int64), grid), infinite)
 
 
@@ -108,8 +108,8 @@ def approximate(epsilon: float, delta: float, grid: Grid) -> PrivacyLoss:
 
 def response_rows(epsilon: Array, delta: Array, grid: Grid) -> GridRows:
     """Return the finite losses of `approximate`, a row for each epsilon and delta; infinite ones are delta."""
-    told = 1.0 / (1.0 + np.exp(-epsilon))
-    mass = np.stack([told, np.exp(-epsilon) * told]) * ((1.0 - delta) * (1 + 8 * _ULP))
+    truth = 1.0 / (1.0 + np.exp(-epsilon))
+    mass = np.stack([truth, np.exp(-epsilon) * truth]) * ((1.0 - delta) * (1 + 8 * _ULP))
     row = np.tile(np.arange(epsilon.size), 2)
     return discretize_rows(np.concatenate([epsilon, -epsilon]), mass.ravel(), row, grid)
 
@@ -159,7 +159,7 @@ def gaussian_losses(sigma_squared: float, shift: int, grid: Grid) -> PrivacyLoss
 
     At a draw x the loss is (shift^2 - 2 shift x) / (2 sigma^2). Draws below -z sigma, of probability at most
     exp(-z^2 / 2) <= grid.tail (Canonne, Kamath, Steinke 2020, Proposition 25), count as infinite losses; those above
-    z sigma as no loss: told at the least one, they would be much of Q's mass. Both directions are
+    z sigma as no loss: at the least loss, they would be much of Q's mass. Both directions are
     alike, by the symmetry of the noise.
     """
     outcomes = gaussian_outcomes(sigma_squared, shift, grid)
@@ -217,8 +217,8 @@ def zcdp_losses(rho: float, grid: Grid) -> PrivacyLoss:
     slope = np.concatenate([[-1.0], np.diff(y) / np.diff(x), [0.0]])
     mass = np.maximum(np.diff(slope), 0.0) * x
     bound = Losses(at.astype(np.int64), mass, float(y[-1]))
-    told = np.array([_delta(bound, int(k), grid) for k in at])
-    short = float(np.max((y - told) / np.maximum(told, 1e-300)))
+    found = np.array([_delta(bound, int(k), grid) for k in at])
+    short = float(np.max((y - found) / np.maximum(found, 1e-300)))
     losses = Losses(bound.at, mass * (1 + max(0.0, short) + 1e-13), bound.infinite * (1 + 1e-13))
     return PrivacyLoss(losses, losses)
 
@@ -233,12 +233,12 @@ def subsample(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> Privacy
     mixture, in the other direction, have -ln(1 - rate).
     """
     removed, added = loss.removed, loss.added
-    told = np.maximum(removed.at * base.step, -_LARGEST)
-    without = removed.mass * np.exp(-told)
+    losses = np.maximum(removed.at * base.step, -_LARGEST)
+    without = removed.mass * np.exp(-losses)
     missing = max(0.0, 1.0 - float(without.sum())) + 1e-15
-    lifted = _subsample_loss(told, rate)
+    lifted = _subsample_loss(losses, rate)
     lowest = math.log1p(-rate)
-    if missing < _ROUNDED:  # most likely roundings: told at the least loss there is, so that grids need not reach down
+    if missing < _ROUNDED:  # most likely roundings: put at the least loss there is, so that grids need not reach down
         lowest = max(lowest, float(lifted.min(initial=0.0)))
     lifted = np.append(lifted, lowest)
     mass = np.append(rate * removed.mass + (1 - rate) * without, (1 - rate) * missing)
@@ -259,7 +259,7 @@ def compose(first: PrivacyLoss, second: PrivacyLoss, grid: Grid) -> PrivacyLoss:
 def _sum(first: Losses, second: Losses, grid: Grid) -> Losses:
     """Return the losses' sum, by direct convolution: all terms are positive, so no digits are lost.
 
-    Where that is too long, losses first go to multiples of several steps, as in `settled`.
+    Where that is too long, losses first go to multiples of several steps.
     """
     work = math.prod(int(one.at[-1] - one.at[0]) + 1 for one in (first, second))
     if work > _WORK:

@@ -136,7 +136,7 @@ class GaussianEvent:
         return float_up(Fraction(order) * self.zcdp) if math.isfinite(order) else math.inf if self.zcdp else 0.0
 
     def profile(self, grid: Grid) -> None:
-        """Return None: rho is all that is known, and rhos are best summed before they are told as losses."""
+        """Return None: rho is all that is known, and rhos are best summed before they become losses."""
 
 
 @event_kind("approx")

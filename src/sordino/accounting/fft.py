@@ -122,10 +122,10 @@ class TiltedLaw:
         gap += 4.6e-16 * max(abs(self.top), abs(self.first * self.step), epsilon)
         gap = gap[gap > 0]
         weights = -np.expm1(-gap) * np.exp(-self.tilt * gap)
-        told = float(((self.masses[self.masses.size - gap.size :] + self.error) * weights).sum()) if gap.size else 0.0
+        mass = float(((self.masses[self.masses.size - gap.size :] + self.error) * weights).sum()) if gap.size else 0.0
         beyond = math.exp(min(0.0, self.log_beyond))
         scale = self.log_scale - self.tilt * epsilon
-        inside = math.exp(min(700.0, math.log(told) + scale)) if told > 0 else 0.0
+        inside = math.exp(min(700.0, math.log(mass) + scale)) if mass > 0 else 0.0
         return min(1.0, (inside + beyond + self.infinite) * (1 + self.slack))
 
     def epsilon(self, delta: float) -> float:
@@ -142,9 +142,9 @@ class TiltedLaw:
             if high - low <= 1e-10 * high:
                 break
             guess = guess if low < guess < high and turn % 3 != 2 else (low + high) / 2
-            told = self.delta(guess)
-            low, high = (low, guess) if told <= delta else (guess, high)
-            move = (math.log(told) - math.log(delta)) / self.tilt if told > 0 else -high
+            delta_there = self.delta(guess)
+            low, high = (low, guess) if delta_there <= delta else (guess, high)
+            move = (math.log(delta_there) - math.log(delta)) / self.tilt if delta_there > 0 else -high
             guess += move + math.copysign(4e-11 * high, move)  # a little past the root, to close in from both sides
         return high
 
@@ -284,7 +284,7 @@ def _log_tail(sums: PmfSum, top: float, tilt: float, width: float, *, enough: fl
 
 
 def _thin_below(sums: PmfSum, least: float, tilt: float, log_scale: float, width: float) -> bool:
-    """Say whether little of the tilted law lies below the window: what does is safe, but counted where it is not."""
+    """Return whether little of the tilted law lies below the window: what does is safe, but counted where it is not."""
     for less in (6.0, 1.5, 24.0):
         at = tilt - less / width
         if abs(at) * sums.reach < 340 and _moments(sums, at)[0] - log_scale + less / width * least < _LITTLE:

@@ -31,7 +31,7 @@ from sordino.rounding import float_up
 __all__ = ["pld_delta", "pld_epsilon"]
 
 _ACCURACY = 1e-4  # of the whole, that the grid may add
-_COARSEST = 2.5e-4  # of the whole: a step, so that a few events too are told finely
+_COARSEST = 2.5e-4  # of the whole: a step, so that a few events too have a fine grid
 _PLAUSIBLE = 0.05  # of the deviation: a normal loss of small deviation has .4 of it as its delta at 0
 _FINEST = 1e-14  # a step: losses below it are nothing
 _MOST_STEPS = 2e6  # that the whole may have
@@ -75,14 +75,14 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
     bound = to_fraction(epsilon, name="epsilon")
     if bound < 0:
         raise DeclarationError(f"epsilon must not be negative, not {format_number(bound)}")
-    told = math.nextafter(bound.numerator / bound.denominator, 0.0)
+    least = math.nextafter(bound.numerator / bound.denominator, 0.0)
     worst = 0.0
     for sums in _totals(events, 1.0, tail=1e-20):
-        if told >= sums.most:
+        if least >= sums.most:
             worst = max(worst, sums.infinite)
             continue
-        found = convolve(sums, tilt_for_epsilon(sums, told), log_goal=-60.0, below=told)
-        worst = max(worst, found.delta(told))
+        found = convolve(sums, tilt_for_epsilon(sums, least), log_goal=-60.0, below=least)
+        worst = max(worst, found.delta(least))
     return worst
 
 

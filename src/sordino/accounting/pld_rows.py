@@ -29,7 +29,7 @@ from sordino.rounding import float_up
 __all__ = ["lay_out", "rough_rho"]
 
 _TOGETHER = 32  # Gaussians, of some hundred outcomes each
-_WIDE = 4096  # blocks of one Laplace law, beyond which it is placed by itself
+_WIDE = 4096  # blocks of one Laplace law, beyond which it has rows of its own
 _Counts = list[tuple[Event, int]]
 
 
@@ -93,7 +93,7 @@ def _laplaces(several: list[tuple[float, int, int]], grid: Grid) -> PldRows | No
 
 
 def _gaussians(several: list[tuple[DiscreteGaussianEvent, int]], grid: Grid) -> list[PldRows]:
-    """Lay out discrete Gaussian noise, a few of like losses at a time, so that what is placed stays small."""
+    """Lay out discrete Gaussian noise, a few of like losses at a time, so that the arrays stay small."""
     ordered = sorted(several, key=lambda pair: pair[0].shift / math.sqrt(pair[0].sigma_squared))
     found = []
     for first in range(0, len(ordered), _TOGETHER):
@@ -122,7 +122,7 @@ def _together(found: GridRows) -> GridRows:
 
 
 def _rows(losses: list[tuple[Losses, int]]) -> list[PldRows]:
-    """Lay out what has been told one by one."""
+    """Return the rows of losses that were computed one by one."""
     if not losses:
         return []
     row = np.repeat(np.arange(len(losses)), [one.at.size for one, _ in losses])

@@ -1,4 +1,4 @@
-"""Renyi divergences of a finished list of events, at the order that tells the least epsilon. It knows events only.
+"""Renyi divergences of a finished list of events, at the order that gives the least epsilon. It knows events only.
 
 Every order gives a valid bound: the search over orders can only be loose, never wrong.
 """
@@ -43,7 +43,7 @@ def renyi_curve(events: Sequence[Event], orders: Sequence[float]) -> list[float 
 
 
 def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]:
-    """Return the least epsilon known at `delta` from the events' divergences, rounded up, and the order that tells it.
+    """Return the least epsilon known at `delta` from the events' divergences, rounded up, and that order.
 
     At each order a: D + ln(1 - 1/a) - (ln delta + ln a) / (a - 1) (Canonne, Kamath, Steinke 2020, Proposition 12; Balle,
     Barthe, Gaboardi, Hsu, Sato 2020). Orders are searched from the best one of zCDP on, by golden section over
@@ -146,8 +146,8 @@ def laplaces_renyi(epsilon: Array, steps: Array, order: float) -> Array:
     rest = middle + np.exp((1 - 2 * order) * most) - np.exp(-rate)
     value = most + np.log1p(rest / (1 + np.exp(-rate))) / (order - 1)
     slack = 1e-14 * value + 4e-15 * (1 + most) * (1 + 1 / (order - 1))
-    told = np.minimum(np.minimum(most, order * most * most / 2 * (1 + 1e-14)), np.maximum(0.0, value + slack))
-    return np.asarray(np.where(epsilon > 0, told, 0.0))
+    bound = np.minimum(np.minimum(most, order * most * most / 2 * (1 + 1e-14)), np.maximum(0.0, value + slack))
+    return np.asarray(np.where(epsilon > 0, bound, 0.0))
 
 
 def _least(at: Callable[[float], float], start: float) -> tuple[float, float]:

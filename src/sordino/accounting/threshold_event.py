@@ -1,4 +1,4 @@
-"""The event of a release that holds but for an event of small probability. It knows neither keys nor counts."""
+"""The event of a release whose bound fails with a small probability. It knows neither keys nor counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ThresholdEvent"]
 @event_kind("threshold")
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdEvent:
-    """State that `inner` was run but for an event of probability `delta`, such as a key of one unit being shown.
+    """State that `inner` was run, except with probability `delta`, such as that of showing a key of one unit.
 
     With inner (epsilon, d) the whole is (epsilon, d + delta); with inner rho-zCDP it is delta-approximate rho-zCDP
     (Bun & Steinke 2016, Definition 8.1), and composes by sums of rho and of delta. `rho` is None, since no rho alone

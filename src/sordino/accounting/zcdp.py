@@ -79,7 +79,7 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     if bound < 0:
         raise DeclarationError(f"epsilon must not be negative, not {format_number(bound)}")
     if bound > 10**6:
-        raise DeclarationError(f"epsilon must be at most 10^6 to be told as a rho, not {format_number(bound)}")
+        raise DeclarationError(f"epsilon must be at most 10^6 to be converted to rho, not {format_number(bound)}")
     target = math.nextafter(float(bound), 0.0) * (1 - 2e-14)
     low, _ = bisect(lambda rho: _log_delta(rho, target) > goal, 0.0, 2.0 * float(bound) + 1, relative=1e-14)
     return _round_down(low)

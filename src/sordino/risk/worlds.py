@@ -107,7 +107,7 @@ class Worlds:
 
     @property
     def exact(self) -> bool:
-        """Tell whether `risk` and `epsilon_for` are exact; False where worlds are too many and both are the bound."""
+        """Whether `risk` and `epsilon_for` are exact; False where worlds are too many and both are the bound."""
         return self._groups is not None
 
     @property
