@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.accounting.codec import event_kind
-from sordino.errors import DeclarationError
-from sordino.loss import Grid, Number, PrivacyLoss, format_number, to_fraction
+from sordino.accounting.parameters import check_order, read_amount
+from sordino.loss import Grid, Number, PrivacyLoss
 from sordino.rounding import float_up
 
 __all__ = ["BoundedRangeEvent"]
@@ -40,10 +40,7 @@ class BoundedRangeEvent:
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
-        amount = to_fraction(epsilon, name="epsilon")
-        if amount < 0:
-            raise DeclarationError(f"epsilon of an event must not be negative, not {format_number(amount)}")
-        object.__setattr__(self, "epsilon", amount)
+        object.__setattr__(self, "epsilon", read_amount(epsilon, name="epsilon", of=" of an event"))
 
     def pure(self) -> Fraction:
         """Return epsilon."""
@@ -59,8 +56,7 @@ class BoundedRangeEvent:
 
     def renyi(self, order: float) -> float:
         """Return the worst divergence at `order` > 1, rounded up, at most epsilon and order epsilon^2 / 8."""
-        if not order > 1:
-            raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
+        check_order(order)
         most = float_up(self.epsilon)
         if most == 0 or math.isinf(order):
             return most

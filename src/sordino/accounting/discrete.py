@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.accounting.codec import event_kind
+from sordino.accounting.parameters import check_order, read_amount
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_down, float_up
@@ -45,10 +46,7 @@ class DiscreteLaplaceEvent:
     steps: int
 
     def __init__(self, epsilon: Number, steps: int) -> None:
-        amount = to_fraction(epsilon, name="epsilon")
-        if amount < 0:
-            raise DeclarationError(f"epsilon of an event must not be negative, not {format_number(amount)}")
-        object.__setattr__(self, "epsilon", amount)
+        object.__setattr__(self, "epsilon", read_amount(epsilon, name="epsilon", of=" of an event"))
         object.__setattr__(self, "steps", _whole(steps, "steps"))
 
     def pure(self) -> Fraction:
@@ -69,8 +67,7 @@ class DiscreteLaplaceEvent:
         With a the order, q = exp(-epsilon / steps), r = q^(2a - 1): ln((e^((a-1) epsilon) (1 + (1 - q) r (1 -
         r^(steps-1)) / (1 - r)) + e^(-a epsilon)) / (1 + q)) / (a - 1).
         """
-        if not order > 1:
-            raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
+        check_order(order)
         most = float_up(self.epsilon)
         if most == 0 or math.isinf(order):
             return most
@@ -132,8 +129,7 @@ class DiscreteGaussianEvent:
 
     def renyi(self, order: float) -> float:
         """Return order * rho, rounded up."""
-        if not order > 1:
-            raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
+        check_order(order)
         return float_up(Fraction(order) * self.rho()) if math.isfinite(order) else math.inf
 
     def profile(self, grid: Grid) -> PrivacyLoss:

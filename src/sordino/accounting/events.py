@@ -15,9 +15,10 @@ from sordino.accounting.amplify import Sampled
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.codec import event_from_dict, event_kind, event_to_dict
 from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.parameters import check_order, read_amount
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss, format_number, to_fraction
+from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss
 from sordino.rounding import float_up
 
 __all__ = [
@@ -60,7 +61,7 @@ class LaplaceEvent:
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", _amount(epsilon, name="epsilon"))
+        object.__setattr__(self, "epsilon", read_amount(epsilon, name="epsilon", of=" of an event"))
 
     def pure(self) -> Fraction:
         """Return epsilon."""
@@ -76,7 +77,7 @@ class LaplaceEvent:
 
     def renyi(self, order: float) -> float:
         """Return the divergence of randomized response at `order` > 1, rounded up, at most epsilon."""
-        _check_order(order)
+        check_order(order)
         most = float_up(self.epsilon)
         if most == 0 or math.isinf(order):
             return most
@@ -113,7 +114,7 @@ class GaussianEvent:
     certificate: Certificate | None
 
     def __init__(self, rho: Number, certificate: Certificate | None = None) -> None:
-        object.__setattr__(self, "zcdp", _amount(rho, name="rho"))
+        object.__setattr__(self, "zcdp", read_amount(rho, name="rho", of=" of an event"))
         object.__setattr__(self, "certificate", _certificate(certificate))
 
     def __repr__(self) -> str:
@@ -132,7 +133,7 @@ class GaussianEvent:
 
     def renyi(self, order: float) -> float:
         """Return order * rho, rounded up (the definition of zCDP; Bun & Steinke 2016, Definition 1.1)."""
-        _check_order(order)
+        check_order(order)
         return float_up(Fraction(order) * self.zcdp) if math.isfinite(order) else math.inf if self.zcdp else 0.0
 
     def profile(self, grid: Grid) -> None:
@@ -170,7 +171,7 @@ class ApproxEvent:
 
     def renyi(self, order: float) -> None:
         """Return None."""
-        _check_order(order)
+        check_order(order)
 
     def profile(self, grid: Grid) -> PrivacyLoss:
         """Return the losses of randomized response that reveals all with probability delta."""
@@ -222,7 +223,7 @@ class Composed:
 
     def renyi(self, order: float) -> float | None:
         """Return the sum of the parts' divergences of `order` > 1, rounded up."""
-        _check_order(order)
+        check_order(order)
         several = [event.renyi(order) for event in self.events]
         known = [part for part in several if part is not None]
         return math.nextafter(math.fsum(known), math.inf) if len(known) == len(several) else None
@@ -262,13 +263,6 @@ def summands(event: Event) -> list[tuple[Event, int]]:
     ]
 
 
-def _amount(value: Number, *, name: str) -> Fraction:
-    amount = to_fraction(value, name=name)
-    if amount < 0:
-        raise DeclarationError(f"{name} of an event must not be negative, not {format_number(amount)}")
-    return amount
-
-
 def _certificate(pair: Certificate | None) -> Certificate | None:
     if pair is None:
         return None
@@ -285,8 +279,3 @@ def _total(amounts: Iterable[Fraction | None]) -> Fraction | None:
             return None
         total += amount
     return total
-
-
-def _check_order(order: float) -> None:
-    if not order > 1:
-        raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")

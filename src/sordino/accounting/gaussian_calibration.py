@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from sordino.accounting.parameters import read_amount, read_delta
 from sordino.errors import DeclarationError
-from sordino.loss import Number, format_number, to_fraction
+from sordino.loss import Number, format_number
 from sordino.rounding import bisect, bisect_whole
 
 __all__ = ["analytic_gaussian_sigma", "calibrate_gaussian", "classical_gaussian_sigma", "discrete_gaussian_delta"]
@@ -29,7 +30,7 @@ def discrete_gaussian_delta(epsilon: Number, *, shift: int, sigma_squared: Fract
 
     Raises DeclarationError unless epsilon >= 0, shift >= 1 and sigma_squared > 0.
     """
-    bound = _epsilon(epsilon)
+    bound = read_amount(epsilon, name="epsilon")
     if isinstance(shift, bool) or not isinstance(shift, int) or shift < 1:
         raise DeclarationError("shift, the sensitivity in lattice steps, must be a whole number, 1 or more")
     if sigma_squared <= 0:
@@ -50,7 +51,7 @@ def calibrate_gaussian(epsilon: Number, delta: Number, *, shift: int, law: Calla
 
     Raises DeclarationError unless epsilon > 0, 0 < delta < 1 and shift >= 1.
     """
-    bound, target = _epsilon(epsilon), _delta(delta)
+    bound, target = read_amount(epsilon, name="epsilon"), read_delta(delta)
     if bound == 0:
         raise DeclarationError("epsilon must be above 0 for Gaussian noise; ask with rho= or a larger epsilon=")
 
@@ -81,7 +82,7 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float =
     >>> round(analytic_gaussian_sigma(1, 1e-5), 9)
     3.730631635
     """
-    bound, target = float(_epsilon(epsilon)), float(_delta(delta))
+    bound, target = float(read_amount(epsilon, name="epsilon")), float(read_delta(delta))
     if not 0 < sensitivity < math.inf:
         raise DeclarationError("sensitivity must be above 0 and finite")
 
@@ -105,7 +106,7 @@ def classical_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float 
     >>> round(classical_gaussian_sigma(1, 1e-5), 9)
     4.844805263
     """
-    bound, target = _epsilon(epsilon), _delta(delta)
+    bound, target = read_amount(epsilon, name="epsilon"), read_delta(delta)
     if not 0 < bound <= 1:
         rule = f"the classical formula needs epsilon above 0 and at most 1, not {format_number(bound)}"
         raise DeclarationError(f"{rule}; use analytic_gaussian_sigma")
@@ -114,17 +115,3 @@ def classical_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float 
 
 def _normal(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2))
-
-
-def _epsilon(value: Number) -> Fraction:
-    epsilon = to_fraction(value, name="epsilon")
-    if epsilon < 0:
-        raise DeclarationError(f"epsilon must not be negative, not {format_number(epsilon)}")
-    return epsilon
-
-
-def _delta(value: Number) -> Fraction:
-    delta = to_fraction(value, name="delta")
-    if not 0 < delta < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {format_number(delta)}; try 1e-6")
-    return delta

@@ -23,9 +23,9 @@ from sordino.accounting.fft import (
     tilt_for_delta,
     tilt_for_epsilon,
 )
+from sordino.accounting.parameters import read_amount, read_delta
 from sordino.accounting.pld_rows import lay_out, rough_rho
-from sordino.errors import DeclarationError
-from sordino.loss import Event, Grid, Number, format_number, to_fraction
+from sordino.loss import Event, Grid, Number
 from sordino.rounding import float_up
 
 __all__ = ["pld_delta", "pld_epsilon"]
@@ -48,9 +48,7 @@ def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
     >>> round(pld_epsilon([LaplaceEvent(1)] * 2, 1e-6), 4)
     2.0
     """
-    target = to_fraction(delta, name="delta")
-    if not 0 < target < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {format_number(target)}; try 1e-6")
+    target = read_delta(delta)
     goal = math.nextafter(target.numerator / target.denominator, 0.0)
     worst = 0.0
     pures = [event.pure() for event in events]
@@ -72,9 +70,7 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
     >>> round(pld_delta([LaplaceEvent(1)], 0), 6)  # tanh(1/2)
     0.462117
     """
-    bound = to_fraction(epsilon, name="epsilon")
-    if bound < 0:
-        raise DeclarationError(f"epsilon must not be negative, not {format_number(bound)}")
+    bound = read_amount(epsilon, name="epsilon")
     least = math.nextafter(bound.numerator / bound.denominator, 0.0)
     worst = 0.0
     for sums in _totals(events, 1.0, tail=1e-20):

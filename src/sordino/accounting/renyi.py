@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from sordino.accounting.parameters import read_delta
 from sordino.accounting.zcdp import epsilon_from_renyi, epsilon_of
-from sordino.errors import DeclarationError
-from sordino.loss import Event, Number, format_number, to_fraction
+from sordino.loss import Event, Number
 from sordino.rounding import float_up
 
 __all__ = ["laplaces_renyi", "renyi_curve", "renyi_epsilon", "responses_renyi"]
@@ -55,9 +55,7 @@ def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]
     >>> renyi_epsilon([GaussianEvent("1/2")], 1e-5)[0] <= epsilon_of("1/2", 1e-5)
     True
     """
-    target = to_fraction(delta, name="delta")
-    if not 0 < target < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {format_number(target)}; try 1e-6")
+    target = read_delta(delta)
     known = _gather(events)
     if any(event.renyi(2.0) is None for event, _ in known.others):
         return math.inf, math.inf

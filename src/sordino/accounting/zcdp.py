@@ -9,8 +9,9 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+from sordino.accounting.parameters import read_amount, read_delta
 from sordino.errors import DeclarationError
-from sordino.loss import Number, format_number, to_fraction
+from sordino.loss import Number, format_number
 from sordino.rounding import bisect
 
 __all__ = ["basic_epsilon_of", "delta_of", "epsilon_from_renyi", "epsilon_of", "rho_for"]
@@ -27,7 +28,7 @@ def basic_epsilon_of(rho: Number, delta: Number) -> float:
     >>> round(basic_epsilon_of(0.5, 1e-5), 12)
     5.298525912188
     """
-    cost, target = _rho(rho), _delta(delta)
+    cost, target = read_amount(rho, name="rho"), read_delta(delta)
     bits = -_log(target)
     value = float(cost) + 2 * math.sqrt(float(cost) * bits)
     return value * (1 + _SLACK)
@@ -42,7 +43,7 @@ def epsilon_of(rho: Number, delta: Number) -> float:
     >>> epsilon_of(0.5, 1e-5) < basic_epsilon_of(0.5, 1e-5)
     True
     """
-    cost, goal = float(_rho(rho)), _log(_delta(delta)) - 1e-15
+    cost, goal = float(read_amount(rho, name="rho")), _log(read_delta(delta)) - 1e-15
     high = basic_epsilon_of(rho, delta)
     if _log_delta(cost, 0.0) <= goal:
         return 0.0
@@ -58,9 +59,7 @@ def delta_of(rho: Number, epsilon: Number) -> float:
     >>> delta_of(0.5, 5.2985) < 1e-5
     True
     """
-    cost, bound = _rho(rho), to_fraction(epsilon, name="epsilon")
-    if bound < 0:
-        raise DeclarationError(f"epsilon must not be negative, not {format_number(bound)}")
+    cost, bound = read_amount(rho, name="rho"), read_amount(epsilon, name="epsilon")
     if cost == 0:
         return 0.0
     value = math.exp(min(0.0, _log_delta(float(cost), math.nextafter(float(bound), 0.0))))
@@ -75,9 +74,7 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     >>> epsilon_of(rho_for(1, 1e-5), 1e-5) <= 1
     True
     """
-    bound, goal = to_fraction(epsilon, name="epsilon"), _log(_delta(delta)) - 1e-15
-    if bound < 0:
-        raise DeclarationError(f"epsilon must not be negative, not {format_number(bound)}")
+    bound, goal = read_amount(epsilon, name="epsilon"), _log(read_delta(delta)) - 1e-15
     if bound > 10**6:
         raise DeclarationError(f"epsilon must be at most 10^6 to be converted to rho, not {format_number(bound)}")
     target = math.nextafter(float(bound), 0.0) * (1 - 2e-14)
@@ -90,7 +87,7 @@ def epsilon_from_renyi(order: float, divergence: float, delta: Number) -> float:
 
     divergence + ln(1 - 1/order) - (ln delta + ln order) / (order - 1) (Canonne, Kamath, Steinke 2020, Proposition 12).
     """
-    terms = [divergence, math.log1p(-1 / order), -_log(_delta(delta)) / (order - 1), -math.log(order) / (order - 1)]
+    terms = [divergence, math.log1p(-1 / order), -_log(read_delta(delta)) / (order - 1), -math.log(order) / (order - 1)]
     return max(0.0, math.fsum(terms) + _SLACK * math.fsum(abs(term) for term in terms))
 
 
@@ -105,20 +102,6 @@ def _log_delta(rho: float, epsilon: float) -> float:
     order = 1 + bisect(lambda above: slope(1 + above) > 0, 1e-9, (epsilon + 1) / (2 * rho) + 1, relative=1e-9)[1]
     terms = [(order - 1) * order * rho, -(order - 1) * epsilon, (order - 1) * math.log1p(-1 / order), -math.log(order)]
     return math.fsum(terms) + _SLACK * math.fsum(abs(term) for term in terms)
-
-
-def _rho(value: Number) -> Fraction:
-    rho = to_fraction(value, name="rho")
-    if rho < 0:
-        raise DeclarationError(f"rho must not be negative, not {format_number(rho)}")
-    return rho
-
-
-def _delta(value: Number) -> Fraction:
-    delta = to_fraction(value, name="delta")
-    if not 0 < delta < 1:
-        raise DeclarationError(f"delta must lie between 0 and 1, both excluded, not {format_number(delta)}; try 1e-6")
-    return delta
 
 
 def _log(value: Fraction) -> float:
