@@ -73,5 +73,5 @@ def _round(left: Fraction, turn: int) -> Fraction:
 
 
 def _visible_cells(model: Floats, deviation: float) -> float:
-    """Return the number of cells that a measurement would tell from noise: others cost nothing, as the fit ignores them."""
+    """Return the number of cells that stand out from the noise of a measurement: others cost nothing, as the fit ignores them."""
     return float((model > 0.8 * deviation).sum())

@@ -1,7 +1,7 @@
 """Random tables asked to find how wrong a model is: the scale of each order of its errors, by Bayes' rule. Knows no data.
 
 A part of the loss is kept for tables of three random columns, each cut in two at random. All eight cells of one move by one
-row in all, so a table tells of three columns, three pairs and a triple at the price of one question.
+row in all, so a table informs about three columns, three pairs and a triple at the price of one question.
 """
 
 from __future__ import annotations

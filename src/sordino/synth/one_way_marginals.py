@@ -29,7 +29,7 @@ __all__ = [
 
 _MEAN = 0.8  # E|Z| of a standard normal
 _MOST_BINS = 64
-_RARE = 2.0  # deviations of noise below which a value's count is not told apart from none
+_RARE = 2.0  # deviations of noise below which a value's count cannot be distinguished from none
 _ABSENT = 3.0  # the same for missing values that the declaration drops: a table without any should show none
 
 

@@ -40,26 +40,24 @@ def draw_codes(
     field: MarkovRandomField, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng
 ) -> list[Codes]:
     """Return the code of each of `rows` rows in each column, drawn from the tables of the tree."""
-    columns: list[Codes | None] = [None] * len(sizes)
-    visits = [(0, ())] + [(link.child, link.separator) for link in field.tree.links]
-    for clique, separator in visits:
+    columns: dict[int, Codes] = {}
+    for clique in [0, *(link.child for link in field.tree.links)]:
         held = field.tree.cliques[clique]
-        fresh = tuple(c for c in held if columns[c] is None)
+        known = [c for c in held if c in columns]  # the separator, by the running intersection
+        fresh = [c for c in held if c not in columns]
         if not fresh:
             continue
-        known = tuple(c for c in held if columns[c] is not None)
-        del separator  # by the running intersection it is `known`
         table = field.tables[clique].transpose([held.index(c) for c in (*known, *fresh)])
         weights = table.reshape(math.prod(sizes[c] for c in known), -1)
         group = np.zeros(rows, dtype=np.int64)
         for c in known:
-            group = group * sizes[c] + _drawn(columns, c)
-        others = sorted((c for c, v in enumerate(columns) if v is not None and c not in known), key=lambda c: -sizes[c])
-        order = [(_drawn(columns, c), sizes[c]) for c in others[:_ORDERED_BY]]
+            group = group * sizes[c] + columns[c]
+        others = sorted((c for c in columns if c not in known), key=lambda c: (-sizes[c], c))
+        order = [(columns[c], sizes[c]) for c in others[:_ORDERED_BY]]
         cell = draw_within(weights, group, order, alpha=next(alphas), rng=rng)
         for c in reversed(fresh):
             cell, columns[c] = np.divmod(cell, sizes[c])
-    return [_drawn(columns, c) for c in range(len(sizes))]
+    return [columns[c] for c in range(len(sizes))]
 
 
 def draw_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]], *, alpha: float, rng: Rng) -> Codes:
@@ -118,10 +116,3 @@ def _sort_rows(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rn
     key.sort()
     key &= (1 << index_bits) - 1
     return key
-
-
-def _drawn(columns: Sequence[Codes | None], column: int) -> Codes:
-    found = columns[column]
-    if found is None:
-        raise ValueError("a column was used before it was drawn")
-    return found

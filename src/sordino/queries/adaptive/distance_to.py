@@ -22,7 +22,7 @@ from sordino.queries.sensitivity_rules import stack
 
 __all__ = ["PARTS", "Distances"]
 
-PARTS = 1024  # parts of a row in which models, and so distances, are told
+PARTS = 1024  # parts of a row in which models, and so distances, are measured
 _LARGEST = 2**52  # parts in a cell of a model: sums of differences stay within 63 bits
 
 
@@ -41,7 +41,7 @@ class Distances:
 
     @property
     def unit(self) -> Fraction:
-        """The step that the distances are told in."""
+        """The step in which the distances are measured."""
         return Fraction(1, PARTS)
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:

@@ -47,7 +47,7 @@ VectorShare = tuple[
 ]  # how far one unit moves one vector, in whole steps, and its share of the loss
 
 _MOST_CELLS = 1 << 26  # cells of one table: the noise of a table is drawn cell by cell
-_MOST_COLUMNS = 60  # the bits that tell which columns a grouping set leaves out
+_MOST_COLUMNS = 60  # the bits that say which columns a grouping set leaves out
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class Axis:
 
     def keys(self, domain: Domain) -> Keys:
         """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
-        return _keys_of(self.column, domain[self.column], self.edges, missing=self.missing)
+        column = domain.columns.get(self.column) or domain[self.column]  # which says what is declared instead
+        return _keys_of(self.column, column, self.edges, missing=self.missing)
 
     def size(self, domain: Domain) -> int:
         """Return the number of codes."""
@@ -140,7 +141,7 @@ class MarginalQuery:
 
     @property
     def unit(self) -> Fraction:
-        """The step that the vectors are told in: one row."""
+        """The step in which the vectors are measured: one row."""
         return Fraction(1)
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
@@ -149,7 +150,9 @@ class MarginalQuery:
         shares = self.shares if self.shares is not None else (Fraction(1, count),) * count if count else ()
         if not count or len(shares) != count or any(s <= 0 for s in shares) or sum(shares) != 1:
             raise QuestionRefused("marginals take one table or more, with shares above 0 that sum to 1")
-        return [(t.sensitivity(domain, neighbors), s) for t, s in zip(self.tables, shares, strict=True)]
+        cells = [math.prod(t.shape(domain)) for t in self.tables]
+        moved = {n: count_sensitivity(neighbors, cells=n, droppable=True) for n in set(cells)}
+        return [(moved[n], share) for n, share in zip(cells, shares, strict=True)]
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all tables together."""
