@@ -15,7 +15,7 @@ from typing import Any
 
 from sordino.local.device.client import permanent_answer, permanent_key
 from sordino.local.labels import canonical
-from sordino.local.protocols.memoization import again, memoize
+from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
@@ -95,7 +95,7 @@ def _report_vectors(task: Task) -> dict[str, Any]:
         told["secret"] = secret.hex()
         told["permanent"] = [[v, permanent_answer(secret, task, v).hex()] for v in range(min(k, 20))]
         told["again"] = [
-            [p, w, again(instant, bytes.fromhex(p), iter(w)).hex()] for _, p in told["permanent"][:3] for w in words[3:]
+            [p, w, protocol.report(bytes.fromhex(p), iter(w)).hex()] for _, p in told["permanent"][:3] for w in words[3:]
         ]
         assert len(permanent_key(secret, task, 0)) == 32
     return told

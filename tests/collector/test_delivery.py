@@ -64,7 +64,7 @@ def test_a_busy_collector_is_waited_for(client: Client, store: str) -> None:
     port, rng = free_port(), Rng.seeded(1)
     task = _task(f"http://127.0.0.1:{port}")
     with running(store, [task], port=port, limits=Limits(per_minute=60, burst=1)) as service:
-        for _ in range(2):  # the second is told to wait for a second
+        for _ in range(2):  # the second must wait for a second
             assert client.send(task, client.report(task, "milk", rng=rng, now=NOW), token="r")
         assert service.estimate()["reports"] == 2
 

@@ -220,4 +220,4 @@ def test_sampled_ratio_is_below_the_claim(case: RandomizerCase) -> None:
                 if here is not there and min(count, other) >= 200:
                     worst = max(worst, math.log(count / other) - 5 * math.sqrt(1 / count + 1 / other))
     assert worst <= protocol.epsilon
-    assert worst > 0  # the samples can tell labels apart at all
+    assert worst > 0  # the samples can distinguish labels at all

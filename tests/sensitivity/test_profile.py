@@ -1,4 +1,4 @@
-"""The profile: one row for each cell, equal to the calls it stands for; and the face of the room."""
+"""The profile: one row for each cell, equal to the calls it stands for; and the public API."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_bad_input(change: dict[str, Any], words: str) -> None:
         sens.sensitivity_profile(**(asked | change))
 
 
-def test_the_room_is_lazy_and_no_export_bears_the_name_of_a_module() -> None:
+def test_the_package_is_lazy_and_no_export_bears_the_name_of_a_module() -> None:
     from importlib import resources
 
     modules = {entry.name.removesuffix(".py") for entry in resources.files("sordino.sensitivity").iterdir()}

@@ -32,7 +32,7 @@ class IdSet:
         return len(self._recent) + sum(len(high) for high, _ in self._runs)
 
     def fresh(self, ids: Sequence[bytes]) -> list[bool]:
-        """Tell for each id whether it was never added and does not stand earlier in `ids`."""
+        """Return for each id whether it was never added and does not stand earlier in `ids`."""
         known, within = self._recent, set[bytes]()
         if known.isdisjoint(ids):
             within.update(ids)

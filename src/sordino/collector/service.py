@@ -15,7 +15,7 @@ from sordino.errors import DeclarationError
 
 __all__ = ["serve_collector"]
 
-_GRACE = 10  # seconds for requests under way, when the service is told to stop
+_GRACE = 10  # seconds for requests under way, when the service is asked to stop
 
 
 def serve_collector(app: Any, *, host: str, port: int) -> None:

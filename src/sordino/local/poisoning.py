@@ -1,6 +1,7 @@
 """Poisoning: how far malicious clients can move an estimate, and whether the shape of reports is that of honest ones.
 
-No local protocol can tell a lie from noise; these are bounds and tests, not defenses. It may not know who sent a report.
+No local protocol can distinguish a malicious report from noise; these are bounds and tests, not defenses. It may not
+know who sent a report.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ShapeTest:
 
 
 def attainable_shift(protocol: Protocols, *, malicious: float) -> tuple[float, float]:
-    """Return how much a share of lying respondents can add to a label's share, and take from one, on average.
+    """Return how much a share of malicious respondents can add to a label's share, and take from one, on average.
 
     A malicious client adds (1 - q) / (p - q) where an honest report adds 0 on average: at epsilon 1 and 128 labels, 1%
     of them add 75 points by GRR and 2.2 by Hadamard response. No test finds those that keep the shape of honest reports.

@@ -1,7 +1,7 @@
 """Amplification by shuffling: what reports reveal where someone independent mixes them before the collector sees any.
 
 It may not know protocols: it sees a local epsilon, a number of respondents and a delta. The condition is part of every
-result, since nothing in this house shuffles.
+result, since nothing in Sordino shuffles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tasks: what a collector asks, signed, so that a device can check the protection that it claims before it answers.
 
 It may not know devices' secrets or a collector's store. The signature is over the manifest's own bytes, canonical JSON;
-epsilon is worked out again from the integer thresholds, exactly, and a claim below it is refused.
+epsilon is computed again from the integer thresholds, exactly, and a claim below it is refused.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Task:
         return canonical(plain).decode()
 
     def has_expired(self, now: datetime.datetime) -> bool:
-        """Tell whether the task takes no more reports at this moment."""
+        """Return whether the task takes no more reports at this moment."""
         return now >= self.manifest.expires
 
     def refuse_above(self, cap: Number) -> None:

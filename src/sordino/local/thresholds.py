@@ -17,12 +17,10 @@ from sordino.noise.bernoulli import CertifiedProbability, exp_bounds, rounding_c
 __all__ = [
     "BITS",
     "FULL",
-    "ceiling_of",
     "check_epsilon",
     "check_threshold",
     "exp_over",
     "float_up",
-    "floor_of",
     "floor_share",
     "log_up",
 ]
@@ -63,16 +61,6 @@ def floor_share(epsilon: Fraction, others: Fraction | int) -> int:
         return down.divide(Decimal(1), up.add(Decimal(1), high)), up.divide(Decimal(1), down.add(Decimal(1), low))
 
     return CertifiedProbability.certify(bounds).digits(BITS)
-
-
-def floor_of(probability: Fraction) -> int:
-    """Return floor(2^32 p)."""
-    return math.floor(probability * FULL)
-
-
-def ceiling_of(probability: Fraction) -> int:
-    """Return ceil(2^32 p)."""
-    return math.ceil(probability * FULL)
 
 
 def check_threshold(value: object, *, name: str) -> int:

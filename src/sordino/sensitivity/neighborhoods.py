@@ -54,7 +54,7 @@ class Neighborhoods:
         return max(row.local for row in self.rows)
 
     def attains(self, row: Neighborhood) -> bool:
-        """Tell whether a table moves as far as any."""
+        """Return whether a table moves as far as any."""
         return math.isclose(row.local, self.value, rel_tol=1e-12)
 
     def to_dict(self) -> dict[str, Any]:

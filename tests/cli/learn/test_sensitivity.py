@@ -1,4 +1,4 @@
-"""`sensitivity`: the laboratory on the command line, against the sensitivity room and brute force; its refusals."""
+"""`sensitivity`: the laboratory on the command line, against the library and brute force; its refusals."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_the_example_of_the_manual(run: Run) -> None:
 
 @pytest.mark.parametrize("query", ["count", "sum", "mean", "median", "var", "std", "quantile:0.9", "min", "max"])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
-def test_json_equals_the_room_and_brute_force(run: Run, query: str, neighbors: str) -> None:
+def test_json_equals_the_library_and_brute_force(run: Run, query: str, neighbors: str) -> None:
     words = ("--universe", "1,2,3,10,11", "--size", "3", "--query", query, "--within", "1", "--neighbors", neighbors)
-    told = json.loads(run("sensitivity", *words, "--format", "json").out)
-    result = told["results"][0]
-    assert told["schema"] == 1
-    assert told["mark"] is None
+    output = json.loads(run("sensitivity", *words, "--format", "json").out)
+    result = output["results"][0]
+    assert output["schema"] == 1
+    assert output["mark"] is None
     expected = sens.global_sensitivity(query, UNIVERSE, size=3, neighbors=neighbors, within=1)
     assert result["value"] == expected.value
     moves = moves_from(neighbors=neighbors, within=1, exactly=None, direction=None, size=3, universe_size=5)
@@ -62,11 +62,11 @@ def test_json_equals_the_room_and_brute_force(run: Run, query: str, neighbors: s
 def test_local_and_several_queries(run: Run) -> None:
     words = ("--universe", "1,2,3,10,11", "--local", "1,3,10", "--within", "1", *REPLACE)
     done = run("sensitivity", *words, "--query", "median", "--query", "std", "--ddof", "1", "--format", "json")
-    told = json.loads(done.out)
-    assert [(r["query"], r["scope"]) for r in told["results"]] == [("median", "local"), ("std", "local")]
-    assert told["results"][0]["value"] == 7
+    output = json.loads(done.out)
+    assert [(r["query"], r["scope"]) for r in output["results"]] == [("median", "local"), ("std", "local")]
+    assert output["results"][0]["value"] == 7
     expected = sens.local_sensitivity("std", UNIVERSE, [1, 3, 10], neighbors="replace", within=1, ddof=1)
-    assert told["results"][1]["value"] == expected.value
+    assert output["results"][1]["value"] == expected.value
 
 
 def test_exactly_in_a_direction(run: Run) -> None:
@@ -84,11 +84,11 @@ def test_exactly_in_a_direction(run: Run) -> None:
     )
     assert "--direction" in run("sensitivity", *words).err
     for direction in ("add", "remove", "either"):
-        told = json.loads(run("sensitivity", *words, "--direction", direction, "--format", "json").out)
+        output = json.loads(run("sensitivity", *words, "--direction", direction, "--format", "json").out)
         expected = sens.global_sensitivity(
             "mean", UNIVERSE, size=3, neighbors="add_remove", exactly=1, direction=direction
         )
-        assert told["results"][0]["value"] == expected.value
+        assert output["results"][0]["value"] == expected.value
 
 
 def test_worlds(run: Run) -> None:
@@ -97,18 +97,18 @@ def test_worlds(run: Run) -> None:
     assert len(rows) == 4
     assert "1, 2, 3         2  1,2,10:2  1,2,11:2  1,3,10:3  1,3,11:3  2,3,10:3  2,3,11:3" in done.out
     assert not any(line.endswith(" ") for line in done.out.splitlines())
-    told = json.loads(run("sensitivity", *MEDIAN, *REPLACE, "--worlds", "--format", "json").out)
-    worlds = told["worlds"][0]
-    assert worlds["global"] == told["results"][0]["value"] == 8
+    output = json.loads(run("sensitivity", *MEDIAN, *REPLACE, "--worlds", "--format", "json").out)
+    worlds = output["worlds"][0]
+    assert worlds["global"] == output["results"][0]["value"] == 8
     assert {tuple(r["table"]): r["local"] for r in worlds["rows"]}[1, 3, 10] == 7
     assert max(r["local"] for r in worlds["rows"]) == 8
 
 
-def test_profile_equals_the_room(run: Run) -> None:
+def test_profile_equals_the_library(run: Run) -> None:
     words = ("--universe", "1,2,3,10,11", "--local", "1,3,10", "--query", "mean", "--query", "std", "--profile", "1:2")
-    told = json.loads(run("sensitivity", *words, "--neighbors", "both", "--format", "json").out)
+    output = json.loads(run("sensitivity", *words, "--neighbors", "both", "--format", "json").out)
     expected = sens.sensitivity_profile(UNIVERSE, [1, 3, 10], queries=["mean", "std"], distances=[1, 2]).to_pylist()
-    assert told["profile"] == expected
+    assert output["profile"] == expected
     done = run("sensitivity", *words, *REPLACE)
     assert done.out.splitlines()[0].split() == ["query", "scope", "relation", "distance", "sensitivity"]
     assert len(done.out.splitlines()) == 1 + 2 * 2 * 2
@@ -144,19 +144,19 @@ def test_a_file_is_marked_everywhere(run: Run, file: Path, tmp_path: Path) -> No
     assert done.out.splitlines()[0] == "NOT PRIVATE: column age of pupils.csv; missing cells left out: 1"
     assert "are public" not in done.out
     assert "NOT PRIVATE (column age of pupils.csv)" in (tmp_path / "out.svg").read_text()
-    told = json.loads(run("sensitivity", *words, "--format", "json").out)
-    assert told["private"] is False
-    assert told["mark"] == "NOT PRIVATE: column age of pupils.csv"
-    assert told["universe"] == {"values": [30, 41, 52, 33, 28], "missing": 1}
-    assert told["results"][0]["public"].startswith("nothing")
+    output = json.loads(run("sensitivity", *words, "--format", "json").out)
+    assert output["private"] is False
+    assert output["mark"] == "NOT PRIVATE: column age of pupils.csv"
+    assert output["universe"] == {"values": [30, 41, 52, 33, 28], "missing": 1}
+    assert output["results"][0]["public"].startswith("nothing")
 
 
 def test_a_parquet_file(run: Run, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1.5, None, 2.5, 9.0], "word": ["a", "b", "c", "d"]}), tmp_path / "t.parquet")
     words = ("--local", "first:2", "--query", "max", "--within", "1", *REPLACE, "--format", "json")
-    told = json.loads(run("sensitivity", "--column", "x", str(tmp_path / "t.parquet"), *words).out)
-    assert told["local"] == [1.5, 2.5]
-    assert told["results"][0]["value"] == 6.5
+    output = json.loads(run("sensitivity", "--column", "x", str(tmp_path / "t.parquet"), *words).out)
+    assert output["local"] == [1.5, 2.5]
+    assert output["results"][0]["value"] == 6.5
 
 
 BAD = [

@@ -101,8 +101,8 @@ def test_what_is_no_task_or_store_is_refused(place: Path, run: Run) -> None:
     assert "a key, a manifest and a signature" in run("local", "task", "show", "fruit.json").err
     assert "cannot be read" in run("local", "task", "show", "none.json").err
     for command in (["estimate"], ["close"], ["export", "-o", "x"]):
-        told = run("local", *command, "--store", "none.db")
-        assert (told.code, "there is no store" in told.err) == (2, True)
+        done = run("local", *command, "--store", "none.db")
+        assert (done.code, "there is no store" in done.err) == (2, True)
     assert run("local", "token", "--store", "a.db", "--role", "admin", "--count", "0").code == 2
     assert run("local", "serve", "none.json", "--store", "a.db").code == 2
 
@@ -168,7 +168,7 @@ def test_an_empty_task_has_no_estimate_and_a_second_collector_no_place(
 
 @pytest.fixture
 def service() -> Iterator[Callable[..., str]]:
-    """Start `sordino local serve` in a process of its own; it must end well when it is told to."""
+    """Start `sordino local serve` in a process of its own; it must end well when it is stopped."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str) -> str:

@@ -17,8 +17,8 @@ from sordino.cli.main import main
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main(["local", *arguments])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def test_plan(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,9 +28,9 @@ def test_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert "17% less variance" in " ".join(out.split())
     arguments = ("plan", "--labels", "yes,no", "--epsilon", "1", "--respondents", "1000", "--shuffled", "1e-6")
     code, out, _ = run(capsys, *arguments, "--format", "json")
-    told = json.loads(out)
-    assert (code, told["best"], told["parameters"]["kind"]) == (0, "GRR", "grr")
-    assert "independent shuffler" in told["shuffled"]["condition"]
+    output = json.loads(out)
+    assert (code, output["best"], output["parameters"]["kind"]) == (0, "GRR", "grr")
+    assert "independent shuffler" in output["shuffled"]["condition"]
     code, out, _ = run(capsys, *arguments)
     assert "shuffled   epsilon" in out
 
@@ -61,11 +61,11 @@ def test_simulate_marks_what_it_shows(capsys: pytest.CaptureFixture[str]) -> Non
     assert out.startswith("NOT PRIVATE")
     assert "trusted curator" in out
     code, out, _ = run(capsys, *asked, "--format", "json", "--protocol", "oue")
-    told = json.loads(out)
-    assert told["private"] is False
-    assert told["mark"].startswith("NOT PRIVATE")
-    assert sum(row["true"] for row in told["rows"]) == told["n"] == 32_561
-    inside = [row["lower"] <= row["true"] <= row["upper"] for row in told["rows"]]
+    output = json.loads(out)
+    assert output["private"] is False
+    assert output["mark"].startswith("NOT PRIVATE")
+    assert sum(row["true"] for row in output["rows"]) == output["n"] == 32_561
+    inside = [row["lower"] <= row["true"] <= row["upper"] for row in output["rows"]]
     assert sum(inside) >= 12  # of 15 at 95%: 11 or fewer once in 1,600 seeds, and this one is fixed
 
 
@@ -91,14 +91,14 @@ def test_simulate_reads_any_table_with_declared_labels(capsys: pytest.CaptureFix
     table = pa.table({"color": pa.array(cells).dictionary_encode(), "level": [1] * 400 + [2] * 600})
     parquet.write_table(table, tmp_path / "c.parquet")
     asked = ("--column", "color", "--labels", "red,blue,green", "--epsilon", "2", "--seed", "5", "--format", "json")
-    told = []
+    output = []
     for name in ("c.csv", "c.parquet"):
         code, out, err = run(capsys, "simulate", "--data", str(tmp_path / name), *asked)
         assert (code, err) == (0, "")
-        told.append(json.loads(out))
-    assert told[0] == told[1]
-    assert told[0]["private"] is False
-    assert [row["true"] for row in told[0]["rows"]] == [600, 300, 0, 100]
+        output.append(json.loads(out))
+    assert output[0] == output[1]
+    assert output[0]["private"] is False
+    assert [row["true"] for row in output[0]["rows"]] == [600, 300, 0, 100]
     parquet_file = str(tmp_path / "c.parquet")
     numbers = ("simulate", "--data", parquet_file, "--column", "level", "--labels", "1,2", "--value", "2")
     code, out, _ = run(capsys, *numbers, "--epsilon", "2", "--format", "json")

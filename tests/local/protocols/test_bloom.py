@@ -91,7 +91,7 @@ def test_reports_travel_and_wrong_ones_are_refused() -> None:
         Reports.from_rows(b"\0\0\0\x80", made)
     with pytest.raises(DeclarationError, match="another task"):
         small(bits=14).count(reports)
-    with pytest.raises(DeclarationError, match="tell 20 labels apart yet"):
+    with pytest.raises(DeclarationError, match="distinguish 20 labels yet"):
         made.estimate(made.count(made.perturb([3], Rng.seeded(2))))
 
 
@@ -135,7 +135,7 @@ def test_malicious_move_a_share_by_the_stated_shift() -> None:
         ({"bits": 1}, "bits must be"),
         ({"hashes": 0}, "hashes must be"),
         ({"hashes": 9}, "twice the hashes"),
-        ({"cohorts": 1}, "told apart"),
+        ({"cohorts": 1}, "to be distinguished"),
         ({"cohorts": 2000}, "cohorts must be"),
         ({"bits": 4096, "cohorts": 1024}, "2\\^24"),
     ],

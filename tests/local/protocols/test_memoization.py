@@ -19,7 +19,7 @@ from sordino.local.device.client import ID_BYTES, Client, permanent_answer, perm
 from sordino.local.device.client_ledger import ClientLedger
 from sordino.local.exactness import exact_epsilon
 from sordino.local.labels import Label
-from sordino.local.protocols.memoization import Memoized, again, memoize
+from sordino.local.protocols.memoization import Memoized, memoize
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE, Unary
@@ -114,7 +114,7 @@ def test_rounds_that_claim_too_little_or_differ_are_refused() -> None:
 def test_a_batch_of_second_rounds_has_the_law_of_single_ones(name: str) -> None:
     """z of each label's support count against p or q of the second round: |z| < 5.4, false alarm 28 * 7e-8 = 2e-6."""
     rounds, n = ROUNDS[name], 40_000
-    one = again(rounds.instant, _encode(rounds, 3), iter([0] * 14))
+    one = rounds.report(_encode(rounds, 3), iter([0] * 14))
     assert len(one) == rounds.width
     permanent = np.tile(np.frombuffer(_encode(rounds, 3), dtype=np.uint8), (n, 1))
     rows = rounds.reports(permanent, Rng.seeded(8))

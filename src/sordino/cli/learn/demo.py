@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,35 @@ __all__ = ["demo"]
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 12 GROUP BY occupation"
 _HOURS = "SELECT AVG(hours_per_week) AS hours FROM people"
 _OLD = "SELECT sex, COUNT(*) AS n FROM people WHERE age > 64 GROUP BY sex"
+_BEFORE = (  # after the declaration: a title, then command lines, each with options that are not shown
+    (
+        "2. Price a question, then ask it: nothing is read before the charge is on disk",
+        ((f'sordino plan "{_JOBS}" --epsilon 0.25', "--quiet"), (f'sordino ask "{_JOBS}" --epsilon 0.25', "")),
+    ),
+)
+_AFTER = (  # the same after the lines in Python
+    (
+        "4. A budget is a promise: what it does not cover is refused, uncharged",
+        (("sordino budget", "--quiet"), (f'sordino ask "{_HOURS}" --epsilon 1.75', "")),
+    ),
+    ("5. What did the first answer reveal about one person?", (("sordino explain c-0001", "--quiet"),)),
+    (
+        "6. Publish: a synthetic table, paid for once; rows and answers from it are free",
+        (
+            ("sordino synth fit --columns age,sex,occupation --epsilon 0.5 -o people.model", ""),
+            ("sordino synth sample people.model --rows 4", "--quiet"),
+            (f'sordino synth answer people.model "{_OLD}"', "--quiet"),
+        ),
+    ),
+    (
+        "7. Collect: from people who trust no server, each answer noisy before it leaves the device",
+        (("sordino local plan --size 12 --epsilon 1 --respondents 100000", ""),),
+    ),
+    (
+        "8. How large may epsilon be? From a risk that people understand",
+        (("sordino epsilon worlds --universe 1,2,3,10 --size 3 --query mean --risk 1/3", ""),),
+    ),
+)
 _SEED = 2026  # of the people, who are public: what the README shows comes out again, but for the noise
 _DECLARED = {  # the lines of the project file that are shown, and why they are there
     "cap =": "# the most that may ever be lost",
@@ -29,6 +59,7 @@ _DECLARED = {  # the lines of the project file that are shown, and why they are 
 
 
 def demo(
+    context: typer.Context,
     keep: Annotated[
         Path | None,
         typer.Option(
@@ -47,15 +78,13 @@ def demo(
         raise DeclarationError("--rows must be from 1 to 100,000,000")
     if keep is not None:
         free_for_project(keep)
+    here = Path.cwd()
     with _place(keep) as directory:
-        here = Path.cwd()
         try:
-            _declare(directory, rows)
-            _ask(rows)
-            _look_back()
-            _publish()
-            _collect()
-            _choose()
+            _declare(context, directory, rows)
+            _run_all(context, _BEFORE)
+            _ask_in_python(rows)
+            _run_all(context, _AFTER)
         finally:
             os.chdir(here)
     _next(keep)
@@ -78,8 +107,7 @@ def _place(keep: Path | None) -> Iterator[Path]:
                 os.environ["SORDINO_STATE"] = before
 
 
-def _declare(directory: Path, rows: int) -> None:
-    from sordino.cli.declare.check_project import check
+def _declare(context: typer.Context, directory: Path, rows: int) -> None:
     from sordino.datasets.census import write_census_project
     from sordino.noise.rng import Rng
 
@@ -91,18 +119,12 @@ def _declare(directory: Path, rows: int) -> None:
         if why is not None:
             say(f"   {code:<26}  {paint(why, 'dim')}".rstrip())
     os.chdir(directory)
-    _run("sordino check", check)
+    _run(context, "sordino check")
 
 
-def _ask(rows: int) -> None:
+def _ask_in_python(rows: int) -> None:
     import sordino as sd
-    from sordino.cli.ask.ask import ask
-    from sordino.cli.ask.plan_question import plan
     from sordino.loss import round_up
-
-    _title("2. Price a question, then ask it: nothing is read before the charge is on disk")
-    _run(f'sordino plan "{_JOBS}" --epsilon 0.25', lambda: plan(_JOBS, epsilon="0.25", quiet=True))
-    _run('sordino ask  "...the same..." --epsilon 0.25', lambda: ask(_JOBS, epsilon="0.25"))
 
     _title("3. The same in Python")
     people = sd.connect("sordino.toml").table("people")
@@ -117,57 +139,6 @@ def _ask(rows: int) -> None:
     low, high = answer.interval(0.95)
     say(f"({answer.value:.4f}, ({low:.4f}, {high:.4f}), {people.remaining!r})")
     people.close()
-
-
-def _look_back() -> None:
-    from sordino.cli.ask.ask import ask
-    from sordino.cli.ask.budget import budget
-    from sordino.cli.ask.explain_release import explain
-
-    _title("4. A budget is a promise: what it does not cover is refused, uncharged")
-    _run("sordino budget", lambda: budget(quiet=True))
-    _run(f'sordino ask "{_HOURS}" --epsilon 1.75', lambda: ask(_HOURS, epsilon="1.75"))
-
-    _title("5. What did the first answer reveal about one person?")
-    _run("sordino explain c-0001", lambda: explain("c-0001", quiet=True))
-
-
-def _publish() -> None:
-    from sordino.cli.synth.answer_question import synth_answer
-    from sordino.cli.synth.fit_model import synth_fit
-    from sordino.cli.synth.sample_rows import synth_sample
-
-    columns, model = "age,sex,occupation", Path("people.model")
-    _title("6. Publish: a synthetic table, paid for once; rows and answers from it are free")
-    _run(
-        f"sordino synth fit --columns {columns} --epsilon 0.5 -o people.model",
-        lambda: synth_fit(model, epsilon="0.5", columns=columns),
-    )
-    _run("sordino synth sample people.model --rows 4", lambda: synth_sample(model, rows=4, quiet=True))
-    _run(
-        f'sordino synth answer people.model "{_OLD}"',
-        lambda: synth_answer(model, sql=_OLD, quiet=True),
-    )
-
-
-def _collect() -> None:
-    from sordino.cli.local.plan_collection import local_plan
-
-    _title("7. Collect: from people who trust no server, each answer noisy before it leaves the device")
-    _run(
-        "sordino local plan --size 12 --epsilon 1 --respondents 100000",
-        lambda: local_plan("1", respondents=100_000, size=12),
-    )
-
-
-def _choose() -> None:
-    from sordino.cli.epsilon.assess_worlds import worlds
-
-    _title("8. How large may epsilon be? From a risk that people understand")
-    _run(
-        "sordino epsilon worlds --universe 1,2,3,10 --size 3 --query mean --risk 1/3",
-        lambda: worlds(["1,2,3,10"], size=3, query="mean", risk="1/3"),
-    )
 
 
 def _next(keep: Path | None) -> None:
@@ -189,16 +160,25 @@ def _title(text: str) -> None:
     say(paint(text, "bold"))
 
 
-def _run(shown: str, step: Callable[[], None]) -> None:
-    """Show a command line, run it, and show a refusal as the command would."""
+def _run_all(context: typer.Context, chapters: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> None:
+    for title, lines in chapters:
+        _title(title)
+        for line, more in lines:
+            _run(context, line, more)
+
+
+def _run(context: typer.Context, line: str, more: str = "") -> None:
+    """Show a command line and run it, with `more` options; show a refusal as the command would."""
     say()
-    for line in _fold(f"$ {shown}"):
-        say(paint(line, "green"))
+    shown = line.replace(f'ask "{_JOBS}"', 'ask  "...the same..."')
+    for part in _fold(f"$ {shown}"):
+        say(paint(part, "green"))
+    command = context.find_root().command
     try:
-        step()
+        command.main(shlex.split(f"{line} {more}")[1:], prog_name="sordino", standalone_mode=False)
     except SordinoError as error:
-        for line in _fold(f"error: {error}"):
-            say(line)
+        for part in _fold(f"error: {error}"):
+            say(part)
         say(paint(f"(exit code {error.exit_code})", "dim"))
 
 

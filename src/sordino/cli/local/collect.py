@@ -54,7 +54,7 @@ def serve(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Collect reports for these tasks until it is told to stop (SIGINT, SIGTERM). What is acknowledged is on disk.
+    """Collect reports for these tasks until it is stopped (SIGINT, SIGTERM). What is acknowledged is on disk.
 
     No address is stored or logged. TLS is for a reverse proxy to add: see docs/collector.md.
     """

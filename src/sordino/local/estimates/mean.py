@@ -95,13 +95,13 @@ class MeanEstimate:
     def adversarial(
         self, confidence: float, *, about: str = "respondents", malicious: float = USUAL_MALICIOUS
     ) -> tuple[float, float]:
-        """Return the interval if a share `malicious` of the respondents lies together, cut to the bounds."""
+        """Return the interval if a share `malicious` of the respondents collude, cut to the bounds."""
         (low, high), moved = self.interval(confidence, about=about), self.shift(malicious)
         return max(low - moved, self.lower), min(high + moved, self.upper)
 
     @property
     def table(self) -> pa.Table:
-        """An Arrow table of one row: mean, error, lower, upper (at 95%), both if 1% of the respondents lie, n."""
+        """An Arrow table of one row: mean, error, lower, upper (at 95%), both if 1% of the respondents collude, n."""
         import pyarrow as pa
 
         (low, high), (least, most) = self.interval(0.95), self.adversarial(0.95)

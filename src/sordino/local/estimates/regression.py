@@ -46,7 +46,7 @@ class BloomEstimate(FrequencyTables):
     ) -> BloomEstimate:
         """Return the fit; `filters` are cohorts by labels by bits, `ones` counts of set bits by cohort.
 
-        Raises DeclarationError where the cohorts that reports came from cannot tell the labels apart.
+        Raises DeclarationError where the cohorts that reports came from cannot distinguish the labels.
         """
         some = np.flatnonzero(sizes)
         cohorts, bits, k = some.size, filters.shape[2], len(labels)
@@ -54,7 +54,7 @@ class BloomEstimate(FrequencyTables):
         weight = np.repeat(np.sqrt(sizes[some]), bits)
         if np.linalg.matrix_rank(design * weight[:, None]) < k:
             raise DeclarationError(
-                f"the reports of {cohorts} cohorts cannot tell {k} labels apart yet; more reports, bits or cohorts do"
+                f"the reports of {cohorts} cohorts cannot distinguish {k} labels yet; more reports, bits or cohorts do"
             )
         gain = np.linalg.pinv(design * weight[:, None]) * weight
         shares = ((ones[some] / sizes[some, None] - r) / (s - r)).reshape(-1)

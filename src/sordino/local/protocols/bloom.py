@@ -31,7 +31,7 @@ from sordino.local.reports import (
     own,
     rows_of,
 )
-from sordino.local.thresholds import FULL, float_up, log_up
+from sordino.local.thresholds import float_up, log_up
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
@@ -59,7 +59,7 @@ class Bloom(LocalProtocol):
     1, ..., its first 4 bytes little-endian modulo `bits`. A report is the cohort in 2 bytes, little-endian, and the bits.
 
     Raises DeclarationError for fewer than 2 labels, repeated ones, f outside (0, 1), p not below q, or labels that bits
-    times cohorts cannot tell apart.
+    times cohorts cannot distinguish.
 
     Paper: Erlingsson, Pihur, Korolova 2014, sections 2 to 4, theorems 1 and 2.
 
@@ -97,7 +97,7 @@ class Bloom(LocalProtocol):
                 "bits must be at least twice the hashes: two labels must be able to differ in all of them"
             )
         if bits * cohorts < len(labels):
-            rule = f"{len(labels)} labels need that many bits times cohorts, or more, to be told apart"
+            rule = f"{len(labels)} labels need that many bits times cohorts, or more, to be distinguished"
             raise DeclarationError(f"{rule}; {bits} times {cohorts} is less")
         if bits * cohorts * len(labels) > _MOST_CELLS:
             raise DeclarationError("labels times bits times cohorts must be at most 2^24; use fewer bits or cohorts")
@@ -197,8 +197,7 @@ class Bloom(LocalProtocol):
         laws: list[tuple[Fraction, ...]] = []
         for j in range(self.bits):
             is_set = value is not None and j // self.hashes == value
-            keep, one = self.bit.permanent.p if is_set else self.bit.permanent.q, Fraction(self.bit.one, FULL)
-            chance = keep * one + (1 - keep) * Fraction(self.bit.zero, FULL)
+            chance = self.bit.p if is_set else self.bit.q
             laws.append((1 - chance, chance))
         return laws
 

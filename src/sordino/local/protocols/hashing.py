@@ -147,7 +147,7 @@ class OLH(ThresholdOracle):
         return count_support(reports, _supports(numbers, len(self.labels), g=self.g, m=self.digits))
 
     def inputs(self) -> Sequence[int | None]:
-        """Return inputs that stand for every pair: some hash function tells any two labels apart like 0 and 1."""
+        """Return inputs that stand for every pair: some hash function distinguishes any two labels like 0 and 1."""
         return (0, 1, None)
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
@@ -270,7 +270,7 @@ def _wide(rows: Rows) -> Codes:
 
 
 def _digits(k: int, g: int) -> int:
-    """Return how many digits of base f, the least prime factor of g, tell k labels apart."""
+    """Return how many digits of base f, the least prime factor of g, distinguish k labels."""
     base, digits, room = _least_factor(g), 0, 1
     while room < k:
         room, digits = room * base, digits + 1

@@ -13,18 +13,17 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import next_u32
 from sordino.local.labels import Answers, Label
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.response import GRR
-from sordino.local.protocols.unary import Unary
+from sordino.local.protocols.unary import Unary, bit_laws
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, numbers_of, own
 from sordino.local.thresholds import BITS, FULL, check_epsilon, log_up
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
-__all__ = ["Memoized", "again", "memoize"]
+__all__ = ["Memoized", "memoize"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,7 +107,9 @@ class Memoized(FrequencyOracle):
 
     def report(self, permanent: bytes, words: Iterable[int]) -> bytes:
         """Return one report of a permanent answer, from 32-bit words: as GRR's rule, and for unary one word a bit."""
-        return again(self.instant, permanent, words)
+        number = int.from_bytes(permanent, "little")
+        perturb = self.instant.perturb_words if isinstance(self.instant, GRR) else self.instant.perturb_bits
+        return perturb(number, words)
 
     def reports(self, permanent: Rows, rng: Rng) -> Rows:
         """Return one report of each permanent answer, a row each."""
@@ -126,10 +127,10 @@ class Memoized(FrequencyOracle):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of one report of label number `value`, summed over the permanent answers in between."""
-        grr = isinstance(self.instant, GRR)
-        own = self._number(value) if grr else value
-        ones = [self.p if j == own else self.q for j in range(len(self.labels))]
-        return [tuple(ones)] if grr else [(1 - one, one) for one in ones]
+        if isinstance(self.instant, Unary):
+            return bit_laws(self, value)
+        own = self._number(value)
+        return [tuple(self.p if v == own else self.q for v in range(len(self.labels)))]
 
     def __repr__(self) -> str:
         both = f"epsilon {self.epsilon:g} a report, {format_number(self.permanent.claim)} for ever"
@@ -156,18 +157,6 @@ def memoize(permanent: FrequencyOracle, *, epsilon: Number) -> Memoized:
         raise DeclarationError(f"epsilon {format_number(most)} is too small for thresholds of {BITS} bits")
     passes = bisect_whole(lambda t: log_up(_ratio(permanent, _second(permanent, t)), digits=40) > most, low, high)
     return Memoized(permanent, _second(permanent, passes - 1), most)
-
-
-def again(instant: GRR | Unary, permanent: bytes, words: Iterable[int]) -> bytes:
-    """Return a randomised report randomised once more from 32-bit words."""
-    number = int.from_bytes(permanent, "little")
-    if isinstance(instant, GRR):
-        return instant.perturb_words(number, words)
-    drawn, out = iter(words), 0
-    for j in range(len(instant.labels)):
-        threshold = instant.threshold_p if number >> j & 1 else instant.threshold_q
-        out |= (next_u32(drawn) < threshold) << j
-    return out.to_bytes(instant.width, "little")
 
 
 def _twice(first: Fraction, second: GRR | Unary) -> Fraction:

@@ -5,6 +5,7 @@ It may not know where a permanent answer is kept, nor who counts reports.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,9 +14,9 @@ from sordino.errors import DeclarationError
 from sordino.local.draws import bit_sums, bytes_for, pack_bernoulli
 from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.randomizer import FrequencyOracle
-from sordino.local.protocols.unary import Unary
+from sordino.local.protocols.unary import Unary, bit_laws
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, check_padding, count_support, own
-from sordino.local.thresholds import FULL, ceiling_of, check_threshold, floor_of, log_up
+from sordino.local.thresholds import FULL, check_threshold, log_up
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
@@ -61,7 +62,7 @@ class Rappor(FrequencyOracle):
                 f"p must be below q, both from 0 to 1, not {format_number(low)} and {format_number(high)}"
             )
         permanent = Unary(labels, p=1 - flip / 2, q=flip / 2)
-        self._fill(permanent, max(1, ceiling_of(low)), min(FULL - 1, floor_of(high)))
+        self._fill(permanent, max(1, math.ceil(low * FULL)), min(FULL - 1, math.floor(high * FULL)))
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Rappor:
@@ -137,12 +138,7 @@ class Rappor(FrequencyOracle):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of one report of label number `value`: one part a bit, the probabilities of 0 and 1."""
-        laws: list[tuple[Fraction, ...]] = []
-        for j in range(len(self.labels)):
-            permanent = self.permanent.p if j == value else self.permanent.q
-            one = permanent * Fraction(self.one, FULL) + (1 - permanent) * Fraction(self.zero, FULL)
-            laws.append((1 - one, one))
-        return laws
+        return bit_laws(self, value)
 
     def __repr__(self) -> str:
         return (

@@ -122,7 +122,7 @@ class GRR(ThresholdOracle):
 def fair_coins(labels: Labels = (False, True)) -> GRR:
     """Return Warner's question with two fair coins: heads, the truth; tails, a second coin answers. epsilon = ln 3.
 
-    The truth is told with probability 3/4 and its opposite with 1/4, so ln 3 is exact; 2 (yes / n - 1/4) is unbiased.
+    The truth is reported with probability 3/4 and its opposite with 1/4, so ln 3 is exact; 2 (yes / n - 1/4) is unbiased.
 
     Paper: Warner 1965; Dwork & Roth 2014, section 3.2.
 

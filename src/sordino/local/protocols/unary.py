@@ -5,6 +5,7 @@ It may not know collectors, tasks or devices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,13 +16,13 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli, bit_sums, bytes_for, next_u32, pack_bernoulli
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
-from sordino.local.protocols.randomizer import ThresholdOracle
+from sordino.local.protocols.randomizer import FrequencyOracle, ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, check_padding, count_support, own
-from sordino.local.thresholds import FULL, ceiling_of, check_epsilon, floor_of, floor_share, log_up
+from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["OUE", "SUE", "Unary"]
+__all__ = ["OUE", "SUE", "Unary", "bit_laws"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -56,7 +57,7 @@ class Unary(ThresholdOracle):
         if high <= low:
             way = "equal ones reveal nothing" if high == low else "swap them"
             raise DeclarationError(f"p must be above q, not {format_number(high)} and {format_number(low)}: {way}")
-        top, bottom = max(1, floor_of(high)), min(FULL - 1, ceiling_of(low))
+        top, bottom = max(1, math.floor(high * FULL)), min(FULL - 1, math.ceil(low * FULL))
         if top <= bottom:
             raise DeclarationError("p must be above q: they are too near each other for thresholds of 32 bits")
         self._fill(
@@ -106,10 +107,13 @@ class Unary(ThresholdOracle):
         """
         if value is not None and not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}, or None")
-        drawn = iter(words)
-        number = 0
+        return self.perturb_bits(0 if value is None else 1 << value, words)
+
+    def perturb_bits(self, bits: int, words: Iterable[int]) -> bytes:
+        """Return the report of packed bits, from one word a bit: 1 with probability p where a bit is set, else q."""
+        drawn, number = iter(words), 0
         for j in range(len(self.labels)):
-            threshold = self.threshold_p if j == value else self.threshold_q
+            threshold = self.threshold_p if bits >> j & 1 else self.threshold_q
             number |= (next_u32(drawn) < threshold) << j
         return number.to_bytes(self.width, "little")
 
@@ -127,8 +131,13 @@ class Unary(ThresholdOracle):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of label number `value`: one part a bit, the probabilities of 0 and 1."""
-        one, other = (1 - self.p, self.p), (1 - self.q, self.q)
-        return [one if j == value else other for j in range(len(self.labels))]
+        return bit_laws(self, value)
+
+
+def bit_laws(protocol: FrequencyOracle, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+    """Return the law of a report of independent bits, 1 with probability p for label `value` and q for another."""
+    own, other = (1 - protocol.p, protocol.p), (1 - protocol.q, protocol.q)
+    return [own if j == value else other for j in range(len(protocol.labels))]
 
 
 def SUE(labels: Labels, *, epsilon: Number) -> Unary:
