@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from sordino.cli.shared.options import option
 from sordino.cli.shared.terminal import paint, say
 from sordino.errors import DeclarationError, SordinoError
 
@@ -60,13 +61,8 @@ _DECLARED = {  # the lines of the project file that are shown, and why they are 
 
 def demo(
     context: typer.Context,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            "--keep", metavar="DIR", help="Keep the project in DIR; without it, it is removed.", show_default=False
-        ),
-    ] = None,
-    rows: Annotated[int, typer.Option("--rows", metavar="N", help="How many people to generate.")] = 30_000,
+    keep: Annotated[Path | None, option("--keep", "DIR", "Keep the project in DIR; without it, it is removed.")] = None,
+    rows: Annotated[int, option("--rows", "N", "How many people to generate.")] = 30_000,
 ) -> None:
     """See it all on a generated census: declare, price, ask, look back, publish, collect, choose epsilon.
 

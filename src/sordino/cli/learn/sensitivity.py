@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from sordino.cli.learn.render_sensitivity import Findings, Request, describe_findings, print_findings
-from sordino.cli.shared.options import PictureFile, TextFormat
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import in_terminal, say
 from sordino.cli.shared.universe_options import span_from, table_from, values_from
 from sordino.errors import DeclarationError
@@ -54,11 +54,10 @@ class Direction(StrEnum):
 
 Queries = Annotated[
     list[str],
-    typer.Option(
+    option(
         "--query",
-        metavar="Q",
-        help="count, sum, mean, median, var, std, min, max or quantile:0.9; may be repeated.",
-        show_default=False,
+        "Q",
+        "count, sum, mean, median, var, std, min, max or quantile:0.9; may be repeated.",
     ),
 ]
 Neighbors = Annotated[
@@ -69,44 +68,26 @@ Neighbors = Annotated[
         show_default=False,
     ),
 ]
-Universe = Annotated[
-    str | None, typer.Option("--universe", metavar="V,V,..", help="The values, one a person.", show_default=False)
-]
+Universe = Annotated[str | None, option("--universe", "V,V,..", "The values, one a person.")]
 Column = Annotated[
     tuple[str, Path] | None,
-    typer.Option(
+    option(
         "--column",
-        metavar="NAME FILE",
-        help="Instead: a column of a Parquet file, or of a CSV file with a header line. NOT PRIVATE.",
-        show_default=False,
+        "NAME FILE",
+        "Instead: a column of a Parquet file, or of a CSV file with a header line. NOT PRIVATE.",
     ),
 ]
-Size = Annotated[
-    int | None, typer.Option("--size", metavar="N", help="Global: any table of N of the values.", show_default=False)
-]
-LocalTable = Annotated[
-    str | None,
-    typer.Option(
-        "--local", metavar="V,V,..", help="Local: this table; first:N is the first N values.", show_default=False
-    ),
-]
-Within = Annotated[
-    int | None, typer.Option("--within", metavar="K", help="Neighbors at most K moves away.", show_default=False)
-]
-Exactly = Annotated[
-    int | None, typer.Option("--exactly", metavar="K", help="Neighbors K moves away.", show_default=False)
-]
+Size = Annotated[int | None, option("--size", "N", "Global: any table of N of the values.")]
+LocalTable = Annotated[str | None, option("--local", "V,V,..", "Local: this table; first:N is the first N values.")]
+Within = Annotated[int | None, option("--within", "K", "Neighbors at most K moves away.")]
+Exactly = Annotated[int | None, option("--exactly", "K", "Neighbors K moves away.")]
 Way = Annotated[
     Direction | None,
     typer.Option("--direction", help="With --exactly under add_remove: which way.", show_default=False),
 ]
-Ddof = Annotated[int, typer.Option("--ddof", metavar="D", help="var and std divide by n - D.")]
-Profile = Annotated[
-    str | None,
-    typer.Option("--profile", metavar="A:B", help="A table over the distances A to B.", show_default=False),
-]
+Ddof = Annotated[int, option("--ddof", "D", "var and std divide by n - D.")]
+Profile = Annotated[str | None, option("--profile", "A:B", "A table over the distances A to B.")]
 Worlds = Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors, its local value.")]
-Form = Annotated[TextFormat, typer.Option("--format", help="How it is written.")]
 
 
 def sensitivity(
@@ -123,7 +104,7 @@ def sensitivity(
     profile: Profile = None,
     worlds: Worlds = False,
     plot: PictureFile = None,
-    form: Form = TextFormat.table,
+    form: TextForm = TextFormat.table,
 ) -> None:
     """Learn how far one person can move an answer: global, over every table of a size, or local, for one table.
 

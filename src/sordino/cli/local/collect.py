@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.local.tasks import task_in
-from sordino.cli.shared.options import Confidence, ListFormat, Quiet, ends_in
+from sordino.cli.shared.options import Confidence, ListForm, ListFormat, Quiet, ends_in, option
 from sordino.cli.shared.terminal import columns_of, note, say
 from sordino.errors import DeclarationError
 
@@ -22,13 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["close", "estimate", "export_reports", "serve", "token"]
 
-StoreUrl = Annotated[
-    str, typer.Option("--store", metavar="STORE", help="A file, sqlite:///PATH or postgresql://USER@HOST/NAME.")
-]
-TaskName = Annotated[
-    str | None,
-    typer.Option("--task", metavar="NAME", help="The task, where the store has several.", show_default=False),
-]
+StoreUrl = Annotated[str, option("--store", "STORE", "A file, sqlite:///PATH or postgresql://USER@HOST/NAME.")]
+TaskName = Annotated[str | None, option("--task", "NAME", "The task, where the store has several.")]
 
 
 class Role(StrEnum):
@@ -43,12 +38,10 @@ def serve(
         list[Path], typer.Argument(metavar="TASK...", help="Signed tasks, as `local task create` wrote them.")
     ],
     store: StoreUrl,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="N", help="The port to listen on.")] = 8000,
-    per_minute: Annotated[
-        float, typer.Option("--per-minute", metavar="N", help="Reports that one token may send a minute.")
-    ] = 60,
-    burst: Annotated[int, typer.Option("--burst", metavar="N", help="Reports that one token may send at once.")] = 100,
+    host: Annotated[str, option("--host", "ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8000,
+    per_minute: Annotated[float, option("--per-minute", "N", "Reports that one token may send a minute.")] = 60,
+    burst: Annotated[int, option("--burst", "N", "Reports that one token may send at once.")] = 100,
     unguarded: Annotated[
         bool, typer.Option("--open", help="Let people in without a token; all of them share the limits.")
     ] = False,
@@ -74,7 +67,7 @@ def serve(
 def token(
     store: StoreUrl,
     role: Annotated[Role, typer.Option("--role", help="What the tokens are for.")],
-    count: Annotated[int, typer.Option("--count", metavar="N", help="How many to make.")] = 1,
+    count: Annotated[int, option("--count", "N", "How many to make.")] = 1,
 ) -> None:
     """Make tokens and print them, one a line: the only time that they are shown, as the store keeps their hashes.
 
@@ -96,9 +89,9 @@ def estimate(
     confidence: Confidence = 0.95,
     malicious: Annotated[
         float,
-        typer.Option("--malicious", metavar="SHARE", help="The share of made-up reports in adversarial intervals."),
+        option("--malicious", "SHARE", "The share of made-up reports in adversarial intervals."),
     ] = 0.01,
-    form: Annotated[ListFormat, typer.Option("--format", help="How it is written.")] = ListFormat.table,
+    form: ListForm = ListFormat.table,
     recount: Annotated[bool, typer.Option("--recount", help="Count every stored report anew first.")] = False,
     quiet: Quiet = False,
 ) -> None:

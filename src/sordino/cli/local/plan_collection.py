@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from sordino.cli.shared.options import PictureFile, TextFormat
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import columns_of, paint, say, wrap
 from sordino.errors import DeclarationError
 
@@ -15,31 +13,15 @@ if TYPE_CHECKING:
     from sordino.local import CollectionPlan
     from sordino.local.labels import Label
 
-__all__ = ["Form", "LocalEpsilon", "Malicious", "local_plan"]
+__all__ = ["LocalEpsilon", "Malicious", "local_plan"]
 
-LocalEpsilon = Annotated[
-    str, typer.Option("--epsilon", metavar="E", help='What one report may reveal: 0.5, 1 or "1/3".', show_default=False)
-]
-Malicious = Annotated[
-    float, typer.Option("--malicious", metavar="S", help="Weigh what this share of lying respondents can add.")
-]
-Respondents = Annotated[
-    int, typer.Option("--respondents", metavar="N", help="How many will answer.", show_default=False)
-]
-LabelList = Annotated[
-    str | None, typer.Option("--labels", metavar="V,V,..", help="The values an answer may have.", show_default=False)
-]
-LabelCount = Annotated[
-    int | None, typer.Option("--size", metavar="K", help="Instead: how many values.", show_default=False)
-]
-Margin = Annotated[float, typer.Option("--margin", metavar="M", help="The error of a share to reach, at 95%.")]
-ShuffleDelta = Annotated[
-    str | None,
-    typer.Option(
-        "--shuffled", metavar="DELTA", help="Also: the amplified epsilon, if a shuffler mixes.", show_default=False
-    ),
-]
-Form = Annotated[TextFormat, typer.Option("--format", help="How it is written.")]
+LocalEpsilon = Annotated[str, option("--epsilon", "E", 'What one report may reveal: 0.5, 1 or "1/3".')]
+Malicious = Annotated[float, option("--malicious", "S", "Weigh what this share of lying respondents can add.")]
+Respondents = Annotated[int, option("--respondents", "N", "How many will answer.")]
+LabelList = Annotated[str | None, option("--labels", "V,V,..", "The values an answer may have.")]
+LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values.")]
+Margin = Annotated[float, option("--margin", "M", "The error of a share to reach, at 95%.")]
+ShuffleDelta = Annotated[str | None, option("--shuffled", "DELTA", "Also: the amplified epsilon, if a shuffler mixes.")]
 
 
 def local_plan(
@@ -51,7 +33,7 @@ def local_plan(
     malicious: Malicious = 0.0,
     shuffled: ShuffleDelta = None,
     plot: PictureFile = None,
-    form: Form = TextFormat.table,
+    form: TextForm = TextFormat.table,
 ) -> None:
     """Plan a collection from people who trust nobody: the best protocol, its error, the respondents needed.
 

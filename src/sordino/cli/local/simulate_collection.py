@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.local.plan_collection import Form, LocalEpsilon, Malicious
-from sordino.cli.shared.options import PictureFile, TextFormat
+from sordino.cli.local.plan_collection import LocalEpsilon, Malicious
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
 from sordino.errors import DeclarationError
 
@@ -37,31 +37,15 @@ class ProtocolName(StrEnum):
 
 
 DataFile = Annotated[
-    Path,
-    typer.Option(
-        "--data",
-        metavar="FILE",
-        help="The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.",
-        show_default=False,
-    ),
+    Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")
 ]
-ColumnName = Annotated[
-    str, typer.Option("--column", metavar="NAME", help="Its column of categories.", show_default=False)
-]
+ColumnName = Annotated[str, option("--column", "NAME", "Its column of categories.")]
 DeclaredLabels = Annotated[
-    str | None,
-    typer.Option(
-        "--labels", metavar="V,V,..", help="The values an answer may have; not for the extract.", show_default=False
-    ),
+    str | None, option("--labels", "V,V,..", "The values an answer may have; not for the extract.")
 ]
 Method = Annotated[ProtocolName, typer.Option("--protocol", help="How respondents randomise.")]
-Value = Annotated[
-    str | None,
-    typer.Option(
-        "--value", metavar="V", help="Ask yes or no: is it this value? For --protocol coins.", show_default=False
-    ),
-]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Draw the same noise again.", show_default=False)]
+Value = Annotated[str | None, option("--value", "V", "Ask yes or no: is it this value? For --protocol coins.")]
+Seed = Annotated[int | None, option("--seed", "N", "Draw the same noise again.")]
 
 
 def local_simulate(
@@ -74,7 +58,7 @@ def local_simulate(
     malicious: Malicious = 0.0,
     seed: Seed = None,
     plot: PictureFile = None,
-    form: Form = TextFormat.table,
+    form: TextForm = TextFormat.table,
 ) -> None:
     """Simulate a collection on known people: the truth, what the local model finds, and a trusted curator beside it.
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.local.plan_collection import Form
-from sordino.cli.shared.options import Quiet, TextFormat, ends_in, output_ending
+from sordino.cli.shared.options import Quiet, TextForm, TextFormat, ends_in, option, output_ending
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
 
@@ -44,51 +43,29 @@ NewKey = Annotated[
 TaskName = Annotated[
     str, typer.Argument(metavar="NAME", help="The task's name, such as fruit-2026.", show_default=False)
 ]
-KeyFile = Annotated[Path, typer.Option("--key", metavar="FILE", help="The key to sign with, from `local keygen`.")]
-Question = Annotated[str, typer.Option("--question", metavar="TEXT", help="What people are asked.")]
-MostEpsilon = Annotated[str, typer.Option("--epsilon", metavar="E", help="The most that one report reveals.")]
-Expires = Annotated[
-    str, typer.Option("--expires", metavar="WHEN", help="The day or moment in UTC from which no report is taken.")
-]
-Origin = Annotated[
-    str, typer.Option("--origin", metavar="URL", help="Where reports go, such as https://survey.example.")
-]
-Epoch = Annotated[
-    str, typer.Option("--epoch", metavar="NAME", help="The period that a permanent answer is for, such as 2026.")
-]
-LabelWords = Annotated[
-    list[str] | None, typer.Option("--label", metavar="L", help="One possible answer; repeat it.", show_default=False)
-]
-LabelsFile = Annotated[
-    Path | None, typer.Option("--labels-file", metavar="FILE", help="Instead: one answer a line.", show_default=False)
-]
+KeyFile = Annotated[Path, option("--key", "FILE", "The key to sign with, from `local keygen`.")]
+Question = Annotated[str, option("--question", "TEXT", "What people are asked.")]
+MostEpsilon = Annotated[str, option("--epsilon", "E", "The most that one report reveals.")]
+Expires = Annotated[str, option("--expires", "WHEN", "The day or moment in UTC from which no report is taken.")]
+Origin = Annotated[str, option("--origin", "URL", "Where reports go, such as https://survey.example.")]
+Epoch = Annotated[str, option("--epoch", "NAME", "The period that a permanent answer is for, such as 2026.")]
+LabelWords = Annotated[list[str] | None, option("--label", "L", "One possible answer; repeat it.")]
+LabelsFile = Annotated[Path | None, option("--labels-file", "FILE", "Instead: one answer a line.")]
 Method = Annotated[Randomising, typer.Option("--method", help="How an answer is randomised.")]
 PermanentEpsilon = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--permanent-epsilon",
-        metavar="E",
-        help="Fix each answer for the epoch: the most that all its reports reveal. grr, sue and oue.",
-        show_default=False,
+        "E",
+        "Fix each answer for the epoch: the most that all its reports reveal. grr, sue and oue.",
     ),
 ]
 LifetimeEpsilon = Annotated[
     str | None,
-    typer.Option(
-        "--lifetime-epsilon",
-        metavar="E",
-        help="Instead: answers may change; the most that an epoch's reports may sum up to.",
-        show_default=False,
-    ),
+    option("--lifetime-epsilon", "E", "Instead: answers may change; the most that an epoch's reports may sum up to."),
 ]
-PublicKey = Annotated[
-    str | None,
-    typer.Option("--key", metavar="PUBLIC", help="The public key that must have signed it.", show_default=False),
-]
-Cap = Annotated[
-    str | None,
-    typer.Option("--cap", metavar="E", help="Refuse (exit 4) what may reveal more than this.", show_default=False),
-]
+PublicKey = Annotated[str | None, option("--key", "PUBLIC", "The public key that must have signed it.")]
+Cap = Annotated[str | None, option("--cap", "E", "Refuse (exit 4) what may reveal more than this.")]
 
 
 def keygen(output: NewKey, quiet: Quiet = False) -> None:
@@ -147,7 +124,7 @@ def show_task(
     task: TaskFile,
     key: PublicKey = None,
     cap: Cap = None,
-    form: Form = TextFormat.table,
+    form: TextForm = TextFormat.table,
 ) -> None:
     """Check a signed task as a device would, and show what it asks and reveals."""
     read = task_in(task, key=key)
