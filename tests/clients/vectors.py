@@ -95,7 +95,9 @@ def _report_vectors(task: Task) -> dict[str, Any]:
         told["secret"] = secret.hex()
         told["permanent"] = [[v, permanent_answer(secret, task, v).hex()] for v in range(min(k, 20))]
         told["again"] = [
-            [p, w, protocol.report(bytes.fromhex(p), iter(w)).hex()] for _, p in told["permanent"][:3] for w in words[3:]
+            [p, w, protocol.report(bytes.fromhex(p), iter(w)).hex()]
+            for _, p in told["permanent"][:3]
+            for w in words[3:]
         ]
         assert len(permanent_key(secret, task, 0)) == 32
     return told
