@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Column, Date, Domain, keep_missing
+from sordino.domain import Column, Date, Domain, Identifier, keep_missing
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
@@ -210,15 +210,16 @@ def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missin
     """Return the keys of one column; all of it is declared, and an adaptive algorithm asks for the same ones again."""
     found = keep_missing(column) if missing else column
     domain = Domain({name: found})
+    kept = not isinstance(found, Identifier) and found.missing == "keep"
     if edges is not None:
         of = bind_number(Name(name), domain)
         labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
-        return _with_missing(labels, of, found.missing == "keep", bin_index(of, edges))  # type: ignore[union-attr]
+        return _with_missing(labels, of, kept, bin_index(of, edges))
     if isinstance(found, Date):
         low = (found.lower - EPOCH).days
         days = tuple(found.lower + datetime.timedelta(days=n) for n in range((found.upper - found.lower).days + 1))
         of = bind_number(Name(name), domain)
-        return _with_missing(days, of, found.missing == "keep", lambda on: plus(of.build(on), -low))
+        return _with_missing(days, of, kept, lambda on: plus(of.build(on), -low))
     return keys(Name(name), domain)
 
 
