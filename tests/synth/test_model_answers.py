@@ -32,6 +32,7 @@ def test_a_model_answer_is_a_release_that_costs_nothing() -> None:
     assert (answer.neighbors, answer.privacy_unit, answer.table_name) == ("add_remove", "one row", "test")
     assert not answer.private  # the model's noise was seeded
     assert "NOT PRIVATE" in answer.summary()
+    assert [answer.to_dict()[name] for name in ("cost", "spent", "remaining")] == [{"epsilon": 0}, None, None]
     back = Release.from_dict(json.loads(answer.to_json()))
     assert back == answer
     assert answer.to_dict().keys() >= {"from", "question", "kind", "confidence", "notes", "rows", "intervals", "paid"}

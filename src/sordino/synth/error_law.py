@@ -1,6 +1,6 @@
 """How wrong a model's answers are: the deviation of any weighted count of it, from released numbers only. Knows no data.
 
-The error of a table of counts is told by orders: what each column's own counts miss, what each pair of columns adds to
+The error of a table of counts has a part of each order: what each column's own counts miss, what each pair of columns adds to
 that, and what more columns add. `checks` finds how large each is.
 """
 

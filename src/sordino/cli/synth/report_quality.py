@@ -45,7 +45,7 @@ WorkloadSets = Annotated[
 ]
 Prediction = Annotated[
     str | None,
-    option("--predict", "CONDITION", "Train on synthetic rows, test on the table: how often is it told right?"),
+    option("--predict", "CONDITION", "Train on synthetic rows, test on the table: how often is the prediction right?"),
 ]
 Rows = Annotated[
     int | None,

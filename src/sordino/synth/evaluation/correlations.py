@@ -46,7 +46,7 @@ class Correlations:
 def bin_columns(model: Model) -> list[BinnedColumn]:
     """Return the columns that have an order or two values, cut into at most four runs of about equal mass by the model.
 
-    None where there are not two of them: a run of values is told by its rank, from -1 to 1.
+    None where there are not two of them: a run of values counts as its rank, from -1 to 1.
     """
     places = [i for i, c in enumerate(model.parts.columns) if c.ordered or c.size - c.missing == 2]
     cut = [(i, *_bin_keys(model, i)) for i in places]
@@ -71,8 +71,8 @@ def compare_correlations(model: Model, cut: Sequence[BinnedColumn], counter: Cou
         unclear = deviation is not None and normal_quantile(0.95) * deviation > _UNCLEAR
         real[a][b] = real[b][a] = None if unclear else found
         errors.append(deviation)
-    told = [e for e in errors if e is not None]
-    error = normal_quantile(0.95) * float(np.sqrt(np.mean(np.square(told)))) if told else math.inf
+    known = [e for e in errors if e is not None]
+    error = normal_quantile(0.95) * float(np.sqrt(np.mean(np.square(known)))) if known else math.inf
     names = tuple(columns[i].name for i, _, _ in cut)
     return Correlations(names, tuple(map(tuple, made.tolist())), tuple(map(tuple, real)), error)
 

@@ -52,7 +52,7 @@ class Workload:
 
     @property
     def coverage(self) -> float:
-        """The share of counts whose 95% interval coverage the count, as far as noise lets it be seen."""
+        """The share of counts that the 95% interval covers, as far as the noise shows it."""
         cells = sum(m.cells for m in self.sets)
         return sum(m.coverage * m.cells for m in self.sets) / cells
 
