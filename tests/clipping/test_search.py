@@ -17,7 +17,7 @@ from places import ADULT, needs_adult
 from planning import engine_behind
 from protecting import protect
 from sordino import col
-from sordino.clipping.bins import equal_bins, occupied_range, refine_ends, sums_by_bound
+from sordino.clipping.bins import equal_bins, find_occupied, refine_ends, sums_by_bound
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.loss import PureDP
@@ -209,7 +209,7 @@ def test_bounds_that_clip_a_third_of_the_rows_warn() -> None:
     assert sum(beyond(large)) < 50 < sum(beyond(small))
 
 
-def test_declared_bounds_are_respected_and_near_ones_need_one_scan() -> None:
+def test_bounds_in_steps_are_respected_and_near_ones_need_one_scan() -> None:
     values = np.random.default_rng(10).integers(-100, 1000, 5_000)
     found = curator_of(values, sd.Integer(0, 168)).find_bounds("x", epsilon=1)
     assert found.lower == 0
@@ -268,7 +268,7 @@ def test_no_empty_bin_looks_occupied_more_than_one_time_in_20() -> None:
     law, rng, found = DiscreteLaplace(Fraction(3)), sd.Rng.seeded(11), 0
     for _ in range(400):
         noise = law.sample(rng, size=127)
-        found += occupied_range(Noisy(tuple(int(z) for z in noise), Fraction(1), law)) is not None
+        found += find_occupied(Noisy(tuple(int(z) for z in noise), Fraction(1), law)) is not None
     assert found < 40
 
 

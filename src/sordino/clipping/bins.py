@@ -18,11 +18,11 @@ from sordino.queries.expressions.bound_number import BoundNumber
 
 __all__ = [
     "ClippedSums",
+    "bounds_in_steps",
     "clip_edges",
-    "declared_bounds",
     "equal_bins",
+    "find_occupied",
     "is_narrow",
-    "occupied_range",
     "refine_ends",
     "rows_at_most",
     "search_edges",
@@ -47,7 +47,7 @@ class ClippedSums:
     deviations: tuple[float, ...]
 
 
-def declared_bounds(number: BoundNumber) -> tuple[int, int]:
+def bounds_in_steps(number: BoundNumber) -> tuple[int, int]:
     """Return the declared bounds, in steps, of a number that has both."""
     low, high = number.interval.lower, number.interval.upper
     assert low is not None
@@ -82,13 +82,13 @@ def clip_edges(edges: Sequence[int], number: BoundNumber) -> tuple[int, ...]:
 def search_edges(number: BoundNumber, each: int) -> tuple[int, ...]:
     """Return edges within the declared bounds: of equal bins where these are narrow, else `each` bins a power of two."""
     if is_narrow(number):
-        return equal_bins(*declared_bounds(number), 4 * _BINS)
+        return equal_bins(*bounds_in_steps(number), 4 * _BINS)
     powers = powers_of_two()
     edges = {low + (high - low) * i // each for low, high in itertools.pairwise(powers) for i in range(each)}
     return clip_edges(sorted({*edges, powers[-1]}), number)
 
 
-def occupied_range(rows: Noisy, false_alarm: float = _FALSE_ALARM) -> tuple[int, int] | None:
+def find_occupied(rows: Noisy, false_alarm: float = _FALSE_ALARM) -> tuple[int, int] | None:
     """Return the first and last bin that hold more rows than noise explains, or None where no bin does.
 
     `false_alarm` is the chance that noise alone makes any empty bin look occupied.

@@ -14,11 +14,11 @@ from typing import Literal
 
 from sordino.clipping.bins import (
     ClippedSums,
+    bounds_in_steps,
     clip_edges,
-    declared_bounds,
     equal_bins,
+    find_occupied,
     is_narrow,
-    occupied_range,
     refine_ends,
     rows_at_most,
     search_edges,
@@ -153,9 +153,9 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, number: BoundNumber) 
 def _by_histogram(q: Queryable, node: Node, number: BoundNumber) -> Bounds:
     """Search by powers of two first, unless the declared bounds are near, then count finely within the ends found."""
     if is_narrow(number):
-        edges = equal_bins(*declared_bounds(number))
+        edges = equal_bins(*bounds_in_steps(number))
         rows, curves = _count_bins(q, MagnitudeHistogram(node, edges, offsets=True), number, q.loss)
-        return _histogram_bounds(edges, rows, occupied_range(rows), curves, number, (0.0, 0.0))
+        return _histogram_bounds(edges, rows, find_occupied(rows), curves, number, (0.0, 0.0))
     third, coarse = _share(q.loss, 1, 3), False
     powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
     rest = _share(q.loss, 2, 3)
@@ -178,7 +178,7 @@ def _search_powers(
     """Return the powers of two within the declared bounds, the noisy rows between them, and which of these hold rows."""
     powers = clip_edges(powers_of_two(), number)
     counts = _noisy(q.release(MagnitudeHistogram(node, powers, offsets=False, coarse=coarse), loss), 0)
-    return powers, counts, occupied_range(counts, _ASTRAY)
+    return powers, counts, find_occupied(counts, _ASTRAY)
 
 
 def _count_bins(

@@ -213,24 +213,26 @@ def accuracy(
         if domain is not None or neighbors is not None or privacy_unit is not None:
             raise DeclarationError("a plan knows its domain, neighbors and privacy_unit: leave them out")
         found = _plan_precision(query, confidence, delta)
-    elif domain is None or neighbors is None or privacy_unit is None:
-        raise DeclarationError(
-            "state domain=, neighbors= and privacy_unit= with the query, or give a plan: query=table.plan(...)"
-        )
     else:
+        if domain is None or neighbors is None or privacy_unit is None:
+            raise DeclarationError(
+                "state domain=, neighbors= and privacy_unit= with the query, or give a plan: query=table.plan(...)"
+            )
         near = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
         found = precision_of(
             query, domain=domain, neighbors=near, confidence=confidence, delta=delta, currency=currency
         )
-    limit = amount(error, name="error")
-    rows = whole(n, name="n", least=1) if n is not None else None
+    return _accuracy(found, amount(error, name="error"), None if n is None else whole(n, name="n", least=1))
+
+
+def _accuracy(found: Precision, limit: float, rows: int | None) -> Requirement:
     guess = f" of {rows:,} rows" if found.needs_rows and rows is not None else ""
     return Requirement(
         "accuracy",
         f"{found.question.describe()}{guess} is within {limit:g} with probability {_share(found.confidence)}",
         f"the error of {found.noise()}, {found.neighbors.describe()}",
         found.neighbors.relation,
-        lower=found.epsilon_for(error, rows=rows),
+        lower=found.epsilon_for(limit, rows=rows),
         delta=None,
         neighbors=found.neighbors,
         question=found.question.identity(),
