@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "sordino"
 # A layer imports only lower ones; packages of one layer do not import each other, apart from what BESIDE allows.
 LAYERS = (
     ("errors", "lazy", "rounding"),
-    ("domain", "neighbors", "loss", "source", "primitives", "cells", "noise"),
+    ("domain", "neighbors", "loss", "codec", "source", "primitives", "cells", "noise"),
     ("release", "estimates", "accounting"),
     ("ledger", "queries", "datasets"),
     ("sensitivity", "engines", "local", "mechanisms", "project"),
@@ -34,7 +34,7 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-DECLARED = frozenset({"domain", "neighbors", "loss", "source", "primitives", "cells"})
+DECLARED = frozenset({"domain", "neighbors", "loss", "codec", "source", "primitives", "cells"})
 BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates
 }

@@ -249,7 +249,10 @@ class Release:
             question=data["question"],
             keys=tuple(Key(k["name"], tuple(k["labels"])) for k in data["keys"]),
             layout=() if data["columns"] == usual else tuple(data["columns"]),
-            outputs=tuple(Output(e["name"], estimate_from_dict(e), mechanisms[e["name"]]) for e in data["estimates"]),
+            outputs=tuple(
+                Output(e["name"], estimate_from_dict({k: e[k] for k in e if k != "name"}), mechanisms[e["name"]])
+                for e in data["estimates"]
+            ),
             cost=loss_from_numbers(data["cost"]),
             spent=loss_from_numbers(data["spent"] or data["cost"]),
             remaining=loss_from_numbers(data["remaining"] or data["cost"]),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sordino.accounting.codec import event_kind
+from sordino.accounting.event_kinds import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_up

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.codec import event_kind
+from sordino.accounting.event_kinds import event_kind
 from sordino.accounting.parameters import check_order, read_amount
 from sordino.loss import Grid, Number, PrivacyLoss
 from sordino.rounding import float_up

@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.codec import event_kind
+from sordino.accounting.event_kinds import event_kind
 from sordino.accounting.parameters import check_order, read_amount
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, format_number, to_fraction

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from sordino.accounting.amplify import Sampled
 from sordino.accounting.bounded_range import BoundedRangeEvent
-from sordino.accounting.codec import event_from_dict, event_kind, event_to_dict
 from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.event_kinds import event_from_dict, event_kind, event_to_dict
 from sordino.accounting.parameters import check_order, read_amount
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError

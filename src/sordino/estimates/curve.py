@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-__all__ = ["NoisyCurve", "from_dict", "normal_quantile"]
+from sordino.estimates.estimate import ESTIMATES, estimate_to_dict
+
+__all__ = ["NoisyCurve", "normal_quantile"]
 
 
+@ESTIMATES.register("curve")
 @dataclass(frozen=True, slots=True)
 class NoisyCurve:
     """Values that are weighted sums of independent noisy numbers, and the standard deviation of each one's noise.
@@ -37,14 +40,7 @@ class NoisyCurve:
         """Return the confidence interval of each by itself."""
         return [(v - e, v + e) for v, e in zip(self.points, self.errors(confidence), strict=True)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        return {"kind": "curve", "points": list(self.points), "deviations": list(self.deviations)}
-
-
-def from_dict(data: dict[str, Any]) -> NoisyCurve:
-    """Return the curve that `to_dict` wrote."""
-    return NoisyCurve(tuple(map(float, data["points"])), tuple(map(float, data["deviations"])))
+    to_dict = estimate_to_dict
 
 
 @functools.lru_cache(maxsize=64)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
-__all__ = ["ColumnEstimate", "Number", "take_rows"]
+from sordino.codec import Records
+
+__all__ = ["ESTIMATES", "BigInt", "ColumnEstimate", "Number", "estimate_to_dict", "take_rows"]
 
 Number = int | float
+BigInt = Annotated[int, str]  # of any size, and so text in JSON
+ESTIMATES = Records("kind", noun="estimate")
 
 
 class ColumnEstimate(Protocol):
@@ -33,6 +37,11 @@ class ColumnEstimate(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data."""
+
+
+def estimate_to_dict(estimate: Any) -> dict[str, Any]:
+    """Return the estimate as JSON data."""
+    return ESTIMATES.to_dict(estimate)
 
 
 def take_rows(estimate: Any, places: Sequence[int]) -> Any:

@@ -6,12 +6,13 @@ It is post-processing of a released model; it knows no data.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 from sordino.estimates.curve import normal_quantile
+from sordino.estimates.estimate import ESTIMATES, estimate_to_dict
 
-__all__ = ["KIND_WORDS", "ModelEstimate", "ModelSource", "from_dict"]
+__all__ = ["KIND_WORDS", "ModelEstimate", "ModelSource"]
 
 KIND_WORDS = {
     "one": "one column",
@@ -21,6 +22,15 @@ KIND_WORDS = {
 }
 
 
+def _write_bound(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None
+
+
+def _read_bound(stored: float | None) -> float:
+    return -math.inf if stored is None else float(stored)
+
+
+@ESTIMATES.register("model")
 @dataclass(frozen=True, slots=True)
 class ModelEstimate:
     """One column of a model's answer.
@@ -29,9 +39,9 @@ class ModelEstimate:
     `least`, and at `most`, a value and its own deviation, such as the number of rows.
     """
 
-    numbers: tuple[float, ...]
+    numbers: tuple[float, ...] = field(metadata={"key": "values"})
     deviations: tuple[float, ...]
-    least: float
+    least: Annotated[float, _write_bound, _read_bound]
     most: tuple[float, float]
 
     per_row: ClassVar[tuple[str, ...]] = ("numbers", "deviations")
@@ -53,22 +63,7 @@ class ModelEstimate:
             for v, d in zip(self.numbers, self.deviations, strict=True)
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data; a bound that there is none of is None."""
-        return {
-            "kind": "model",
-            "values": list(self.numbers),
-            "deviations": list(self.deviations),
-            "least": self.least if math.isfinite(self.least) else None,
-            "most": list(self.most),
-        }
-
-
-def from_dict(data: dict[str, Any]) -> ModelEstimate:
-    """Return the estimate that `ModelEstimate.to_dict` wrote."""
-    least = -math.inf if data["least"] is None else float(data["least"])
-    top, beyond = map(float, data["most"])
-    return ModelEstimate(tuple(map(float, data["values"])), tuple(map(float, data["deviations"])), least, (top, beyond))
+    to_dict = estimate_to_dict
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
-from sordino.estimates.estimate import Number
-from sordino.loss import format_number, parse_fraction
+from sordino.codec import Records
+from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 
-__all__ = ["Law", "Noisy", "law_from_dict", "law_to_dict", "noisy_from_dict", "to_units"]
+__all__ = ["Law", "Noisy", "to_units"]
 
 Law = DiscreteLaplace | DiscreteGaussian
 
 
+LAWS = Records("name", noun="law")
+LAWS.register("discrete Laplace")(DiscreteLaplace)
+LAWS.register("discrete Gaussian")(DiscreteGaussian)
+
+
+def _write_step(step: int) -> int | str:
+    return step if abs(step) < 2**53 else str(step)
+
+
+@ESTIMATES.register("noisy")
 @dataclass(frozen=True, slots=True)
 class Noisy:
     """Whole numbers plus noise of a known law, in steps of `unit`: x + Z each.
@@ -23,11 +33,11 @@ class Noisy:
     carry one past a bound; intervals are cut to the bounds, but never so far that they leave out the value itself.
     """
 
-    steps: tuple[int, ...]
+    steps: tuple[Annotated[int, _write_step], ...]
     unit: Fraction
     law: Law
-    least: int | None = None
-    most: int | None = None
+    least: BigInt | None = None
+    most: BigInt | None = None
 
     per_row: ClassVar[tuple[str, ...]] = ("steps",)
 
@@ -53,16 +63,7 @@ class Noisy:
         said = f"{name} is {side}{rows}: that is noise, kept so that sums over rows stay right; read 0"
         return (said,) if beyond else ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data; steps as text where they leave 53 bits."""
-        return {
-            "kind": "noisy",
-            "steps": [s if abs(s) < 2**53 else str(s) for s in self.steps],
-            "unit": format_number(self.unit),
-            "law": law_to_dict(self.law),
-            "least": None if self.least is None else str(self.least),
-            "most": None if self.most is None else str(self.most),
-        }
+    to_dict = estimate_to_dict
 
     def _cut(self, step: int) -> int:
         if self.least is not None:
@@ -74,24 +75,3 @@ def to_units(steps: int, unit: Fraction) -> Number:
     """Return a number of steps in the question's units: an int where the unit is whole."""
     value = steps * unit
     return int(value) if unit.denominator == 1 else float(value)
-
-
-def law_to_dict(law: Law) -> dict[str, str]:
-    """Return a law as JSON data."""
-    if isinstance(law, DiscreteLaplace):
-        return {"name": "discrete Laplace", "scale": format_number(law.scale)}
-    return {"name": "discrete Gaussian", "sigma_squared": format_number(law.sigma_squared)}
-
-
-def law_from_dict(data: dict[str, str]) -> Law:
-    """Return the law that `law_to_dict` wrote."""
-    if data["name"] == "discrete Laplace":
-        return DiscreteLaplace(parse_fraction(data["scale"]))
-    return DiscreteGaussian(parse_fraction(data["sigma_squared"]))
-
-
-def noisy_from_dict(data: dict[str, Any]) -> Noisy:
-    """Return the estimate that `Noisy.to_dict` wrote."""
-    least, most = (None if data[n] is None else int(data[n]) for n in ("least", "most"))
-    steps = tuple(int(s) for s in data["steps"])
-    return Noisy(steps, parse_fraction(data["unit"]), law_from_dict(data["law"]), least, most)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from sordino.estimates.estimate import Number
+from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import to_units
-from sordino.loss import format_number, parse_fraction
 
-__all__ = ["PointEstimate", "from_dict"]
+__all__ = ["PointEstimate"]
 
 
+@ESTIMATES.register("bare")
 @dataclass(frozen=True, slots=True)
 class PointEstimate:
     """Values whose error is private or unknown, in steps of `unit`; None where a test failed and nothing was given."""
 
-    steps: tuple[int | None, ...]
+    steps: tuple[BigInt | None, ...]
     unit: Fraction
 
     per_row: ClassVar[tuple[str, ...]] = ("steps",)
@@ -36,12 +36,4 @@ class PointEstimate:
         del confidence
         return [(None, None)] * len(self.steps)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        steps = [None if s is None else str(s) for s in self.steps]
-        return {"kind": "bare", "steps": steps, "unit": format_number(self.unit)}
-
-
-def from_dict(data: dict[str, Any]) -> PointEstimate:
-    """Return the estimate that `PointEstimate.to_dict` wrote."""
-    return PointEstimate(tuple(None if s is None else int(s) for s in data["steps"]), parse_fraction(data["unit"]))
+    to_dict = estimate_to_dict

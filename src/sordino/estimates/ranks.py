@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from sordino.estimates.estimate import Number
+from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import to_units
-from sordino.loss import format_number, parse_fraction
 
-__all__ = ["RankStage", "Ranks", "from_dict"]
+__all__ = ["RankStage", "Ranks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,7 @@ class RankStage:
     choices: float
 
 
+@ESTIMATES.register("ranks")
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """Values chosen for their rank, in steps of `unit`: the error is how many rows lie between them and the exact ones.
@@ -31,7 +31,7 @@ class Ranks:
     the stages' errors, each by its weight; each is given an equal share of the chance to be wrong.
     """
 
-    steps: tuple[int, ...]
+    steps: tuple[BigInt, ...]
     unit: Fraction
     stages: tuple[RankStage, ...]
 
@@ -54,23 +54,4 @@ class Ranks:
         del confidence
         return [(None, None)] * len(self.steps)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        stages = [
-            {"weight": format_number(s.weight), "rate": format_number(s.rate), "choices": s.choices}
-            for s in self.stages
-        ]
-        return {
-            "kind": "ranks",
-            "steps": [str(s) for s in self.steps],
-            "unit": format_number(self.unit),
-            "stages": stages,
-        }
-
-
-def from_dict(data: dict[str, Any]) -> Ranks:
-    """Return the estimate that `Ranks.to_dict` wrote."""
-    stages = (
-        RankStage(parse_fraction(s["weight"]), parse_fraction(s["rate"]), float(s["choices"])) for s in data["stages"]
-    )
-    return Ranks(tuple(int(s) for s in data["steps"]), parse_fraction(data["unit"]), tuple(stages))
+    to_dict = estimate_to_dict

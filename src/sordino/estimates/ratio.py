@@ -11,16 +11,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sordino.estimates.estimate import Number
-from sordino.estimates.noisy import Law, Noisy, noisy_from_dict
+from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
+from sordino.estimates.noisy import Law, Noisy
 from sordino.noise.laws import DiscreteLaplace, two_laplace_tail
 
-__all__ = ["Ratio", "from_dict", "ratio_margin"]
+__all__ = ["Ratio", "ratio_margin"]
 
 _LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly
 
 
+@ESTIMATES.register("ratio")
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """A mean: center + (noisy centred sum) / (noisy count), clamped to [lower, upper], in steps of the sum's unit.
@@ -32,9 +33,9 @@ class Ratio:
 
     numerator: Noisy
     denominator: Noisy
-    center: int
-    lower: int
-    upper: int
+    center: BigInt
+    lower: BigInt
+    upper: BigInt
 
     per_row: ClassVar[tuple[str, ...]] = ("numerator", "denominator")
 
@@ -69,16 +70,7 @@ class Ratio:
         rows = zip(lower * unit, upper * unit, self.values(), strict=True)
         return [(min(float(a), v), max(float(b), v)) for a, b, v in rows]  # by an ulp, where they meet
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        return {
-            "kind": "ratio",
-            "numerator": self.numerator.to_dict(),
-            "denominator": self.denominator.to_dict(),
-            "center": str(self.center),
-            "lower": str(self.lower),
-            "upper": str(self.upper),
-        }
+    to_dict = estimate_to_dict
 
     def _ratio(self, i: int) -> Fraction:
         raw = Fraction(self.numerator.steps[i], max(1, self.denominator.steps[i]))
@@ -181,9 +173,3 @@ def _at_least(law: Law) -> Callable[[Any], Any]:
     weights = np.exp(-np.square(np.arange(-reach, reach + 1)) / (2 * float(law.sigma_squared) or 1.0))
     tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
     return lambda steps: tails[np.clip(steps + reach, 0, 2 * reach + 1).astype(np.int64)]
-
-
-def from_dict(data: dict[str, Any]) -> Ratio:
-    """Return the estimate that `Ratio.to_dict` wrote."""
-    top, bottom = noisy_from_dict(data["numerator"]), noisy_from_dict(data["denominator"])
-    return Ratio(top, bottom, int(data["center"]), int(data["lower"]), int(data["upper"]))

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sordino.estimates.estimate import Number
-from sordino.estimates.noisy import Law, Noisy, noisy_from_dict
+from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
+from sordino.estimates.noisy import Law, Noisy
 from sordino.noise.laws import DiscreteLaplace
 
-__all__ = ["SecondMoments", "from_dict", "sum_margin"]
+__all__ = ["SecondMoments", "sum_margin"]
 
 _STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20
 _HALVINGS = 36
@@ -33,6 +33,7 @@ _SIDES = {"variance": 1, "deviation": 1, "covariance": 2, "correlation": 2}
 _MOMENTS = {"variance": 3, "deviation": 3, "covariance": 4, "correlation": 6}
 
 
+@ESTIMATES.register("spread")
 @dataclass(frozen=True, slots=True)
 class SecondMoments:
     """A variance, deviation, covariance or correlation of each group, from noisy sums of centred values.
@@ -44,8 +45,8 @@ class SecondMoments:
 
     statistic: str
     parts: tuple[Noisy, ...]
-    lifts: tuple[int, ...]
-    spans: tuple[tuple[int, int], ...]
+    lifts: tuple[BigInt, ...]
+    spans: tuple[tuple[BigInt, BigInt], ...]
     ddof: int
 
     per_row: ClassVar[tuple[str, ...]] = ("parts",)
@@ -63,16 +64,7 @@ class SecondMoments:
         """Return the interval of each, cut to what is possible."""
         return list(_intervals(self, confidence))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        return {
-            "kind": "spread",
-            "statistic": self.statistic,
-            "parts": [p.to_dict() for p in self.parts],
-            "lifts": [str(lift) for lift in self.lifts],
-            "spans": [[str(low), str(high)] for low, high in self.spans],
-            "ddof": self.ddof,
-        }
+    to_dict = estimate_to_dict
 
     @property
     def reaches(self) -> list[float]:
@@ -114,13 +106,6 @@ def sum_margin(laws: Sequence[Law], weights: Sequence[float], confidence: float)
     noise moves in steps that the others do not hide, half of those.
     """
     return float(_margin(laws, [np.array([w]) for w in weights], 1.0 - confidence)[0])
-
-
-def from_dict(data: dict[str, Any]) -> SecondMoments:
-    """Return the estimate that `to_dict` wrote."""
-    parts = tuple(noisy_from_dict(p) for p in data["parts"])
-    spans = tuple((int(low), int(high)) for low, high in data["spans"])
-    return SecondMoments(data["statistic"], parts, tuple(int(v) for v in data["lifts"]), spans, int(data["ddof"]))
 
 
 # ---- sums in their scale

@@ -12,12 +12,13 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.errors import DeclarationError
-from sordino.estimates.estimate import ColumnEstimate, Number
+from sordino.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
 from sordino.estimates.noisy import Noisy
 
 __all__ = ["Selected", "simultaneous_confidence"]
 
 
+@ESTIMATES.register("selected")
 @dataclass(frozen=True, slots=True)
 class Selected:
     """Hold the estimates of the rows that HAVING, or ORDER BY with LIMIT, chose by noisy values from `among` rows.
@@ -63,9 +64,7 @@ class Selected:
         """Return what the values say of themselves, in words."""
         return self.of.remarks(name) if isinstance(self.of, Noisy) else ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        return {"kind": "selected", "among": self.among, "of": self.of.to_dict()}
+    to_dict = estimate_to_dict
 
 
 def simultaneous_confidence(confidence: float, among: int) -> float:

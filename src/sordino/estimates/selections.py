@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from sordino.loss import format_number, parse_fraction
+from sordino.estimates.estimate import ESTIMATES, estimate_to_dict
 
-__all__ = ["Choices", "Law", "bad_flip", "flip_gap", "from_dict", "softmax_gap"]
+__all__ = ["Choices", "Law", "bad_flip", "flip_gap", "softmax_gap"]
 
 Label = str | int | bool | None
 Law = Literal["exponential", "permute and flip"]
@@ -17,6 +17,7 @@ Law = Literal["exponential", "permute and flip"]
 _STEP = 1e-9  # relative room left for rounding where a bound is solved for
 
 
+@ESTIMATES.register("choices")
 @dataclass(frozen=True, slots=True)
 class Choices:
     """Labels, each chosen from `candidates` by a law in which a point of score is worth `rate` in the exponent.
@@ -47,15 +48,7 @@ class Choices:
         del confidence
         return [(None, None)] * len(self.labels)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON data."""
-        return {
-            "kind": "choices",
-            "labels": list(self.labels),
-            "candidates": self.candidates,
-            "rate": format_number(self.rate),
-            "law": self.law,
-        }
+    to_dict = estimate_to_dict
 
 
 def softmax_gap(*, candidates: int, miss: float) -> float:
@@ -82,12 +75,6 @@ def flip_gap(*, candidates: int, miss: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if bad_flip(middle, candidates) <= miss else (middle, high)
     return high * (1 + _STEP)
-
-
-def from_dict(data: dict[str, Any]) -> Choices:
-    """Return the estimate that `Choices.to_dict` wrote; releases older than `law` get the wider bound, true of both."""
-    law: Law = "permute and flip" if data.get("law") == "permute and flip" else "exponential"
-    return Choices(tuple(data["labels"]), int(data["candidates"]), parse_fraction(data["rate"]), law)
 
 
 def bad_flip(gap: float, candidates: int) -> float:
