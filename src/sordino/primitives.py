@@ -69,7 +69,7 @@ class Primitives(Protocol):
         From then on its columns are named table.column. Without `left`, rows that meet no key are dropped.
         """
 
-    def stored_value(self, column: str, *, whole: bool) -> exp.Expression:
+    def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number where `whole`."""
 
     def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:

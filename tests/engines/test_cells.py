@@ -73,7 +73,7 @@ def cell(kind: str, on: Primitives) -> exp.Expression:
         return on.truth("x")
     column = COLUMNS[kind]
     assert isinstance(column, sd.Category)
-    return on.code_of(on.stored_value("x", whole=kind == "codes"), column.values, None)
+    return on.code_of(on.category_cell("x", whole=kind == "codes"), column.values, None)
 
 
 def meaning(kind: str, found: Any) -> object:

@@ -30,7 +30,7 @@ def draw_rows(engine: Any, threshold: int, key: bytes) -> list[tuple[Any, Any]]:
 
     sample = engine.sample(threshold=threshold, key=key)
     try:
-        relation = exp.to_table(sample._held.source.strip('"'), quoted=True)
+        relation = exp.to_table(sample.layout.source.strip('"'), quoted=True)
         table = engine.run(exp.select("id", "x").from_(relation))
     finally:
         sample.close()
@@ -105,6 +105,6 @@ def test_no_key_is_kept_anywhere_that_can_be_asked() -> None:
         "(SELECT sql FROM duckdb_tables() UNION ALL SELECT sql FROM duckdb_views())"
     ).fetchall()
     assert KEY.hex() not in str(found)
-    assert KEY.hex() not in repr(vars(sample)) + repr(vars(engine))
+    assert KEY.hex() not in repr(sample) + repr(vars(engine))
     sample.close()
     engine.close()

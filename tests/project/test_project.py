@@ -17,8 +17,9 @@ from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.project.load import Diagnostic, check_project, find_project, load_project
+from sordino.project.positions import positions
 from sordino.project.schema import json_schema
-from sordino.project.text import positions, write_template
+from sordino.project.template import write_template
 from sordino.source import Csv
 
 SAMPLE = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sordino.cells import BLANKS, DECIMAL, WHOLE
+from sordino.cell_grammar import BLANKS, DECIMAL, WHOLE
 from sordino.errors import SourceError, nearest
 
 __all__ = ["load_column"]

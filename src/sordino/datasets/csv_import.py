@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sordino.cells import DAY, FALSE, TRUE
+from sordino.cell_grammar import DAY, FALSE, TRUE
 from sordino.errors import DeclarationError, SourceError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.cells import DAY, DECIMAL, FALSE, TRUE, WHOLE
+from sordino.cell_grammar import DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import Boolean, Category, Date, Domain, Integer
 from sordino.errors import SourceError, nearest
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.cells import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
+from sordino.cell_grammar import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import STORED, Boolean, Category, Column, Date, Identifier, Integer
 
 if TYPE_CHECKING:

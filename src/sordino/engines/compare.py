@@ -115,7 +115,7 @@ def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression,
     if isinstance(column, Boolean):
         return on.truth(name), None, None
     if isinstance(column, Category):
-        held = on.stored_value(name, whole=isinstance(column.values[0], int))
+        held = on.category_cell(name, whole=isinstance(column.values[0], int))
         return on.code_of(held, column.values, None), None, None
     if isinstance(column, Identifier):
         return on.text(name), None, None

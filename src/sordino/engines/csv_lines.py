@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sordino.engines.quoting import quote_name, quote_text
 from sordino.source import Csv, header_names
 
 __all__ = ["literal_path", "read_csv", "read_lines"]
@@ -26,27 +27,27 @@ def read_csv(path: Path, rules: Csv) -> str:
     names = header_names(path, rules)
     if not rules.quote:
         return _read(path, rules, names, rules.between)
-    chosen = ", ".join(f"{_cell(f'cells[{i}]', rules)} AS {_name(name)}" for i, name in enumerate(names, 1))
+    chosen = ", ".join(f"{_cell(f'cells[{i}]', rules)} AS {quote_name(name)}" for i, name in enumerate(names, 1))
     return f"(SELECT {chosen} FROM {read_lines(path, rules)} WHERE length(cells) = {len(names)})"
 
 
 def read_lines(path: Path, rules: Csv) -> str:
     """Return the relation of a CSV file's lines: `line`, and `cells`, NULL where it breaks the rules of quoting."""
     lines = f"(SELECT coalesce(line, '') AS line FROM {_read(path, rules, ['line'], '')})"
-    sign, mark = _text(rules.between), _text(rules.quote)
+    sign, mark = quote_text(rules.between), quote_text(rules.quote)
     plain = f"string_split(line, {sign})"
     if not rules.quote:
         return f"(SELECT line, {plain} AS cells FROM {lines})"
     # Split at the quotes: every second part lies inside a cell, and an empty part between two of those is a doubled quote.
     # What a cell holds is written with the quote as escape, as no part has one, and the line is split at the delimiters left.
-    delimiter, quote = (_text(rules.quote + code) for code in _codes(rules))
+    delimiter, quote = (quote_text(rules.quote + code) for code in _codes(rules))
     masked = (
         f"array_to_string(list_transform(string_split(line, {mark}), lambda part, i: CASE "
         f"WHEN i % 2 = 0 THEN replace(part, {sign}, {delimiter}) WHEN part = '' AND i > 1 THEN {quote} ELSE part END), '')"
     )
     # The last part is empty where the line ends in a quote: as no cell goes on after it, that code is cut off again.
     masked = f"left({masked}, CASE WHEN ends_with(line, {mark}) THEN -2 ELSE 2147483647 END)"
-    whole = f"regexp_full_match(line, {_text(rules.grammar())})"
+    whole = f"regexp_full_match(line, {quote_text(rules.grammar())})"
     cells = f"CASE WHEN NOT contains(line, {mark}) THEN {plain} WHEN {whole} THEN string_split({masked}, {sign}) END"
     return f"(SELECT line, {cells} AS cells FROM {lines})"
 
@@ -58,10 +59,10 @@ def literal_path(path: str) -> str:
 
 def _read(path: Path, rules: Csv, names: Sequence[str], delimiter: str) -> str:
     """Return the call that reads every cell as text, with nothing detected."""
-    columns = ", ".join(f"{_text(n)}: 'VARCHAR'" for n in names)
+    columns = ", ".join(f"{quote_text(n)}: 'VARCHAR'" for n in names)
     return (
-        f"read_csv({_text(literal_path(str(path)))}, auto_detect = false, header = {str(rules.header).lower()}, "
-        f"columns = {{{columns}}}, delim = {_text(delimiter)}, quote = '', escape = '', comment = '', "
+        f"read_csv({quote_text(literal_path(str(path)))}, auto_detect = false, header = {str(rules.header).lower()}, "
+        f"columns = {{{columns}}}, delim = {quote_text(delimiter)}, quote = '', escape = '', comment = '', "
         "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, compression = 'none', "
         "max_line_size = 16777216, encoding = 'utf-8', hive_partitioning = false, union_by_name = false)"
     )
@@ -71,20 +72,12 @@ def _cell(at: str, rules: Csv) -> str:
     """Return a cell's own text: delimiters and quotes that it holds are put back."""
     delimiter, quote = _codes(rules)
     mark = rules.quote
-    back = f"replace({at}, {_text(mark + delimiter)}, {_text(rules.between)})"
-    back = f"replace({back}, {_text(mark + quote)}, {_text(mark)})"
-    return f"CASE WHEN contains({at}, {_text(mark)}) THEN {back} ELSE {at} END"
+    back = f"replace({at}, {quote_text(mark + delimiter)}, {quote_text(rules.between)})"
+    back = f"replace({back}, {quote_text(mark + quote)}, {quote_text(mark)})"
+    return f"CASE WHEN contains({at}, {quote_text(mark)}) THEN {back} ELSE {at} END"
 
 
 def _codes(rules: Csv) -> tuple[str, str]:
     """Return two characters that are not the delimiter: after a quote they stand for a delimiter and for a quote."""
     first, second, *_ = (c for c in "012" if c != rules.between)
     return first, second
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _name(value: str) -> str:
-    return '"' + value.replace('"', '""') + '"'

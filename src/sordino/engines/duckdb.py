@@ -12,6 +12,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +21,7 @@ from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
 from sordino.engines.duckdb_primitives import DuckDBPrimitives, TableLayout, public_name
 from sordino.engines.engine import EngineFailed
-from sordino.engines.interrupts import interruptible
+from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.engines.utf8 import mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -172,12 +173,12 @@ class DuckDBEngine:
             raise EngineFailed("the engine could not draw the sample")
         return SampledEngine(
             replace(self._held, source=f'"{name}"'),
+            self.unreadable_rows,
             run=self.run,
-            drop=lambda: self._forget(name),
-            unreadable_rows=self.unreadable_rows,
+            close=lambda: self._drop(name),
         )
 
-    def _forget(self, name: str) -> None:
+    def _drop(self, name: str) -> None:
         self._execute(f'DROP TABLE IF EXISTS "{name}"', [])
 
     def _execute(self, text: str, values: list[str]) -> bool:
@@ -190,7 +191,27 @@ class DuckDBEngine:
         return True
 
     def _interruptible(self, work: Callable[[], T]) -> T:
-        return interruptible(work, stop=self._connection.interrupt)
+        """Return what `work` returns, in a thread of its own; on Ctrl-C stop the engine, wait for it, and let the signal on.
+
+        An engine that runs in the main thread keeps Python from seeing a signal until it is done.
+        """
+        result: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(work())
+            except Exception as error:
+                result.set_exception(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            self._connection.interrupt()
+            thread.join()
+            raise
+        return result.result()
 
     def close(self) -> None:
         """Close the connection and remove its directory for spilled rows."""
@@ -205,7 +226,7 @@ class DuckDBEngine:
         for setting in _SETTINGS:
             connection.execute(setting)
         _hide_progress(connection)
-        connection.execute(f"SET temp_directory = {_text(self._directory)}")
+        connection.execute(f"SET temp_directory = {quote_text(self._directory)}")
         if isinstance(source, Source):
             self._open(connection, source)
         else:
@@ -226,8 +247,8 @@ class DuckDBEngine:
         try:
             self._allow(connection, path)
             if source.format == "duckdb":
-                connection.execute(f"ATTACH {_text(str(path))} AS store (READ_ONLY)")
-                relation = ".".join(_name(p) for p in (source.relation or "").split("."))
+                connection.execute(f"ATTACH {quote_text(str(path))} AS store (READ_ONLY)")
+                relation = ".".join(quote_name(p) for p in (source.relation or "").split("."))
                 connection.execute(f"CREATE VIEW source AS SELECT * FROM store.{relation}")
             elif source.format == "parquet":
                 files = str(path) if pattern else literal_path(str(path))
@@ -247,8 +268,8 @@ class DuckDBEngine:
         """Let the connection read the source and its directory for spilled rows; all else is shut once that is open."""
         parts = list(itertools.takewhile(lambda part: not any(c in part for c in WILD), path.parts))
         folders = [self._directory] if len(parts) == len(path.parts) else [self._directory, str(Path(*parts))]
-        connection.execute(f"SET allowed_paths = [{_text(str(path))}]")
-        connection.execute(f"SET allowed_directories = [{', '.join(map(_text, folders))}]")
+        connection.execute(f"SET allowed_paths = [{quote_text(str(path))}]")
+        connection.execute(f"SET allowed_directories = [{', '.join(map(quote_text, folders))}]")
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
         found = dict(self._schema(f'"{public_name(name)}"'))
@@ -308,11 +329,3 @@ def _kind(physical: str) -> str:
     head = physical.split("(", 1)[0].strip().strip('"').upper()
     times = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S")
     return "TIMESTAMP" if head in times else head
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _name(value: str) -> str:
-    return '"' + value.replace('"', '""') + '"'

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
-from sordino.cells import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
+from sordino.cell_grammar import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import Domain
+from sordino.engines.quoting import quote_name, quote_text
 from sordino.neighbors import PrivacyUnit
 from sordino.noise.lattice import scale_of
 from sordino.primitives import WIDEST, check_range
@@ -76,7 +77,7 @@ class DuckDBPrimitives:
             rows = DuckDBPrimitives(self._held)
             kind, cell = rows._cell(unit.column)
             owner = cell if kind in _WHOLE | _LARGE else rows._text(unit.column)  # numbers sort in less memory
-            cells = ", ".join(_name(n) for n in sorted(self._held.domain))
+            cells = ", ".join(quote_name(n) for n in sorted(self._held.domain))
             base = (
                 f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS sordino_unit, "
                 f"{order_hash(cells)} AS sordino_order FROM {rows._stage(base)})"
@@ -88,7 +89,7 @@ class DuckDBPrimitives:
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
-        cells = ", ".join(_name(n) for n in sorted(self._held.domain))
+        cells = ", ".join(quote_name(n) for n in sorted(self._held.domain))
         unit = self._held.unit
         if unit is None:
             numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
@@ -111,9 +112,9 @@ class DuckDBPrimitives:
         at = self._let(cell.sql(dialect="duckdb"))
         columns = self._held.public[table]
         new = {f"{table}.{column}": kind for column, kind in columns.items()}
-        told = "".join(f", sordino_r.{_name(c)} AS {_name(f'{table}.{c}')}" for c in columns)
+        told = "".join(f", sordino_r.{quote_name(c)} AS {quote_name(f'{table}.{c}')}" for c in columns)
         kind = "LEFT JOIN" if left else "INNER JOIN"
-        on = f"{kind} {_name(public_name(table))} AS sordino_r ON {at} = ({key.sql(dialect='duckdb')})"
+        on = f"{kind} {quote_name(public_name(table))} AS sordino_r ON {at} = ({key.sql(dialect='duckdb')})"
         self._joins.append((len(self._stages), told, on, f"sordino_j{len(self._joins)}"))
         self._public.update(new)
         self._floor = len(self._stages)
@@ -158,7 +159,7 @@ class DuckDBPrimitives:
         scaled = self._let(f"floor({real} {op} CAST('{factor!r}' AS DOUBLE) + 0.5)")
         return self._whole_of(scaled, f"isnan({scaled})", lower, upper)
 
-    def stored_value(self, column: str, *, whole: bool) -> exp.Expression:
+    def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number."""
         if whole:
             return self.integer(column, -(2**62), 2**62)
@@ -166,13 +167,13 @@ class DuckDBPrimitives:
         return _parse(cell if kind == "VARCHAR" else self._text(column))
 
     def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place among the values of what `stored_value` returned; `other` for any other that is not missing."""
+        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
         at = cell.sql(dialect="duckdb")
         if values and isinstance(values[0], int):
             listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
             found = f"NULLIF(list_position([{listed}], {at}), 0) - 1"
         else:
-            listed = ", ".join(_quote(str(v)) for v in values)
+            listed = ", ".join(quote_text(str(v)) for v in values)
             if all(str(v) == str(v).strip(BLANKS) for v in values):  # then blanks around a cell mean nothing
                 at = f"trim({at}, {_BLANKS})"
             found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest
@@ -188,8 +189,8 @@ class DuckDBPrimitives:
         if kind in ("VARCHAR", "ENUM"):
             word = self._let(f"lower({self._trim(column)})")
             return self._column(
-                f"CASE WHEN {word} IN ({', '.join(map(_quote, TRUE))}) THEN true "
-                f"WHEN {word} IN ({', '.join(map(_quote, FALSE))}) THEN false END"
+                f"CASE WHEN {word} IN ({', '.join(map(quote_text, TRUE))}) THEN true "
+                f"WHEN {word} IN ({', '.join(map(quote_text, FALSE))}) THEN false END"
             )
         if kind in _WHOLE | _LARGE | _FLOATING:
             number = self._let(f"CAST({cell} AS DOUBLE)")  # not every DECIMAL can be compared with 1
@@ -218,7 +219,7 @@ class DuckDBPrimitives:
     def chunk(self, count: int) -> exp.Expression:
         """Return the unit's chunk, from 0; where a row is the unit, equal rows share one."""
         unit = self._held.unit
-        cells = [_name(n) for n in sorted(self._held.domain)] if unit is None else [self._text(unit.column)]
+        cells = [quote_name(n) for n in sorted(self._held.domain)] if unit is None else [self._text(unit.column)]
         return self._column(f"CAST(hash({', '.join(cells)}, '{_CHOICE} chunks') % {count} AS BIGINT)")
 
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
@@ -338,13 +339,15 @@ class DuckDBPrimitives:
 
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
-        cell = _name(column)
+        cell = quote_name(column)
         if column in self._public:
             return self._public[column], cell
         if self._held.csv is None:
             return self._held.physical[column], cell
         trimmed = self._let(f"trim({cell}, {_BLANKS})")
-        tokens = ", ".join(_quote(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)}))
+        tokens = ", ".join(
+            quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})
+        )
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 
 
@@ -376,14 +379,6 @@ def _bounds(cell: str, lower: int | None, upper: int | None) -> str:
 def _whole(number: int) -> str:
     check_range(number)
     return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
 
 
 def _parse(text: str) -> exp.Expression:

@@ -9,6 +9,7 @@ scans of one question read the same sample, as its event says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sordino.engines.duckdb_primitives import DuckDBPrimitives, TableLayout
@@ -20,44 +21,24 @@ if TYPE_CHECKING:
 __all__ = ["SampledEngine", "coin_sql"]
 
 
+@dataclass(frozen=True, slots=True)
 class SampledEngine:
     """Answer trees over a sample that another engine holds; `close` gives the sample back, and that alone."""
 
-    def __init__(
-        self,
-        held: TableLayout,
-        *,
-        run: Callable[[exp.Select], pa.Table],
-        drop: Callable[[], None],
-        unreadable_rows: bool,
-    ) -> None:
-        self._held = held
-        self._run = run
-        self._drop = drop
-        self._unreadable_rows = unreadable_rows
+    layout: TableLayout
+    unreadable_rows: bool
+    run: Callable[[exp.Select], pa.Table]
+    close: Callable[[], None]
 
     @property
     def primitives(self) -> DuckDBPrimitives:
         """The words to build one tree with."""
-        return DuckDBPrimitives(self._held)
-
-    @property
-    def unreadable_rows(self) -> bool:
-        """Whether a row of the source may be lost as a whole."""
-        return self._unreadable_rows
-
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer over the sample; raises EngineFailed."""
-        return self._run(select)
+        return DuckDBPrimitives(self.layout)
 
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Raise ValueError: a sample is not sampled again."""
         del threshold, key
         raise ValueError("a sample is not sampled again")
-
-    def close(self) -> None:
-        """Give the sample back."""
-        self._drop()
 
 
 def coin_sql(named: str, *, threshold: int) -> str:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sordino.engines.quoting import quote_name, quote_text
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -30,7 +32,7 @@ def mend_arrow(table: pa.Table) -> pa.Table:
 def read_parquet(files: str, *, bad: str = "strict", numbered: bool = False) -> str:
     """Return the call that reads Parquet files; `bad` bytes in text fail ("strict"), or "replace" or "ignore"."""
     place = ", filename = 'sordino_file', file_row_number = true" if numbered else ""
-    return f"read_parquet({_text(files)}, hive_partitioning = false, union_by_name = true, utf8_validation = '{bad}'{place})"
+    return f"read_parquet({quote_text(files)}, hive_partitioning = false, union_by_name = true, utf8_validation = '{bad}'{place})"
 
 
 def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]) -> str:
@@ -40,7 +42,7 @@ def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]
     """
     chosen = ", ".join(
         f"CASE WHEN sordino_a.{n} = sordino_b.{n} THEN sordino_a.{n} END AS {n}" if text else f"sordino_a.{n}"
-        for n, text in ((_name(c), physical[c] == "VARCHAR") for c in columns)
+        for n, text in ((quote_name(c), physical[c] == "VARCHAR") for c in columns)
     )
     one, other = (read_parquet(files, bad=bad, numbered=True) for bad in ("replace", "ignore"))
     return (
@@ -90,11 +92,3 @@ def _decode(cell: bytes | None) -> str | None:
         return None if cell is None else cell.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _name(value: str) -> str:
-    return '"' + value.replace('"', '""') + '"'

@@ -12,18 +12,18 @@ from typing import Any
 
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.neighbors import Relation
-from sordino.project.text import positions
+from sordino.project.positions import positions
 
-__all__ = ["budget_in", "rounded_down", "with_cap"]
+__all__ = ["budget_in", "round_cap_down", "with_cap"]
 
 _DIGITS = 6
 _WHY = "# why: "  # how a comment of ours begins
 
 
-def rounded_down(epsilon: float) -> str:
+def round_cap_down(epsilon: float) -> str:
     """Return an epsilon as a TOML number of 6 significant digits, never above it.
 
-    >>> rounded_down(0.431720119567), rounded_down(2.0), rounded_down(1234567.9)
+    >>> round_cap_down(0.431720119567), round_cap_down(2.0), round_cap_down(1234567.9)
     ('0.43172', '2.0', '1234560.0')
     """
     cut = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(Decimal(epsilon))
@@ -43,7 +43,7 @@ def budget_in(
     >>> budget_in('[budgets.people]\\ncap = {epsilon = 2.0}', name=None, relation="add_remove")
     'people'
     """
-    document = _parsed(text)
+    document = _parse(text)
     budgets = _table(document.get("budgets"))
     if name is None and len(budgets) != 1:
         raise DeclarationError(f"say which budget with --budget ({', '.join(budgets) or 'none is declared'})")
@@ -79,14 +79,14 @@ def with_cap(text: str, *, budget: str, cap: Mapping[str, Decimal], reason: str)
     <BLANKLINE>
     """
     numbers = {key: _literal(amount) for key, amount in cap.items()}
-    wanted = _parsed(text)
+    wanted = _parse(text)
     held = wanted["budgets"][budget]
     held.update(cap={key: float(number) for key, number in numbers.items()}, reason=reason)
     line = positions(text).get(("budgets", budget, "cap"), (0, 0))[0]
     for below in (line, None):  # a new reason stands below the cap; where that is another table, where tomlkit puts it
-        made = _changed(text, budget, numbers, reason, below=below)
-        if made is not None and _parsed(made) == wanted:
-            said = _commented(made, budget, reason)
+        made = _write_cap(text, budget, numbers, reason, below=below)
+        if made is not None and _parse(made) == wanted:
+            said = _write_comment(made, budget, reason)
             try:
                 return said if tomllib.loads(said) == wanted else made
             except ValueError:  # the line above the cap is inside something, where no comment can stand
@@ -95,7 +95,7 @@ def with_cap(text: str, *, budget: str, cap: Mapping[str, Decimal], reason: str)
     raise DeclarationError(f"the project file is written in a way that is not changed here: set {stated}")
 
 
-def _commented(text: str, budget: str, reason: str) -> str:
+def _write_comment(text: str, budget: str, reason: str) -> str:
     """Return the text with the reason as a comment on the line above the cap, in place of an earlier one of ours."""
     line = positions(text).get(("budgets", budget, "cap"), (0, 0))[0]
     if not line:
@@ -111,13 +111,13 @@ def _commented(text: str, budget: str, reason: str) -> str:
     return "\n".join(lines)
 
 
-def _changed(text: str, budget: str, numbers: Mapping[str, str], reason: str, *, below: int | None) -> str | None:
+def _write_cap(text: str, budget: str, numbers: Mapping[str, str], reason: str, *, below: int | None) -> str | None:
     """Return the text with the cap and the reason, a new reason below the line `below`; None where that is no TOML."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
     try:
-        if below is not None and "reason" not in _parsed(text)["budgets"][budget]:
+        if below is not None and "reason" not in _parse(text)["budgets"][budget]:
             lines = text.split("\n")
             end = "\r" if lines[below - 1].endswith("\r") else ""
             lines.insert(below, f"reason = {tomlkit.item(reason).as_string()}{end}")
@@ -125,7 +125,7 @@ def _changed(text: str, budget: str, numbers: Mapping[str, str], reason: str, *,
         document = tomlkit.parse(text)
         held: Any = document["budgets"]
         for key, number in numbers.items():
-            if _parsed(text)["budgets"][budget]["cap"].get(key) != float(number):
+            if _parse(text)["budgets"][budget]["cap"].get(key) != float(number):
                 held[budget]["cap"][key] = tomlkit.float_(number)
         if held[budget].get("reason") != reason:
             held[budget]["reason"] = reason
@@ -142,7 +142,7 @@ def _literal(number: Decimal) -> str:
     return text if "." in text else f"{text}.0"
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError):

@@ -20,9 +20,9 @@ from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors_of, source_of
-from sordino.project.schema import Path as At
+from sordino.project.positions import Path as At
+from sordino.project.positions import dotted_key, positions
 from sordino.project.schema import shape_problems
-from sordino.project.text import dotted_key, positions
 from sordino.source import Csv, PublicTable, Source
 
 __all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_project", "find_project", "load_project"]

@@ -14,12 +14,12 @@ from typing import Any
 
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import to_fraction
+from sordino.project.positions import Path
 
-__all__ = ["FILL_IN", "Path", "json_schema", "shape_problems"]
+__all__ = ["FILL_IN", "json_schema", "shape_problems"]
 
 FILL_IN = "FILL IN"  # what `sordino init` writes where only a person can know the value
 
-Path = tuple[str | int, ...]  # where a value stands in the document
 Rule = dict[str, Any]  # a JSON Schema, of the few keywords that are used here
 
 

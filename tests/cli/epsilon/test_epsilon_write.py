@@ -15,7 +15,7 @@ from cli.support import Run, read_json
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError, UnknownName
 from sordino.project.cap_change import round_up_within
-from sordino.project.edit import budget_in, rounded_down, with_cap
+from sordino.project.edit import budget_in, round_cap_down, with_cap
 from sordino.project.load import load_project
 
 SCHOOL, ABSENCE = "1,2,3,4", "1,2,3,10"
@@ -34,7 +34,7 @@ neighbors = "add_remove"
 
 
 def capped(text: str, epsilon: float | Decimal, reason: str) -> str:
-    amount = epsilon if isinstance(epsilon, Decimal) else Decimal(rounded_down(epsilon))
+    amount = epsilon if isinstance(epsilon, Decimal) else Decimal(round_cap_down(epsilon))
     return with_cap(text, budget="people", cap={"epsilon": amount}, reason=reason)
 
 
@@ -86,7 +86,7 @@ def test_the_cap_of_a_least_epsilon_still_answers_the_question(run: Run, census:
     cap = load_project(census / "sordino.toml").budgets["people"].cap.amounts()["epsilon"]
     assert Fraction(repr(done["epsilon"])) < cap < Fraction(repr(done["upper"]))
     assert cap == Fraction(done["written"]["epsilon"])
-    for epsilon, kept in ((done["written"]["epsilon"], True), (rounded_down(done["epsilon"]), False)):
+    for epsilon, kept in ((done["written"]["epsilon"], True), (round_cap_down(done["epsilon"]), False)):
         asked = ("plan", AVERAGE[1], "--epsilon", epsilon, "--assume-rows", "32561", "--format", "json")
         (column,) = read_json(run(*asked))["columns"]
         assert (column["expected_error"] <= 0.5) is kept
@@ -235,7 +235,7 @@ def test_which_budget() -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1 / 3, 0.99999999, 1.0, 123456.789, 3e7])
 def test_a_cap_is_never_above_what_was_chosen(epsilon: float) -> None:
-    cut = float(rounded_down(epsilon))
+    cut = float(round_cap_down(epsilon))
     assert cut <= epsilon
     assert cut == pytest.approx(epsilon, rel=1e-5)
 
@@ -243,4 +243,4 @@ def test_a_cap_is_never_above_what_was_chosen(epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_no_cap_of_nothing(epsilon: float) -> None:
     with pytest.raises(DeclarationError):
-        rounded_down(epsilon)
+        round_cap_down(epsilon)

@@ -103,7 +103,7 @@ def _compare_with_data(project: Project) -> dict[str, DataCheck]:
 def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[str]:
     """Yield what does not fit, each with the line of the project file to change."""
     from sordino.curator.against_data import MARK
-    from sordino.project.text import dotted_key, positions
+    from sordino.project.positions import dotted_key, positions
 
     if not compared:
         return

@@ -45,7 +45,7 @@ def init(
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.datasets.file_schema import read_schema
     from sordino.project.schema import FILL_IN
-    from sordino.project.text import write_template
+    from sordino.project.template import write_template
 
     refuse_existing(output, force=force, hint="--force replaces it, -o FILE writes another")
     schema = read_schema(source, header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation)

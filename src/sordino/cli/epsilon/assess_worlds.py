@@ -268,6 +268,6 @@ def _finite(value: float) -> float | None:
 
 
 def _down(epsilon: float) -> str:
-    from sordino.project.edit import rounded_down
+    from sordino.project.edit import round_cap_down
 
-    return rounded_down(epsilon) if epsilon > 0 else "0"
+    return round_cap_down(epsilon) if epsilon > 0 else "0"

@@ -197,7 +197,7 @@ def _target(made: Choice, asking: _Asking, budget: str | None, project: Path | N
     """Find where the cap goes: epsilon alone, with its delta, or for a budget in rho the rho that it comes to."""
     from sordino.cli.shared.opening import project_path
     from sordino.project.cap_change import CapChange, round_up_within
-    from sordino.project.edit import rounded_down
+    from sordino.project.edit import round_cap_down
 
     table = asking.table
     if budget is not None and budget != table.budget:
@@ -212,7 +212,7 @@ def _target(made: Choice, asking: _Asking, budget: str | None, project: Path | N
         project_path(project), table.budget, relation=table.neighbors.relation, kind=frozenset({key, *slack})
     )
     up = made.lower > 0
-    cap = round_up_within(wanted, most=most) if up else Decimal(rounded_down(float(wanted)))
+    cap = round_up_within(wanted, most=most) if up else Decimal(round_cap_down(float(wanted)))
     why = made.sentence()
     if cap != wanted:
         why += f" The cap is that {key}, rounded {'up' if up else 'down'} to {cap:f}."

@@ -52,7 +52,7 @@ def code_of(name: str, column: Category, value: Value) -> int:
 
 def category_code(name: str, column: Category) -> Build:
     """Return the code of a category's cell: its place among the declared values."""
-    return lambda on: encode_category(column)(on, on.stored_value(name, whole=whole_values(column)))
+    return lambda on: encode_category(column)(on, on.category_cell(name, whole=whole_values(column)))
 
 
 def encode_category(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:

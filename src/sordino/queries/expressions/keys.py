@@ -93,7 +93,7 @@ def _category(name: str, column: Category) -> Keys:
         return sql().Coalesce(this=found, expressions=[sql().Literal.number(len(column.values))]) if kept else found
 
     labels = (*column.values, None) if kept else column.values
-    return Keys(labels, lambda on: on.stored_value(name, whole=whole_values(column)), encode)
+    return Keys(labels, lambda on: on.category_cell(name, whole=whole_values(column)), encode)
 
 
 def _bins(node: Bin, domain: Domain) -> Keys:

@@ -17,7 +17,7 @@ from sordino.queries.expressions.nodes import Connective, Node, depth
 from sordino.queries.joins import Join
 from sordino.queries.sql.join_clause import JoinedTable, joins_of
 from sordino.queries.sql.text import CLAUSES, Place, only_known, trees
-from sordino.queries.sql.values import Values
+from sordino.queries.sql.values import Translator
 
 __all__ = ["Scope", "base_table", "scope_of"]
 
@@ -153,7 +153,7 @@ def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, S
     """Return the scope that a sub-query makes: its rows, and its columns with what they stand for."""
     _plain_select(place, select)
     scope = _scope(place, select, declared, known)
-    values = Values(place, lambda item: scope.column(place, item))
+    values = Translator(place, lambda item: scope.column(place, item))
     where = select.args.get("where")
     rows = scope.restrict(None if where is None else values.value(where.this).node)
     if rows is not None:
@@ -168,7 +168,7 @@ def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, S
 
 
 def _project(
-    place: Place, item: Any, scope: Scope, values: Values, taken: Mapping[str, Any]
+    place: Place, item: Any, scope: Scope, values: Translator, taken: Mapping[str, Any]
 ) -> Mapping[str, tuple[str, Expr]]:
     """Return the columns that one item of a sub-query's SELECT makes."""
     kinds = trees()
@@ -271,7 +271,7 @@ def _sample_rate(place: Place, sample: Any) -> Fraction | None:
     at = place.word("TABLESAMPLE")
     if rest or percent is None or method is None or method.name.upper() != "BERNOULLI":
         raise QuestionRefused(f"{at}SAMPLE is not supported like this: write TABLESAMPLE BERNOULLI (10 PERCENT)")
-    share = Values(place, lambda item: col(item.name)).number(percent) / 100
+    share = Translator(place, lambda item: col(item.name)).number(percent) / 100
     if not 0 < share <= 1:
         raise QuestionRefused(f"{at}TABLESAMPLE takes a share above 0 and up to 100 percent")
     return share

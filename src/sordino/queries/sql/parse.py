@@ -31,7 +31,7 @@ from sordino.queries.expressions.nodes import Constant, Node
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.from_clause import Scope, base_table, scope_of
 from sordino.queries.sql.text import Place, only_known, parse_select, trees
-from sordino.queries.sql.values import AGGREGATES, Values
+from sordino.queries.sql.values import AGGREGATES, Translator
 
 __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
 
@@ -139,7 +139,7 @@ def _choice(select: SqlSelect, table: str, columns: dict[str, str]) -> MostCommo
     scope = scope_of(place, tree, columns, None)
     if scope.joins or scope.sample is not None:
         raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins or samples")
-    values = Values(place, lambda item: scope.column(place, item))
+    values = Translator(place, lambda item: scope.column(place, item))
     where = tree.args.get("where")
     node = scope.restrict(None if where is None else values.value(where.this).node)
     alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
@@ -173,7 +173,7 @@ class _Reader:
         self._place = place
         self._select = select
         self._scope = scope
-        self._values = Values(place, lambda item: scope.column(place, item))
+        self._values = Translator(place, lambda item: scope.column(place, item))
         self._outputs: list[str] = []  # the answer's column that each item of SELECT is
         self._groups: tuple[Grouping, ...] = ()
         self._asked: list[AggregateExpr] = []
@@ -324,12 +324,14 @@ class _Reader:
         having, order, limit = args.get("having"), args.get("order"), args.get("limit")
         if having is None and order is None and limit is None:
             return None
-        values = Values(self._place, self._output_name, self._output)  # a grouped column before an alias of its name
+        values = Translator(
+            self._place, self._output_name, self._output
+        )  # a grouped column before an alias of its name
         condition = None if having is None else values.value(having.this).node
         ordered = [] if order is None else [self._order_key(item, values) for item in order.expressions]
         return PostProcessing(condition, tuple(ordered), None if limit is None else self._limit(limit))
 
-    def _order_key(self, item: Any, values: Values) -> tuple[Any, bool]:
+    def _order_key(self, item: Any, values: Translator) -> tuple[Any, bool]:
         if item.args.get("nulls_first"):
             raise QuestionRefused(f"{self._place.word('NULLS')}NULLS FIRST is not supported: missing keys come last")
         if isinstance(item.this, trees().Literal) and not item.this.is_string:

@@ -13,7 +13,7 @@ from sordino.queries.expressions.expr import Cases, Expr, as_value, when
 from sordino.queries.expressions.nodes import Constant, DatePart, IsIn, IsNull, Not
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 
-__all__ = ["AGGREGATES", "Values"]
+__all__ = ["AGGREGATES", "Translator"]
 
 AGGREGATES = {
     "Avg",
@@ -43,8 +43,8 @@ _PARTS = {
 }
 
 
-class Values:
-    """Translates expressions; `column` says what a name stands for, `special` takes what has a meaning of its own."""
+class Translator:
+    """Translates SQL: `column` says what a name stands for, `special` takes what has a meaning of its own."""
 
     def __init__(
         self,
@@ -57,54 +57,36 @@ class Values:
         self._special = special
 
     def value(self, item: Any) -> Expr:
-        kinds = trees()
+        """Return what an expression means; raises QuestionRefused for what is not supported."""
         special = self._special(item)
         if special is not None:
             return special
-        if isinstance(item, kinds.Column):
-            return self._column(item)
-        if isinstance(item, (kinds.Paren, kinds.Where)):
+        name = type(item).__name__
+        if name in ("Paren", "Where"):
             return self.value(item.this)
-        if isinstance(item, kinds.Literal):
-            return self._constant(item)
-        if isinstance(item, kinds.Boolean):
-            return Expr(Constant(bool(item.this)))
-        if isinstance(item, kinds.Cast):
-            return self._day(item)
-        if isinstance(item, kinds.Neg):
-            value = self.value(item.this)
-            if isinstance(value.node, Constant) and isinstance(value.node.value, Fraction):
-                return Expr(Constant(-value.node.value))
-            return -value
-        if isinstance(item, kinds.Not):
-            return ~self.value(item.this)
-        if isinstance(item, kinds.Abs):
-            return self.value(item.this).abs()
-        if isinstance(item, (kinds.Least, kinds.Greatest)):
-            return self._one_sided(item)
-        if isinstance(item, kinds.Between):
-            if item.args.get("symmetric"):
-                raise self.refuse(
-                    self._place.word("SYMMETRIC"), "SYMMETRIC is not supported: put the lower bound first"
-                )
-            return self.value(item.this).is_between(self.value(item.args["low"]), self.value(item.args["high"]))
-        if isinstance(item, kinds.In):
-            return self._member(item)
-        if isinstance(item, kinds.Is):
-            return self._is(item)
-        if isinstance(item, kinds.Anonymous):
-            return self._function(item)
-        if isinstance(item, (kinds.Case, kinds.If)):
-            return self._choice(item)
-        if isinstance(item, kinds.Coalesce):
-            return self._coalesce(item)
-        part = self._day_part(item)
-        if part is not None:
-            return part
-        if type(item).__name__ not in _BINARY:
+        if name in _BINARY:
+            return _BINARY[name](self.value(item.this), self.value(item.expression))
+        read = next((_READERS[kind.__name__] for kind in type(item).__mro__ if kind.__name__ in _READERS), None)
+        if read is None:
             raise self.refuse_unsupported(item)
-        pair = self.value(item.this), self.value(item.expression)
-        return _BINARY[type(item).__name__](*pair)
+        return read(self, item)
+
+    def _name(self, item: Any) -> Expr:
+        return self._column(item)
+
+    def _truth(self, item: Any) -> Expr:
+        return Expr(Constant(bool(item.this)))
+
+    def _negate(self, item: Any) -> Expr:
+        value = self.value(item.this)
+        if isinstance(value.node, Constant) and isinstance(value.node.value, Fraction):
+            return Expr(Constant(-value.node.value))
+        return -value
+
+    def _between(self, item: Any) -> Expr:
+        if item.args.get("symmetric"):
+            raise self.refuse(self._place.word("SYMMETRIC"), "SYMMETRIC is not supported: put the lower bound first")
+        return self.value(item.this).is_between(self.value(item.args["low"]), self.value(item.args["high"]))
 
     def _constant(self, item: Any) -> Expr:
         if item.is_string:
@@ -149,15 +131,11 @@ class Values:
             made = when(value.is_null(), made).otherwise(value)
         return made
 
-    def _day_part(self, item: Any) -> Expr | None:
-        """EXTRACT(YEAR FROM d), YEAR(d), DATE_PART('year', d); None for what is none of them."""
-        kinds = trees()
-        name = _PARTS.get(type(item).__name__)
-        if name is not None:
-            return Expr(DatePart(name, self.value(item.this).node))
-        if not isinstance(item, kinds.Extract):
-            return None
-        return self._extract(item, item.this.name, item.expression)
+    def _day_part(self, item: Any) -> Expr:
+        """EXTRACT(YEAR FROM d) or YEAR(d)."""
+        if isinstance(item, trees().Extract):
+            return self._extract(item, item.this.name, item.expression)
+        return Expr(DatePart(_PARTS[type(item).__name__], self.value(item.this).node))
 
     def _extract(self, item: Any, word: str, of: Any) -> Expr:
         part = {"dayofweek": "dow", "weekday": "dow", "dayofmonth": "day"}.get(word.lower(), word.lower())
@@ -179,11 +157,7 @@ class Values:
         return others[0].clip(None, min(numbers)) if word == "LEAST" else others[0].clip(max(numbers), None)
 
     def _member(self, item: Any) -> Expr:
-        if (
-            item.args.get("query") is not None
-            or item.args.get("unnest") is not None
-            or item.args.get("field") is not None
-        ):
+        if any(item.args.get(key) is not None for key in ("query", "unnest", "field")):
             raise self.refuse(self._place.of(item), "IN takes a list of values; a sub-query is not supported")
         values = [self.value(v).node for v in item.expressions]
         if not values or not all(isinstance(v, Constant) for v in values):
@@ -235,7 +209,7 @@ class Values:
                 "bounds with find_bounds (sordino bounds)",
             )
         if isinstance(item, kinds.AggFunc):
-            inner = "an aggregate stands by itself in SELECT" if self._aggregate_like(item) else SUPPORTED
+            inner = "an aggregate stands by itself in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
             return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
             return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
@@ -256,9 +230,6 @@ class Values:
             "GREATEST, CASE, COALESCE, EXTRACT, comparisons, AND, OR, NOT, IN, BETWEEN and IS NULL",
         )
 
-    def _aggregate_like(self, item: Any) -> bool:
-        return type(item).__name__ in AGGREGATES
-
     def refuse(self, place: str, message: str) -> QuestionRefused:
         return QuestionRefused(place + message)
 
@@ -276,4 +247,24 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "GTE": lambda a, b: a >= b,
     "And": lambda a, b: a & b,
     "Or": lambda a, b: a | b,
+}
+_READERS: dict[str, Callable[[Translator, Any], Expr]] = {
+    "Column": Translator._name,
+    "Literal": Translator._constant,
+    "Boolean": Translator._truth,
+    "Cast": Translator._day,
+    "Neg": Translator._negate,
+    "Not": lambda by, item: ~by.value(item.this),
+    "Abs": lambda by, item: by.value(item.this).abs(),
+    "Least": Translator._one_sided,
+    "Greatest": Translator._one_sided,
+    "Between": Translator._between,
+    "In": Translator._member,
+    "Is": Translator._is,
+    "Anonymous": Translator._function,
+    "Case": Translator._choice,
+    "If": Translator._choice,
+    "Coalesce": Translator._coalesce,
+    "Extract": Translator._day_part,
+    **dict.fromkeys(_PARTS, Translator._day_part),
 }
