@@ -12,7 +12,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -203,15 +203,14 @@ class DuckDBEngine:
             except Exception as error:
                 result.set_exception(error)
 
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
         try:
-            thread.join()
-        except KeyboardInterrupt:
-            self._connection.interrupt()
-            thread.join()
+            threading.Thread(target=run, daemon=True).start()
+            return result.result()
+        except KeyboardInterrupt:  # not by Thread.join: interrupted once, it takes a thread at work for one that ended
+            while not result.done():  # the signal may come before the engine is at work
+                self._connection.interrupt()
+                wait([result], timeout=0.05)
             raise
-        return result.result()
 
     def close(self) -> None:
         """Close the connection and remove its directory for spilled rows."""
