@@ -23,18 +23,13 @@ from sordino.ledger import declarations as declared
 from sordino.ledger.high_water_mark import marks_at, marks_directory, read_mark
 from sordino.ledger.lookup import (
     ENTRIES,
-    add_within_cap,
     answer_of,
     charge_of,
     charges_where,
-    check_cap,
     declarations_of,
-    describe_spent,
     entries_of,
     find_answer,
-    loss_of,
     open_charge,
-    remaining_of,
 )
 from sordino.ledger.records import (
     Charge,
@@ -46,6 +41,7 @@ from sordino.ledger.records import (
     canonical,
     charge_id,
     hash_of,
+    loss_of,
     loss_to_dict,
     tables_digest,
 )
@@ -182,15 +178,14 @@ class Ledger:
                 before = find_answer(step.db, request, digest)
                 if before is not None:
                     return before
-            sums = step.sums
-            amounts = charge_amounts(event, sums.cap)
-            after = replace(sums, spent=add_within_cap(sums.spent, amounts, sums.cap), charges=sums.charges + 1)
+            amounts = charge_amounts(event, step.sums.cap)
+            after = step.sums.charge(amounts)
             name = charge_id(after.charges)
             payload = {"charge": name, "amounts": amounts_to_dict(amounts), "event": plain, "note": note}
             seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
             row = (after.charges, request, digest, seq)
             step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
-            spent, left = loss_of(after.spent, after.cap), remaining_of(after.spent, after.cap)
+            spent, left = after.total(), after.remaining()
             return Charge(name, amounts, plain, note, digest, request, time, "reserved", spent, left)
 
         return self._writer.write(job)
@@ -241,13 +236,11 @@ class Ledger:
 
     def spent(self) -> Loss:
         """Return all that was charged, answered or not."""
-        sums = self._writer.read(read_sums)
-        return loss_of(sums.spent, sums.cap)
+        return self._writer.read(read_sums).total()
 
     def remaining(self) -> Loss:
         """Return what can still be charged."""
-        sums = self._writer.read(read_sums)
-        return remaining_of(sums.spent, sums.cap)
+        return self._writer.read(read_sums).remaining()
 
     def declare(self, table: str, declaration: Mapping[str, Any]) -> None:
         """Record a table's declaration the first time, and hold later ones to it.
@@ -304,9 +297,8 @@ class Ledger:
             payload: dict[str, Any] = {"reason": reason.strip()}
             after = step.sums
             if cap is not None and cap != after.cap:
-                check_cap(cap, after.spent, held=after.cap)
+                after = after.change_cap(cap)
                 payload["cap"] = loss_to_dict(cap)
-                after = replace(after, cap=cap)
             tables = declarations_of(step.db)
             for old, new in (renamed or {}).items():
                 declared.table_among(old, tables)
@@ -358,8 +350,7 @@ class Ledger:
     def __repr__(self) -> str:
         place = "in memory, forgotten at exit" if self.path is None else str(self.path)
         try:
-            sums = self._writer.read(read_sums)
-            words = f"spent {describe_spent(sums.spent, sums.cap)}"
+            words = f"spent {self._writer.read(read_sums).describe()}"
         except LedgerError:
             words = "closed or damaged"
         return f"Ledger({place}; {words})"

@@ -1,4 +1,4 @@
-"""Reading what a ledger's tables hold: charges, answers, sums, declarations. Nothing here writes.
+"""Reading what a ledger's tables hold: charges, answers, declarations. Nothing here writes.
 
 Every function takes an open connection; its caller holds the mutex and the transaction.
 """
@@ -7,45 +7,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
-from sordino.errors import (
-    BudgetExhausted,
-    ChargedError,
-    DeclarationError,
-    InDoubt,
-    LedgerError,
-    QuestionRefused,
-    UnknownName,
-)
-from sordino.ledger.records import (
-    Charge,
-    Entry,
-    StoredAnswer,
-    add_up,
-    amounts_from_dict,
-    charge_id,
-    charge_number,
-    loss_from_dict,
-)
-from sordino.loss import ZCDP, Loss, format_number, loss_from
+from sordino.errors import ChargedError, InDoubt, LedgerError, QuestionRefused, UnknownName
+from sordino.ledger.records import Charge, Entry, StoredAnswer, Sums, amounts_from_dict, charge_id, charge_number
 
 __all__ = [
     "ENTRIES",
-    "add_within_cap",
     "answer_of",
     "charge_of",
     "charges_where",
-    "check_cap",
     "declarations_of",
-    "describe_spent",
     "entries_of",
     "find_answer",
-    "loss_of",
     "open_charge",
-    "remaining_of",
 ]
 
 ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
@@ -120,59 +95,16 @@ def declarations_of(db: sqlite3.Connection) -> dict[str, Any]:
     return {name: json.loads(text) for name, text in rows}
 
 
-def loss_of(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
-    """Return amounts as a loss of the cap's kind."""
-    return loss_from(dict(amounts), delta=cap.delta if isinstance(cap, ZCDP) else None)
-
-
-def remaining_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
-    """Return what a cap leaves."""
-    return loss_of({name: max(most - spent[name], Fraction(0)) for name, most in cap.amounts().items()}, cap)
-
-
-def describe_spent(spent: Mapping[str, Fraction], cap: Loss) -> str:
-    """Return what was spent of a cap, in words."""
-    return ", ".join(
-        f"{name} {format_number(spent[name])} of {format_number(most)}" for name, most in cap.amounts().items()
-    )
-
-
-def add_within_cap(spent: Mapping[str, Fraction], amounts: Mapping[str, Fraction], cap: Loss) -> dict[str, Fraction]:
-    """Return the sums after a charge; raise BudgetExhausted where one would pass the cap."""
-    after = {name: add_up(spent[name], amounts[name]) for name in spent}
-    if all(after[name] <= most for name, most in cap.amounts().items()):
-        return after
-    asked, left = loss_of(amounts, cap), remaining_of(spent, cap)
-    rule = f"the budget does not cover this: asked {_bare(asked)}, left {_bare(left)} of {_bare(cap)}"
-    spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
-    raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
-
-
-def check_cap(cap: Loss, spent: Mapping[str, Fraction], *, held: Loss) -> None:
-    """Raise DeclarationError unless a cap may replace the one held: the same kind, not below what was spent."""
-    if type(cap) is not type(held):
-        rule = f"a cap of {_bare(held)} cannot become one of {_bare(cap)}: the kind of a cap is fixed at creation"
-        raise DeclarationError(f"{rule}; keep its kind, or start a new ledger at another path")
-    if any(spent[name] > most for name, most in cap.amounts().items()):
-        rule = f"the cap cannot be set below what was spent ({describe_spent(spent, held)})"
-        raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
-
-
 def _no_charge(db: sqlite3.Connection, name: str) -> UnknownName:
     last = db.execute("SELECT charges FROM state").fetchone()[0]
     hint = f"the last is {charge_id(last)}" if last else "none was made yet"
     return UnknownName(f"there is no charge {name}; {hint}")
 
 
-def _bare(loss: Loss) -> str:
-    return ", ".join(f"{name} {format_number(amount)}" for name, amount in loss.amounts().items())
-
-
 def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
     number, request, question, state, time, made, ended = row
     payload = json.loads(made)
-    after = payload["after"]
-    cap, spent = loss_from_dict(after["cap"]), amounts_from_dict(after["spent"])
+    after = Sums.from_dict(payload["after"])
     return Charge(
         id=charge_id(number),
         amounts=amounts_from_dict(payload["amounts"]),
@@ -182,7 +114,7 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
         request=request,
         time=time,
         state=state,
-        spent=loss_of(spent, cap),
-        remaining=remaining_of(spent, cap),
+        spent=after.total(),
+        remaining=after.remaining(),
         reason=None if ended is None else json.loads(ended)["reason"],
     )

@@ -9,11 +9,11 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from sordino.errors import DeclarationError, UnknownName
+from sordino.errors import BudgetExhausted, DeclarationError, UnknownName
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "formers_to_dict",
     "hash_of",
     "loss_from_dict",
+    "loss_of",
     "loss_to_dict",
     "tables_digest",
     "units",
@@ -127,6 +128,42 @@ class Sums:
         spent, carried = amounts_from_dict(plain["spent"]), amounts_from_dict(plain["carried"])
         cap = loss_from_dict(plain["cap"])
         return cls(plain["ledger"], cap, carried, spent, plain["charges"], plain["tables"])
+
+    def charge(self, amounts: Mapping[str, Fraction]) -> Sums:
+        """Return the sums after one more charge; raise BudgetExhausted where one would pass the cap."""
+        after = {name: add_up(self.spent[name], amounts[name]) for name in self.spent}
+        if any(after[name] > most for name, most in self.cap.amounts().items()):
+            asked, left = loss_of(amounts, self.cap), self.remaining()
+            rule = f"the budget does not cover this: asked {_words(asked)}, left {_words(left)} of {_words(self.cap)}"
+            spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
+            raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
+        return replace(self, spent=after, charges=self.charges + 1)
+
+    def change_cap(self, cap: Loss) -> Sums:
+        """Return the sums under another cap; raise DeclarationError unless it is of the same kind and covers what was spent."""
+        if type(cap) is not type(self.cap):
+            rule = f"a cap of {_words(self.cap)} cannot become one of {_words(cap)}: the kind of a cap is fixed at creation"
+            raise DeclarationError(f"{rule}; keep its kind, or start a new ledger at another path")
+        if any(self.spent[name] > most for name, most in cap.amounts().items()):
+            rule = f"the cap cannot be set below what was spent ({self.describe()})"
+            raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+        return replace(self, cap=cap)
+
+    def total(self) -> Loss:
+        """Return all that was spent."""
+        return loss_of(self.spent, self.cap)
+
+    def remaining(self) -> Loss:
+        """Return what the cap leaves."""
+        left = {name: max(most - self.spent[name], Fraction(0)) for name, most in self.cap.amounts().items()}
+        return loss_of(left, self.cap)
+
+    def describe(self) -> str:
+        """Return what was spent of the cap, in words."""
+        return ", ".join(
+            f"{name} {format_number(self.spent[name])} of {format_number(most)}"
+            for name, most in self.cap.amounts().items()
+        )
 
     def own(self) -> dict[str, Fraction]:
         """Return what was charged in this ledger itself."""
@@ -277,6 +314,11 @@ def charge_number(name: str) -> int:
     return int(digits)
 
 
+def loss_of(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
+    """Return amounts as a loss of the cap's kind."""
+    return loss_from(dict(amounts), delta=cap.delta if isinstance(cap, ZCDP) else None)
+
+
 def add_up(spent: Fraction, amount: Fraction) -> Fraction:
     """Return the sum, exactly; past sixty decimals of denominator it is rounded up, so that text stays short."""
     total = spent + amount
@@ -324,3 +366,7 @@ def loss_from_dict(plain: Mapping[str, str]) -> Loss:
     if kind == "zcdp":
         return ZCDP(Fraction(plain["rho"]), Fraction(plain["delta"]) if "delta" in plain else None)
     raise DeclarationError(f"a loss is of kind pure, approx or zcdp, not {str(kind)[:40]!r}")
+
+
+def _words(loss: Loss) -> str:
+    return ", ".join(f"{name} {format_number(amount)}" for name, amount in loss.amounts().items())
