@@ -47,13 +47,13 @@ class Batch:
 
     def describe(self) -> str:
         """Return the batch in a few lines."""
-        told = [f"cost       {self.cost.describe()} in all"]
+        lines = [f"cost       {self.cost.describe()} in all"]
         for plan, error in zip(self.plans, self.errors(), strict=True):
-            unit = plan.to_dict()["columns"][0]["error_unit"]
+            unit = plan.procedure.columns(self.confidence)[0].unit
             off = f"+-{show_number(error)}" if unit == "value" else show_rows(error, unit)
             each = f"{plan.cost.describe()}: {off} at {100 * self.confidence:g}%"
-            told.append(f"           {each}, {plan.question.describe()}")
-        return "\n".join(told)
+            lines.append(f"           {each}, {plan.words}")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the batch as JSON data."""
