@@ -69,12 +69,13 @@ class Neighbors:
 
     def describe(self) -> str:
         """Return the relation and the unit in words."""
-        unit = (
-            "one row"
-            if self.unit is None
-            else f"all rows of one {self.unit.column} (at most {self.unit.max_rows} count)"
-        )
-        return f"{unit}, {self.relation.replace('_', '/')}"
+        return f"{self.describe_unit()}, {self.relation.replace('_', '/')}"
+
+    def describe_unit(self) -> str:
+        """Return what is protected, in words."""
+        if self.unit is None:
+            return "one row"
+        return f"all rows of one {self.unit.column} (at most {self.unit.max_rows} count)"
 
     def describe_caps(self, *, private_keys: bool = False) -> tuple[str, ...]:
         """Return which rows of a unit take no part in an answer, in words; nothing where every row does."""

@@ -79,7 +79,7 @@ class Charging:
             remaining=charge.remaining,
             event=plan.event,
             neighbors=self._neighbors.relation,
-            privacy_unit="one row" if self._neighbors.unit is None else self._neighbors.describe().rsplit(",", 1)[0],
+            privacy_unit=self._neighbors.describe_unit(),
             declaration=self.declaration,
             charge=charge.id,
             table_name=self.name,

@@ -113,8 +113,7 @@ def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:
 
 def _weigh(resolved: CompiledQuery, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
     """Return each part as the weighted sum of its terms, cell by cell."""
-    index = {id(t): i for i, t in enumerate(resolved.terms)}
-    at = {t: index[id(t)] for t in resolved.terms}
+    at = {term: i for i, term in enumerate(resolved.terms)}
     vectors: list[list[int]] = []
     for several in resolved.parts:
         for part in several:
