@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from sordino.accounting.events import DiscreteGaussianEvent, GaussianEvent
 from sordino.accounting.gaussian_calibration import calibrate_gaussian
@@ -17,7 +18,7 @@ from sordino.noise.rng import Rng
 __all__ = ["Gaussian", "gaussian_for_pair", "gaussian_for_rho"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gaussian:
     """Add independent discrete Gaussian noise with parameter sigma_squared to each cell.
 
@@ -48,7 +49,7 @@ class Gaussian:
             return DiscreteGaussianEvent(self.sigma_squared, self.moved[1], self.moved[0], self.certificate)
         return GaussianEvent(self.l2_squared / (2 * self.sigma_squared), self.certificate)
 
-    @property
+    @cached_property
     def law(self) -> DiscreteGaussian:
         """The law of the noise in each cell."""
         return DiscreteGaussian(self.sigma_squared)

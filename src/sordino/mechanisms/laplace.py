@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from sordino.accounting.events import DiscreteLaplaceEvent, LaplaceEvent
 from sordino.errors import DeclarationError
@@ -16,7 +17,7 @@ from sordino.noise.rng import Rng
 __all__ = ["Laplace"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Laplace:
     """Add independent discrete Laplace noise of scale l1 / epsilon to each cell.
 
@@ -46,7 +47,7 @@ class Laplace:
             return DiscreteLaplaceEvent(self.epsilon, int(self.l1))
         return LaplaceEvent(self.epsilon if self.l1 > 0 else Fraction(0))
 
-    @property
+    @cached_property
     def law(self) -> DiscreteLaplace:
         """The law of the noise in each cell."""
         return DiscreteLaplace(Fraction(self.l1) / self.epsilon)
