@@ -6,7 +6,10 @@ import re
 
 __all__ = ["in_flags"]
 
-_ARGUMENTS = "epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter|table|budget"
+_ARGUMENTS = (
+    "epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter|table|budget|query|"
+    "attacker_prior|max_posterior|test_level|max_power|relative_risk|risk"
+)
 _NAMED = rf"({_ARGUMENTS})=(?:\.\.\.)?(?=([^\s,;)]?))"
 _GUESSED = r"\bassume_(rows|keys)\b=?|\bgive n\b"
 _WORDS = re.compile(rf"\w\([^()]*\)|(?<![\w.-]){_NAMED}|{_GUESSED}")  # the first: a call is quoted as it is
@@ -26,7 +29,7 @@ def in_flags(said: str) -> str:
 def _flag(found: re.Match[str]) -> str:
     name, follows, guess = found.groups()
     if name is not None:
-        return f"--{name}" + (" ..." if found.group().endswith("...") else " " if follows else "")
+        return f"--{name}".replace("_", "-") + (" ..." if found.group().endswith("...") else " " if follows else "")
     if guess is not None:
         return f"--assume-{guess}"
     return "give --rows" if found.group() == "give n" else found.group()

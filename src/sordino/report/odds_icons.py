@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.errors import DeclarationError
 from sordino.report.titles import COLORS, add_title, data_of, title_of
 from sordino.risk.hypotheses import posterior_bounds
-from sordino.risk.precision import Precision
-from sordino.risk.requirement_choice import Choice
+from sordino.risk.table_choice import TableChoice
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
@@ -52,8 +51,14 @@ class Tradeoff:
     remarks: Sequence[str] = ()
 
 
-def tradeoff_of(made: Choice, precision: Precision, rows: int | None, prior: float) -> Tradeoff:
-    """Return accuracy against risk over epsilon, with the interval of a choice and the odds at it."""
+def tradeoff_of(found: TableChoice) -> Tradeoff:
+    """Return accuracy against risk over epsilon, with the interval of a choice and the odds at it.
+
+    Raises DeclarationError where no question with an error was stated.
+    """
+    made, precision, rows, prior = found.choice, found.precision, found.rows, found.attacker_prior
+    if precision is None:
+        raise DeclarationError("a picture of accuracy against risk needs a question and its error: query=, error=")
 
     def point(epsilon: float) -> tuple[float, float, float]:
         return epsilon, precision.error(epsilon, rows=rows), posterior_bounds(epsilon, prior=prior)[1]

@@ -1,6 +1,6 @@
 """Risk against epsilon, and what an attacker believes after an answer: curves with a requirement, bars beside a prior.
 
-It knows figures that others computed; not what a world is, nor how a risk follows from an epsilon.
+It draws figures that others computed; not what a world is, nor how a risk follows from an epsilon.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from sordino.report.titles import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
     from sordino.report.titles import AnyChart
+    from sordino.risk.assessment import RiskAssessment
 
-__all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_columns"]
+__all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_columns", "risks_of"]
 
 MOST_LINES = 12  # more densities than anyone can distinguish
+_FEW = 100_000  # worlds up to which a curve has many points
 _BARS = 40  # more worlds than anyone reads
 _REACH = 4  # scales of the noise that are drawn past the outermost answers
 _BOUND, _EXACT = "closed-form upper bound", "exact risk"
@@ -54,6 +56,58 @@ class Risks:
     densities: Densities | None = None
     remarks: Sequence[str] = ()
     column: str = ""
+
+
+def risks_of(assessments: Sequence[RiskAssessment]) -> Risks | list[Risks]:
+    """Return what a picture of assessed risks shows: each a curve up to the same epsilon, and the beliefs at an output.
+
+    A list of them where there are several columns.
+    """
+    marked = [(one.epsilon, one.epsilon_bound, one.at) for one in assessments]
+    end = 2 * max((e for three in marked for e in three if e), default=2.0)
+    made = [_risks(one, end=end) for one in assessments]
+    return made if len(made) > 1 else made[0]
+
+
+def _risks(one: RiskAssessment, *, end: float) -> Risks:
+    worlds, at = one.worlds, one.to_dict().get("at", {})
+    steps = 240 if not worlds.exact else 60 if worlds.count <= _FEW else 16
+    points = [end * step / steps for step in range(1, steps + 1)]
+    rows = at.get("posteriors", ())
+    densities, why = _densities_at(at, worlds.sensitivity) if rows else (None, "")
+    return Risks(
+        subject=f"the {worlds.query} of {worlds.size:,} of {one.people:,} people",
+        curve=[(e, worlds.risk(epsilon=e), worlds.risk_bound(epsilon=e)) for e in points],
+        requirement=one.risk,
+        exact=one.epsilon,
+        bound=one.epsilon_bound,
+        counted=worlds.exact,
+        beliefs=[(_name(row), row["prior"], row["posterior"]) for row in rows],
+        seen=f"output {at['output']:.6g} at epsilon {at['epsilon']:.6g}" if rows else "",
+        densities=densities,
+        remarks=[why] if why else [],
+        column=one.column or "",
+    )
+
+
+def _densities_at(at: dict[str, Any], sensitivity: float) -> tuple[Densities | None, str]:
+    """Return the densities at an output, one an answer (worlds of equal answers share one), or why there are none."""
+    alike: dict[float, list[dict[str, Any]]] = {}
+    for row in at["posteriors"]:
+        alike.setdefault(row["answer"], []).append(row)
+    if len(alike) > MOST_LINES:
+        return None, f"{len(alike):,} different answers: densities are drawn of {MOST_LINES} at most"
+    if sensitivity == 0:
+        return None, "the answer never moves, so that it has no noise and no density"
+    lines = []
+    for answer, same in alike.items():
+        name = _name(same[0]) if len(same) == 1 else f"{len(same)} worlds of answer {answer:.6g}, together"
+        lines.append((name, answer, math.fsum(row["posterior"] for row in same)))
+    return Densities(lines, sensitivity / at["epsilon"], at["output"]), ""
+
+
+def _name(row: dict[str, Any]) -> str:
+    return ", ".join(f"{v:.6g}" for v in row["world"])
 
 
 def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, str]:

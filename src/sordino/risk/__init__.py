@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from sordino.risk.assessment import RiskAssessment as RiskAssessment
+    from sordino.risk.assessment import assess_risk as assess_risk
     from sordino.risk.attacker import Simulation as Simulation
     from sordino.risk.requirement_choice import Choice as Choice
     from sordino.risk.requirement_choice import Requirement as Requirement
@@ -24,15 +26,19 @@ if TYPE_CHECKING:
     from sordino.risk.requirements import posterior as posterior
     from sordino.risk.requirements import relative as relative
     from sordino.risk.requirements import test_power as test_power
+    from sordino.risk.table_choice import TableChoice as TableChoice
+    from sordino.risk.table_choice import choose_for_table as choose_for_table
     from sordino.risk.worlds import InfeasibleRisk as InfeasibleRisk
     from sordino.risk.worlds import Worlds as Worlds
 
 _EXPORTS = {
+    "sordino.risk.assessment": "RiskAssessment assess_risk",
     "sordino.risk.attacker": "Simulation",
     "sordino.risk.requirement_choice": "Choice Requirement",
     "sordino.risk.requirements": (
         "accuracy advantage choose_epsilon disclosure economic gain identifiability posterior relative test_power"
     ),
+    "sordino.risk.table_choice": "TableChoice choose_for_table",
     "sordino.risk.worlds": "InfeasibleRisk Worlds",
 }
 

@@ -37,6 +37,7 @@ __all__ = [
     "Conflict",
     "Requirement",
     "accuracy",
+    "accuracy_of",
     "advantage",
     "choose_epsilon",
     "disclosure",
@@ -222,13 +223,16 @@ def accuracy(
         found = precision_of(
             query, domain=domain, neighbors=near, confidence=confidence, delta=delta, currency=currency
         )
-    return _accuracy(found, amount(error, name="error"), None if n is None else whole(n, name="n", least=1))
+    return accuracy_of(found, error, n=n)
 
 
-def _accuracy(found: Precision, limit: float, rows: int | None) -> Requirement:
+def accuracy_of(found: Precision, error: Number, *, n: int | None = None) -> Requirement:
+    """Require that a question whose precision is known is within `error`; `n` as in `accuracy`."""
+    limit, rows = amount(error, name="error"), None if n is None else whole(n, name="n", least=1)
     guess = f" of {rows:,} rows" if found.needs_rows and rows is not None else ""
     return Requirement(
         "accuracy",
+    "accuracy_of",
         f"{found.question.describe()}{guess} is within {limit:g} with probability {_share(found.confidence)}",
         f"the error of {found.noise()}, {found.neighbors.describe()}",
         found.neighbors.relation,
