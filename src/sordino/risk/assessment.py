@@ -140,7 +140,7 @@ class RiskAssessment:
 
 
 def assess_risk(
-    universes: Mapping[str | None, Sequence[float]],
+    universes: Sequence[float] | Mapping[str, Sequence[float]],
     *,
     size: int,
     query: str,
@@ -149,21 +149,22 @@ def assess_risk(
     epsilon: Number | None = None,
     output: Number | None = None,
 ) -> list[RiskAssessment]:
-    """Return what a risk comes to in each column's worlds: `universes` maps names (None for one without) to public values.
+    """Return what a risk comes to in the worlds of one column, its public values, or of several, values by column name.
 
     `size` of the people are in the release, and `query` is answered with noise, as in `Worlds`. With an `epsilon` the
     risk there is stated too, and with an `output` seen there the posterior of each world.
 
-    >>> [found] = assess_risk({None: [1, 2, 3, 10]}, size=3, query="mean", risk="1/3")
+    >>> [found] = assess_risk([1, 2, 3, 10], size=3, query="mean", risk="1/3")
     >>> round(found.epsilon, 10)
     0.4317201196
     """
     limit = float(to_fraction(risk, name="risk"))
     at = None if epsilon is None else float(to_fraction(epsilon, name="epsilon"))
     seen = None if output is None else float(to_fraction(output, name="output"))
+    columns = universes.items() if isinstance(universes, Mapping) else [(None, universes)]
     return [
         RiskAssessment(Worlds(values, size=size, query=query, prior=prior), limit, column, prior, at, seen)
-        for column, values in universes.items()
+        for column, values in columns
     ]
 
 

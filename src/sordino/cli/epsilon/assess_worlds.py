@@ -65,7 +65,7 @@ def worlds(
     given = None if prior is None else [float(_number(word.strip(), "--prior")) for word in prior.split(",")]
     asked: dict[str, Any] = {"size": size, "query": query, "prior": given, "risk": _number(risk, "--risk")}
     asked |= {"epsilon": epsilon and _number(epsilon, "--epsilon"), "output": output and _number(output, "--output")}
-    found = assess_risk(dict(universes_from(universe)), **asked)
+    found = assess_risk(universes_from(universe), **asked)
     told = assessments_to_dict(found)
     change = cap_change_for(found, project_path(project), budget=budget, one_question=one_question) if write else None
     if (written := write_both(plot, lambda: risks_of(found), change)) is not None:

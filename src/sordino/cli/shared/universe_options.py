@@ -35,23 +35,25 @@ def values_from(text: str | None, column: tuple[str, Path] | None) -> Values:
     return Values(_numbers(text or "", "--universe"))
 
 
-def universes_from(texts: Sequence[str]) -> list[tuple[str | None, tuple[float, ...]]]:
-    """Return the universe that each --universe states, with its name: NAME=V,V,.. or, where there is one, V,V,..
+def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[float, ...]]:
+    """Return the values of the one --universe without a name, V,V,.., or of each by its name: NAME=V,V,..
 
     >>> universes_from(["age=1,2", "days=3"])
-    [('age', (1, 2)), ('days', (3,))]
+    {'age': (1, 2), 'days': (3,)}
     """
-    found: list[tuple[str | None, tuple[float, ...]]] = []
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _numbers(texts[0], "--universe")
+    found: dict[str, tuple[float, ...]] = {}
     for text in texts:
-        head, equals, values = text.rpartition("=")
-        name = head.strip() if equals else None
-        if name == "" or (name is None and len(texts) > 1):
+        head, _, values = text.rpartition("=")
+        name = head.strip()
+        if not name:
             raise DeclarationError("several universes need a name each: --universe age=1,2,3 --universe days=1,2,10")
-        if name in [other for other, _ in found]:
+        if name in found:
             raise DeclarationError(f"--universe names the column {name!r} twice: name each column once")
-        if name is not None and not name.isprintable():
+        if not name.isprintable():
             raise DeclarationError("--universe NAME=V,V,..: the name holds control characters; write it without")
-        found.append((name, _numbers(values, "--universe" if name is None else f"--universe {name}=")))
+        found[name] = _numbers(values, f"--universe {name}=")
     return found
 
 
