@@ -54,6 +54,9 @@ def test_what_was_spent_and_released_is_read_without_the_data(project: Path) -> 
     assert status.tight is not None
     assert status.tight.epsilon <= 0.5
     assert apart.release("c-0001").to_dict() == released.to_dict()
+    page = apart.report()
+    assert "epsilon: 0.5 spent of 2, 1.5 left" in page
+    assert "c-0001" in page
     with pytest.raises(UnknownName, match="c-0002"):
         apart.release("c-0002")
 

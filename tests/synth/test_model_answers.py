@@ -8,10 +8,11 @@ import pytest
 
 import sordino as sd
 from sordino import col, synth
-from sordino.cli.ask.render_release import arrow_table, table_lines
+from sordino.cli.ask.render_release import arrow_table
 from sordino.errors import QuestionRefused, UnknownName
 from sordino.queries.build import Selection
 from sordino.release import Release
+from sordino.report.release_text import table_lines
 from sordino.synth.evaluation.evaluation import Evaluation
 from synth.support import Source, small
 

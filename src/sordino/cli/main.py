@@ -34,13 +34,14 @@ from sordino.cli.local.collect import close, estimate, export_reports, serve, to
 from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
-from sordino.cli.shared.terminal import paint, plain
+from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.answer_question import synth_answer
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.report_quality import synth_report
 from sordino.cli.synth.sample_rows import synth_sample
 from sordino.cli.synth.show_model import synth_show
 from sordino.errors import SordinoError
+from sordino.report.text_table import plain
 
 __all__ = ["app", "main"]
 

@@ -23,6 +23,7 @@ from sordino.project.budget_status import BudgetStatus, budget_status
 from sordino.project.load import Project, find_project, load_project
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.release import Release
+from sordino.report.board import board_page
 from sordino.source import Csv, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "protect"]
@@ -31,7 +32,7 @@ __all__ = ["Connection", "connect", "protect"]
 class Connection:
     """Hold a project: `.table(name)` gives the Curator of a declared table; tables of one budget share its ledger.
 
-    What was spent and released is read without the data: `.budgets()`, `.release(charge)`.
+    What was spent and released is read without the data: `.budgets()`, `.release(charge)`, `.report()`.
     """
 
     def __init__(self, project: Project) -> None:
@@ -89,6 +90,14 @@ class Connection:
     def release(self, charge: str, *, budget: str | None = None) -> Release:
         """Return a past release as it was; costs nothing. Raises UnknownName for a charge that is not there."""
         return find_release(self.project, charge, budget=budget)
+
+    def report(self, *, budget: str | None = None) -> str:
+        """Return one HTML page for a board: what was asked, and what all of it reveals at most; costs nothing.
+
+        It is about all budgets, or the one named, and loads nothing from elsewhere:
+        `Path("board.html").write_text(sd.connect().report())`.
+        """
+        return board_page(self.project, budget=budget)
 
     def amend(self, *, reason: str, budget: str | None = None, renamed: Mapping[str, str] | None = None) -> list[str]:
         """Make a ledger follow the project file, with a reason that stays on record; return what changed, in words.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 
-from sordino.accounting.zcdp import epsilon_of
-from sordino.loss import ApproxDP, Loss, PureDP, round_up
+from sordino.loss import round_up
 from sordino.release import Release
-from sordino.risk.belief import belief_after
+from sordino.risk.belief import belief_after, epsilon_and_delta
 from sordino.risk.hypotheses import power_bound
 
-__all__ = ["epsilon_and_delta", "explain"]
-
-_DELTA = 1e-6  # the delta of a rho whose budget states none
+__all__ = ["explain"]
 
 
 def explain(release: Release) -> str:
@@ -41,17 +38,3 @@ def explain(release: Release) -> str:
     )
     seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
     return f"{question} {claim} {juror}{seal}"
-
-
-def epsilon_and_delta(loss: Loss) -> tuple[float, float]:
-    """Return a loss as (epsilon, delta): a rho at its own delta, or at 1e-6 where it states none.
-
-    >>> epsilon_and_delta(PureDP("1/2"))
-    (0.5, 0.0)
-    """
-    if isinstance(loss, PureDP):
-        return float(loss.epsilon), 0.0
-    if isinstance(loss, ApproxDP):
-        return float(loss.epsilon), float(loss.delta)
-    delta = float(loss.delta or _DELTA)
-    return (epsilon_of(loss.rho, delta), delta) if loss.rho else (0.0, 0.0)

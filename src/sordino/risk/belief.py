@@ -31,13 +31,14 @@ from functools import lru_cache
 from sordino.accounting.composition import best
 from sordino.accounting.discrete import DiscreteGaussianEvent
 from sordino.accounting.events import parts
-from sordino.accounting.zcdp import basic_epsilon_of
+from sordino.accounting.zcdp import basic_epsilon_of, epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import Event, Number, format_number, round_down, round_up, to_fraction
+from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_down, round_up, to_fraction
 from sordino.rounding import float_up
 
-__all__ = ["Belief", "belief_after"]
+__all__ = ["Belief", "belief_after", "epsilon_and_delta"]
 
+_DELTA = 1e-6  # the delta of a rho whose budget states none
 _SUMMED = 1000.0  # sigma up to which a discrete Gaussian's tail is summed term by term
 
 
@@ -87,6 +88,20 @@ def belief_after(events: Sequence[Event], *, delta: Number = 0) -> Belief:
     if not 0 <= target < 1:
         raise DeclarationError(f"delta must be at least 0 and below 1, not {format_number(target)}")
     return _after(tuple(events), target)
+
+
+def epsilon_and_delta(loss: Loss) -> tuple[float, float]:
+    """Return a loss as (epsilon, delta): a rho at its own delta, or at 1e-6 where it states none.
+
+    >>> epsilon_and_delta(PureDP("1/2"))
+    (0.5, 0.0)
+    """
+    if isinstance(loss, PureDP):
+        return float(loss.epsilon), 0.0
+    if isinstance(loss, ApproxDP):
+        return float(loss.epsilon), float(loss.delta)
+    delta = float(loss.delta or _DELTA)
+    return (epsilon_of(loss.rho, delta), delta) if loss.rho else (0.0, 0.0)
 
 
 @lru_cache(maxsize=4096)

@@ -16,10 +16,11 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import col
-from sordino.cli.ask.render_release import encode_release, table_lines
+from sordino.cli.ask.render_release import encode_release
 from sordino.cli.shared.options import AnswerFormat
 from sordino.errors import QuestionRefused
 from sordino.release import Release
+from sordino.report.release_text import table_lines
 
 DOMAIN = sd.Domain(
     {

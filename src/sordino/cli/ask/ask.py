@@ -20,7 +20,7 @@ from sordino.cli.shared.options import (
     Rho,
     option,
 )
-from sordino.cli.shared.terminal import in_terminal, note, say
+from sordino.cli.shared.terminal import in_terminal, note, paint, say
 
 if TYPE_CHECKING:
     from sordino.cli.shared.atomic_file import AtomicFile
@@ -79,14 +79,16 @@ def ask(
 
 def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: AtomicFile | None, quiet: bool) -> None:
     """Print a release, or write it to its file; what it cost goes beside it unless `quiet`."""
-    from sordino.cli.ask.render_release import cost_lines, encode_release, table_lines
+    from sordino.cli.ask.render_release import cost_lines, encode_release
+    from sordino.report.release_text import table_lines
 
     if target is not None:
         target.write(encode_release(release, form, confidence=confidence))
         note(f"wrote {target.target}", quiet=quiet)
     elif form is AnswerFormat.table:
-        for line in table_lines(release, confidence=confidence, most=_SCREEN if in_terminal() else None):
-            say(line)
+        lines = table_lines(release, confidence=confidence, most=_SCREEN if in_terminal() else None)
+        for i, line in enumerate(lines):
+            say(paint(line, "bold") if i == 0 and release.keys else line)
     else:
         sys.stdout.write(encode_release(release, form, confidence=confidence).decode())
     aside = target is not None or form is not AnswerFormat.table

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet, option
-from sordino.cli.shared.terminal import in_terminal, note, paint, plain, say, wrap
+from sordino.cli.shared.terminal import in_terminal, note, paint, say, wrap
 from sordino.errors import DeclarationError
+from sordino.report.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.project.budget_status import BudgetStatus

@@ -18,7 +18,8 @@ from sordino.cli.shared.options import (
     TextForm,
     TextFormat,
 )
-from sordino.cli.shared.terminal import note, paint, plain, say, wrap
+from sordino.cli.shared.terminal import note, paint, say, wrap
+from sordino.report.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.curator.curator import Curator

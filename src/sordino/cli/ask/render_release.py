@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared.options import AnswerFormat
-from sordino.cli.shared.terminal import columns_of, paint, plain
 from sordino.errors import DeclarationError, nearest
 from sordino.release import Key, Output
+from sordino.report.release_text import table_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,11 +26,8 @@ __all__ = [
     "distinct_names",
     "encode_release",
     "left_of",
-    "table_lines",
 ]
 
-_FIGURES = 9  # of the largest number of a column, and one more
-_PLACES = 9  # beyond so many decimal places a number is told by its figures
 _ENDINGS = {
     ".txt": AnswerFormat.table,
     ".json": AnswerFormat.json,
@@ -125,34 +120,6 @@ _TOLD = (
 )
 
 
-def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
-    """Return a release as lines: a table where it has keys, else one line an output; at most `most` rows."""
-    interval = f"{100 * confidence:g}% interval"
-    cells = {o.name: _format_estimate(o.estimate, confidence) for o in release.parts if isinstance(o, Output)}
-    keys = [p for p in release.parts if isinstance(p, Key)]
-    if not keys:
-        rows = [[p.name, *cells[p.name][0]] for p in release.parts]
-        lines = columns_of(
-            ["", "", ""], [[n, v, f" {_ends(ends, interval)}"] for n, v, ends in rows], right=[False, True, False]
-        )
-        return lines[1:]
-    height = len(keys[0].labels)
-    kept = height if most is None or height <= most else most
-    head = [t for p in release.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
-    body = [
-        [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
-        for i in range(kept)
-    ]
-    right = [r for p in release.parts for r in ([False] if isinstance(p, Key) else [True, True])]
-    lines = columns_of(head, body, right=right)
-    lines[0] = paint(lines[0], "bold")
-    if not height:
-        lines.append("no row is shown: the notes say which rows are")
-    if kept < height:
-        lines.append(f"... {height - kept} more declared {'value' if len(keys) == 1 else 'combination'}s")
-    return lines
-
-
 def cost_lines(release: Release) -> list[str]:
     """Return what it cost, what was left, whom it protects, and which charge it is; of a model's answer, that it is free."""
     relation = release.neighbors.replace("_", "/")
@@ -175,63 +142,6 @@ def left_of(left: Loss, spent: Loss) -> str:
     rest, gone = left.amounts(), spent.amounts()
     told = {name: f"{format_number(amount)} of {format_number(amount + gone[name])}" for name, amount in rest.items()}
     return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())
-
-
-def _ends(ends: str, interval: str) -> str:
-    """Return an interval, or an error in rows, with the confidence at which it holds."""
-    return f"{ends} at {interval.split()[0]}" if ends.startswith("at most ") else f"{interval} {ends}"
-
-
-def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
-    """Return each value and its interval as text, to two figures of the smallest error; interval ends go outward."""
-    from sordino.release import show_number, show_rows
-
-    values, errors = estimate.values(), estimate.errors(confidence)
-    ends = estimate.intervals(confidence)
-    if any(e is None for e in errors):  # the width of the noise is private
-        return [(_cell(v), "not stated") for v in values]
-    if any(a is None for a, _ in ends):  # an error in rows says nothing about values
-        unit = getattr(estimate, "error_unit", "")
-        return [(_cell(v), show_rows(e, unit)) for v, e in zip(values, errors, strict=True)]
-    least = min((e for e in errors if e > 0), default=0)
-    if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values), default=0) > 1e15:
-        return [
-            (show_number(v), f"{show_number(a)} - {show_number(b)}") for v, (a, b) in zip(values, ends, strict=True)
-        ]
-    largest = max(abs(x) for v, pair in zip(values, ends, strict=True) for x in (v, *pair) if math.isfinite(x))
-    places = max(0, min(1 - math.floor(math.log10(least)), _FIGURES - math.floor(math.log10(largest or 1.0))))
-    if places > _PLACES:  # such as 2.9e-11, which no fixed number of places tells well
-        return [
-            (_short(v, ROUND_HALF_EVEN), f"{_short(a, ROUND_FLOOR)} - {_short(b, ROUND_CEILING)}")
-            for v, (a, b) in zip(values, ends, strict=True)
-        ]
-
-    def outward(value: float, to: Any) -> str:
-        if not math.isfinite(value):
-            return str(value)
-        scaled = value * 10**places
-        near = round(scaled)
-        return f"{(near if abs(scaled - near) < 1e-6 else to(scaled)) / 10**places + 0.0:,.{places}f}"
-
-    return [
-        (f"{round(v, places) + 0.0:,.{places}f}", f"{outward(a, math.floor)} - {outward(b, math.ceil)}")
-        for v, (a, b) in zip(values, ends, strict=True)
-    ]
-
-
-def _short(value: float, rounding: str) -> str:
-    """Return three figures of a number, rounded as told."""
-    return f"{Context(prec=3, rounding=rounding).create_decimal_from_float(value).normalize():g}"
-
-
-def _cell(value: Any) -> str:
-    from sordino.release import show_number
-
-    return show_number(value) if value is None or isinstance(value, (int, float)) else plain(str(value))
-
-
-def _label(label: Any) -> str:
-    return "(missing)" if label is None else str(label)
 
 
 def _numbers(values: Sequence[float | None]) -> pa.Array:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino.cli.shared.options import ProjectPath, Quiet, TextForm, TextFormat
-from sordino.cli.shared.terminal import note, paint, plain, say
+from sordino.cli.shared.terminal import note, paint, say
 from sordino.domain import Real
 from sordino.errors import DeclarationError, SordinoError
 from sordino.loss import format_number
+from sordino.report.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.curator.against_data import DataCheck

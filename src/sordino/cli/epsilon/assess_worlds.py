@@ -12,8 +12,9 @@ import typer
 
 from sordino.cli.epsilon.output import INDENT, print_labelled, print_written, write_both
 from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextForm, TextFormat, WriteCap, option
-from sordino.cli.shared.terminal import columns_of, say, wrap
+from sordino.cli.shared.terminal import say, wrap
 from sordino.errors import DeclarationError
+from sordino.report.text_table import columns_of
 
 __all__ = ["worlds"]
 

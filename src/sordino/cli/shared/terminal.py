@@ -1,4 +1,4 @@
-"""What reaches the terminal: plain aligned text, a touch of color where one is watching, notes on standard error.
+"""What reaches the terminal: wrapped text, a touch of color where one is watching, notes on standard error.
 
 It knows text and streams, and nothing of questions or answers.
 """
@@ -9,9 +9,9 @@ import os
 import shutil
 import sys
 import textwrap
-import unicodedata
-from collections.abc import Sequence
 from typing import Literal, TextIO
+
+from sordino.report.text_table import columns_of, plain
 
 __all__ = ["columns_of", "in_terminal", "note", "paint", "plain", "say", "shorten", "wrap"]
 
@@ -30,15 +30,6 @@ def paint(text: str, style: Style, stream: TextIO | None = None) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if colored else text
 
 
-def plain(text: str) -> str:
-    """Return text without control characters, so that no name in a file can command a terminal.
-
-    >>> plain("a\\x1b[2Jb")
-    'a?[2Jb'
-    """
-    return "".join("?" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c != "\n" else c for c in text)
-
-
 def say(text: str = "") -> None:
     """Print a line that was asked for."""
     print(text)
@@ -49,17 +40,6 @@ def note(text: str, *, quiet: bool = False, aside: bool = True) -> None:
     if not quiet:
         stream = sys.stderr if aside else sys.stdout
         print(paint(plain(text), "dim", stream), file=stream)
-
-
-def columns_of(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool]) -> list[str]:
-    """Return lines of a table in aligned columns, headed by names; `right` says which columns align right.
-
-    >>> columns_of(["job", "n"], [["Sales", "1,216"]], right=[False, True])
-    ['job        n', 'Sales  1,216']
-    """
-    cells = [[plain(c).replace("\n", " ") for c in row] for row in (head, *rows)]
-    widths = [max(_width(row[i]) for row in cells) for i in range(len(head))]
-    return ["  ".join(_fit(c, widths[i], right=right[i]) for i, c in enumerate(row)).rstrip() for row in cells]
 
 
 def wrap(label: str, text: str, *, indent: int = 11) -> list[str]:
@@ -75,12 +55,3 @@ def shorten(text: str, room: int) -> str:
     if not in_terminal() or len(text) <= room:
         return text
     return text[: max(1, room - 3)] + "..."
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
-
-
-def _fit(text: str, width: int, *, right: bool) -> str:
-    space = " " * (width - _width(text))
-    return space + text if right else text + space

@@ -1,0 +1,146 @@
+"""The page for a board out of a project and its ledgers: what was asked, and what all of it reveals at most.
+
+It reads declarations, charges and releases, never the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sordino.accounting.events import LaplaceEvent, event_from_dict
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, Entry, Report, loss_from_dict
+from sordino.loss import PureDP
+from sordino.project.budget_ledger import open_ledger
+from sordino.project.budget_status import BudgetStatus
+from sordino.project.load import Budget, Project
+from sordino.release import Release
+from sordino.report.board_page import (
+    Account,
+    Amendment,
+    Amount,
+    AnsweredCharge,
+    Board,
+    UnansweredCharge,
+    render_board,
+)
+from sordino.report.charts import svg_drawer
+from sordino.report.release_text import table_lines
+from sordino.report.text_table import plain
+from sordino.risk.belief import belief_after, epsilon_and_delta
+
+__all__ = ["board_page"]
+
+Draw = Callable[[Any], str] | None  # a thing as SVG
+
+_ROWS = 8  # rows of an answer that the table of the page shows; its picture shows more
+_PICTURES = 12  # the last so many answers of a budget are drawn
+_STATES = {"failed": "failed", "reserved": "in doubt: whether it was answered is not known"}
+
+
+def board_page(project: Project, *, budget: str | None = None) -> str:
+    """Return one HTML page for a board about all budgets of a project, or the one named; costs nothing.
+
+    The page says what was asked, what was answered and what all of it reveals at most. It loads nothing from elsewhere.
+    """
+    draw = svg_drawer()
+    accounts = tuple(_account(project, one, draw) for one in project.budgets_named(budget))
+    remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
+    name, day = plain(project.path.resolve().parent.name), datetime.now(UTC).date().isoformat()
+    return render_board(Board(accounts, remarks, project=name, day=day))
+
+
+def _account(project: Project, budget: Budget, draw: Draw) -> Account:
+    """Return what a board reads about one budget, its ledger replayed first."""
+    tables = [t for t in project.tables.values() if t.budget == budget.name]
+    protects = tuple(plain(f"table {t.name}: {t.neighbors.describe()}") for t in tables)
+    reason = None if budget.reason is None else plain(budget.reason)
+    with open_ledger(budget) as ledger:
+        if ledger is None:
+            amounts, sound = _amounts(BudgetStatus(budget, None)), "Nothing has been asked yet: there is no ledger."
+            return Account(plain(budget.name), reason, amounts, protects, None, (), (), (), sound)
+        found = ledger.verify()
+        charges = ledger.charges()
+        questions = _questions(ledger, [c for c in charges if c.state == "committed"], draw)
+        return Account(
+            name=plain(budget.name),
+            reason=reason,
+            amounts=_amounts(BudgetStatus(budget, found)),
+            protects=protects,
+            together=_together(found, ledger),
+            questions=questions,
+            unanswered=tuple(_unanswered(c) for c in charges if c.state != "committed"),
+            amendments=tuple(_amendment(e) for e in ledger.entries() if e.kind == "amend"),
+            verified=f"Sound: {found.describe()}. The last entry's hash is {found.head}.",
+            remarks=_remarks(budget, found, drawn=0 if draw is None else len(questions)),
+        )
+
+
+def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
+    said = []
+    if found.cap != budget.cap:
+        said.append(f"The project file states another cap than the ledger holds: {budget.cap.describe()}.")
+    said += [f"{words[0].upper()}{words[1:]}." for words in found.describe_before()]
+    if drawn > _PICTURES:
+        said.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")
+    return tuple(said)
+
+
+def _amounts(status: BudgetStatus) -> tuple[Amount, ...]:
+    return tuple(Amount(*sums, float(status.share(sums[0]))) for sums in status.sums())
+
+
+def _questions(ledger: Ledger, answered: Sequence[Charge], draw: Draw) -> tuple[AnsweredCharge, ...]:
+    drawn = {c.id for c in answered[-_PICTURES:]}
+    return tuple(_question(ledger, c, draw if c.id in drawn else None) for c in answered)
+
+
+def _question(ledger: Ledger, charge: Charge, draw: Draw) -> AnsweredCharge:
+    release = Release.from_dict(json.loads(ledger.answer(charge.id)))
+    answer: tuple[str, ...] = ("a model",)
+    picture = None
+    if release.outputs:
+        answer = tuple(map(plain, table_lines(release, confidence=0.95, most=_ROWS)))
+        picture = None if draw is None else draw(release)
+    words = release.cost.describe(), _describe_belief(release)
+    return AnsweredCharge(charge.id, charge.time[:10], plain(release.question), answer, *words, picture)
+
+
+def _unanswered(charge: Charge) -> UnansweredCharge:
+    state = _STATES[charge.state] + (f": {plain(charge.reason)}" if charge.reason else "")
+    return UnansweredCharge(charge.id, charge.time[:10], plain(charge.note), charge.loss.describe(), state)
+
+
+def _describe_belief(release: Release) -> str:
+    """Return how sure of one of those protected an attacker can be after one answer, as `explain` states it."""
+    belief = belief_after([release.event], delta=epsilon_and_delta(release.cost)[1])
+    seal = "" if release.private else "NOT PRIVATE: its noise was seeded. "
+    return seal + belief.describe(of="it")
+
+
+def _together(found: Report, ledger: Ledger) -> str:
+    """Return what all charges together reveal at most, from even odds before (as `explain` says of one)."""
+    spent = found.spent
+    events = [event_from_dict(charge.event) for charge in ledger.charges()]
+    pure = [LaplaceEvent(spent.epsilon)] if isinstance(spent, PureDP) else None
+    belief = belief_after(pure or events, delta=epsilon_and_delta(spent)[1])
+    charges = found.committed + found.failed + found.in_doubt
+    relations = {declared["neighbors"] for declared in ledger.declarations().values()}
+    state = "is this or that" if relations == {"replace"} else "is in the table"
+    supposed = " (counted as a list of questions that was fixed beforehand)" if belief.chance else ""
+    return (
+        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. Whoever knew everything else, "
+        f"and thought it as likely as not that a given one of those protected {state}, can be "
+        f"{belief.describe(of='it after all of them')}{supposed}."
+    )
+
+
+def _amendment(entry: Entry) -> Amendment:
+    recorded: Any = entry.payload
+    changes = [f"the cap is now {loss_from_dict(recorded['cap']).describe()}"] if "cap" in recorded else []
+    changes += [f"table {old} is now {new}" for old, new in recorded.get("renamed", {}).items()]
+    changes += [f"table {table}: {', '.join(paths)}" for table, paths in recorded.get("changed", {}).items()]
+    return Amendment(entry.time[:10], tuple(map(plain, changes)), plain(str(recorded["reason"])))

@@ -1,0 +1,37 @@
+"""Tables as text: aligned columns, and words without control characters. It knows text alone."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+__all__ = ["columns_of", "plain"]
+
+
+def columns_of(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool]) -> list[str]:
+    """Return lines of a table in aligned columns, headed by names; `right` says which columns align right.
+
+    >>> columns_of(["job", "n"], [["Sales", "1,216"]], right=[False, True])
+    ['job        n', 'Sales  1,216']
+    """
+    cells = [[plain(c).replace("\n", " ") for c in row] for row in (head, *rows)]
+    widths = [max(_width(row[i]) for row in cells) for i in range(len(head))]
+    return ["  ".join(_fit(c, widths[i], right=right[i]) for i, c in enumerate(row)).rstrip() for row in cells]
+
+
+def plain(text: str) -> str:
+    """Return text without control characters, so that no name in a file can command a terminal.
+
+    >>> plain("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return "".join("?" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c != "\n" else c for c in text)
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
+
+
+def _fit(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
