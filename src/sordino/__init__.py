@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sordino.curator.curator import Curator as Curator
     from sordino.curator.explain import explain as explain
     from sordino.curator.plan import Plan as Plan
+    from sordino.curator.project_check import check_project as check_project
     from sordino.domain import Boolean as Boolean
     from sordino.domain import Category as Category
     from sordino.domain import Date as Date
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from sordino.neighbors import PrivacyUnit as PrivacyUnit
     from sordino.neighbors import Sensitivity as Sensitivity
     from sordino.noise.rng import Rng as Rng
+    from sordino.project.proposal import propose_project as propose_project
     from sordino.queries.aggregates.most_common import most_common as most_common
     from sordino.queries.aggregates.quantile import iqr as iqr
     from sordino.queries.aggregates.quantile import median as median
@@ -79,11 +81,13 @@ _EXPORTS = {
     "sordino.curator.curator": "Curator",
     "sordino.curator.explain": "explain",
     "sordino.curator.plan": "Plan",
+    "sordino.curator.project_check": "check_project",
     "sordino.domain": "Boolean Category Date Domain Fill Identifier Integer Real",
     "sordino.ledger.ledger": "Ledger",
     "sordino.loss": "ApproxDP PureDP ZCDP",
     "sordino.neighbors": "Neighbors PrivacyUnit Sensitivity",
     "sordino.noise.rng": "Rng",
+    "sordino.project.proposal": "propose_project",
     "sordino.queries.aggregates.most_common": "most_common",
     "sordino.queries.aggregates.quantile": "iqr median quantile quantiles",
     "sordino.queries.aggregates.robust": "propose_test_release sample_and_aggregate smooth",

@@ -78,3 +78,16 @@ def test_several_need_a_name(project: Path) -> None:
     with pytest.raises(DeclarationError, match=r"state budget=\.\.\., one of people, other"):
         connection.ledger()
     assert [status.budget.name for status in connection.budgets()] == ["people", "other"]
+
+
+def test_a_project_is_checked_by_its_file_sources_and_ledgers(project: Path) -> None:
+    assert sd.check_project(project) == []
+    sd.connect(project).table().ask(sd.count(), epsilon=1)
+    project.write_text(PROJECT.replace("2.0", "3.0"))
+    (project.parent / "people.parquet").unlink()
+    found = sd.check_project(project)
+    assert [p.key for p in found] == ["tables.people", "budgets.people.cap"]
+    assert str(found[1]).startswith(f"{project}: budgets.people.cap: the ledger holds a cap of epsilon 2")
+    project.write_text(PROJECT.replace("upper", "uper"))
+    (misspelt,) = sd.check_project(project)
+    assert (misspelt.line, misspelt.key) == (12, "tables.people.columns.age.uper")

@@ -13,7 +13,7 @@ import sordino as sd
 from protecting import protect
 from sordino import col
 from sordino.errors import DeclarationError, QuestionRefused, SordinoError, UnknownName
-from sordino.project.load import check_project
+from sordino.project.load import check_file
 from sordino.source import public
 
 PEOPLE = pa.table(
@@ -286,7 +286,7 @@ def test_an_error_in_a_public_table_names_its_key(tmp_path: Path, old: str, new:
         text = text.replace("[public.regions.columns]", "[public.People.columns]")
     assert text != PROJECT
     path.write_text(text)
-    assert any(p.key.startswith(key) for p in check_project(path))
+    assert any(p.key.startswith(key) for p in check_file(path))
 
 
 def test_a_join_is_never_passed_over_by_those_who_only_reckon() -> None:

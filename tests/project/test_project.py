@@ -16,7 +16,7 @@ from sordino.domain import Boolean, Category, Date, Fill, Identifier, Integer, R
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.project.load import Diagnostic, check_project, find_project, load_project
+from sordino.project.load import Diagnostic, check_file, find_project, load_project
 from sordino.project.positions import positions
 from sordino.project.schema import json_schema
 from sordino.project.template import write_template
@@ -70,7 +70,7 @@ def write(directory: Path, text: str) -> Path:
 
 
 def problems(directory: Path, text: str) -> list[Diagnostic]:
-    return check_project(write(directory, text))
+    return check_file(write(directory, text))
 
 
 def only(directory: Path, text: str) -> Diagnostic:
@@ -82,6 +82,8 @@ def only(directory: Path, text: str) -> Diagnostic:
 def assert_points_at(problem: Diagnostic, text: str, words: str) -> None:
     """The problem stands exactly where `words` (which the text holds once) begin."""
     assert text.count(words) == 1
+    assert problem.line is not None
+    assert problem.column is not None
     line = text.splitlines()[problem.line - 1]
     assert line[problem.column - 1 :].startswith(words.splitlines()[0]), (problem, line)
 
@@ -102,7 +104,7 @@ def test_the_sample_of_the_manual(tmp_path: Path) -> None:
     assert table.domain["occupation"] == Category(["Adm-clerical", "Sales"], missing="keep")
     assert table.domain["name"] == Identifier()
     assert table.domain.unreadable_rows
-    assert check_project(tmp_path / "sordino.toml") == []
+    assert check_file(tmp_path / "sordino.toml") == []
 
 
 def test_parquet_units_and_exact_numbers(tmp_path: Path) -> None:
@@ -238,8 +240,8 @@ def test_units_that_cannot_be(tmp_path: Path, unit: str, says: str) -> None:
 def test_every_problem_is_reported_and_load_raises_the_first(tmp_path: Path) -> None:
     text = SAMPLE.replace("lower = 0, upper = 125", "lowr = 0").replace("epsilon = 2.0", "epsilon = -1")
     path = write(tmp_path, text.replace('"Sales"', '"Sales", "Sales"') + "extra = 1\n")
-    found = check_project(path)
-    assert [p.line for p in found] == sorted(p.line for p in found)
+    found = check_file(path)
+    assert [p.line for p in found] == sorted(p.line or 0 for p in found)
     assert len(found) == 4
     with pytest.raises(DeclarationError) as caught:
         load_project(path)
@@ -279,10 +281,10 @@ def test_files_that_are_no_project(tmp_path: Path, text: str, line: int, says: s
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert "no such file" in str(check_project(tmp_path / "none.toml")[0])
-    assert "is a directory" in str(check_project(tmp_path)[0])
+    assert "no such file" in str(check_file(tmp_path / "none.toml")[0])
+    assert "is a directory" in str(check_file(tmp_path)[0])
     (tmp_path / "latin.toml").write_bytes(b"a = '\xe9'")
-    assert "not UTF-8" in str(check_project(tmp_path / "latin.toml")[0])
+    assert "not UTF-8" in str(check_file(tmp_path / "latin.toml")[0])
 
 
 def test_names_that_sql_could_not_say(tmp_path: Path) -> None:
@@ -332,7 +334,7 @@ def test_sources_and_their_rules(tmp_path: Path) -> None:
 
 def test_tables_on_one_budget_protect_the_same_people(tmp_path: Path) -> None:
     second = PARQUET[PARQUET.index("[tables") :].replace("tables.visits", "tables.stays")
-    assert check_project(write(tmp_path, PARQUET + second.replace("max_rows = 5", "max_rows = 9"))) == []
+    assert check_file(write(tmp_path, PARQUET + second.replace("max_rows = 5", "max_rows = 9"))) == []
     replace = second.replace('"replace"', '"add_remove"')
     assert "must be \"replace\", as table 'visits' has" in only(tmp_path, PARQUET + replace).message
     row = second.replace('{column = "user_id", max_rows = 5}', '"row"')
@@ -340,7 +342,7 @@ def test_tables_on_one_budget_protect_the_same_people(tmp_path: Path) -> None:
     assert problem.key == "tables.stays.privacy_unit"
     assert "user_id" in problem.message
     own = PARQUET.replace("[tables", '[budgets.other]\ncap = {epsilon = 1}\nledger = "o.ledger"\n[tables', 1)
-    assert check_project(write(tmp_path, own + row.replace('budget = "people"', 'budget = "other"'))) == []
+    assert check_file(write(tmp_path, own + row.replace('budget = "people"', 'budget = "other"'))) == []
     shared = own.replace('"o.ledger"', '"people.ledger"')
     assert "ledger of budget 'people' too" in only(tmp_path, shared).message
 

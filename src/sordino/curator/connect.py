@@ -20,13 +20,13 @@ from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
 from sordino.project.budget_ledger import amend_ledger, find_release
 from sordino.project.budget_status import BudgetStatus, budget_status
-from sordino.project.load import Project, find_project, load_project
+from sordino.project.load import DeclaredTable, Project, find_project, load_project
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.release import Release
 from sordino.report.board import board_page
 from sordino.source import Csv, PublicTable, Source, source_from
 
-__all__ = ["Connection", "connect", "protect"]
+__all__ = ["Connection", "connect", "open_engine", "protect"]
 
 
 class Connection:
@@ -48,12 +48,7 @@ class Connection:
         """
         declared = self.project.table(name)
         if declared.name not in self._curators:
-            engine = DuckDBEngine(
-                declared.source,
-                domain=declared.domain,
-                unit=declared.neighbors.unit,
-                public=public_cells(self.project.public),
-            )
+            engine = open_engine(self.project, declared)
             self._curators[declared.name] = Curator(
                 declared.name,
                 engine=engine,
@@ -109,6 +104,12 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<Connection to {self.project.path}: tables {', '.join(self.project.tables)}>"
+
+
+def open_engine(project: Project, table: DeclaredTable) -> DuckDBEngine:
+    """Return the engine of a declared table, its source and the public tables opened; raises SourceError."""
+    public = public_cells(project.public)
+    return DuckDBEngine(table.source, domain=table.domain, unit=table.neighbors.unit, public=public)
 
 
 def connect(project: str | Path | None = None) -> Connection:

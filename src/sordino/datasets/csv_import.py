@@ -18,7 +18,7 @@ from sordino.errors import DeclarationError, SourceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TYPES", "CsvDialect", "csv_to_parquet"]
+__all__ = ["TYPES", "default_delimiter", "import_csv"]
 
 TYPES = "sordino_types"  # the key of Parquet's metadata that holds them
 _PLAIN = "(?:0|[1-9][0-9]{0,%d})"  # a number with a leading zero is a code, and stays text
@@ -46,13 +46,34 @@ class CsvDialect:
             raise DeclarationError("delimiter must be one character, quote one other or none")
 
 
-def csv_to_parquet(source: Path, target: Path, *, dialect: CsvDialect) -> dict[str, str | None]:
+def import_csv(
+    source: str | Path,
+    target: str | Path,
+    *,
+    header: bool,
+    delimiter: str | None = None,
+    quote: str = '"',
+    encoding: str = "utf-8",
+    null_values: Sequence[str] = (),
+) -> dict[str, str | None]:
     """Copy a CSV file to Parquet, every cell as trimmed text; return the type that all cells of a column have, or None.
 
-    The types are noted in the file's metadata. NOT PRIVATE: an error names the row it stands in. Raises SourceError
-    where the file cannot be read or a row has too few or too many cells, DeclarationError for an unknown encoding;
-    `target` is then not whole. Files larger than memory are fine.
+    Without a delimiter it is a tab in a .tsv file, else a comma. The types are noted in the file's metadata. NOT PRIVATE:
+    an error names the row it stands in. Raises SourceError where the file cannot be read or a row has too few or too many
+    cells, DeclarationError for an unknown encoding; `target` is then not whole. Files larger than memory are fine.
     """
+    if not Path(source).is_file():
+        raise SourceError(f"source {str(source)!r} is missing: there is no such file")
+    between = delimiter or default_delimiter(str(source))
+    return _copy(Path(source), Path(target), CsvDialect(header, between, quote, encoding, tuple(null_values)))
+
+
+def default_delimiter(source: str) -> str:
+    """Return the delimiter that the ending of a file's name implies."""
+    return "\t" if source.lower().endswith(".tsv") else ","
+
+
+def _copy(source: Path, target: Path, dialect: CsvDialect) -> dict[str, str | None]:
     names = _column_names(source, dialect)
     _check_quotes(source, dialect.quote)
     types = _copy_rows(source, target, names, dialect)

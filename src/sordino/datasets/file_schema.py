@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.datasets.csv_import import TYPES
+from sordino.datasets.csv_import import TYPES, default_delimiter
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.source import PACKED, Csv, header_line, header_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FileSchema", "default_delimiter", "read_schema"]
+__all__ = ["FileSchema", "read_schema"]
 
 Columns = list[tuple[str, str | None]]
 
@@ -64,11 +64,6 @@ def read_schema(
     _check_present(source)
     relation, found = _duckdb_columns(source, relation)
     return FileSchema(found, relation=relation)
-
-
-def default_delimiter(source: str) -> str:
-    """Return the delimiter that the ending of a file's name implies."""
-    return "\t" if source.lower().endswith(".tsv") else ","
 
 
 def _check_present(source: str) -> None:

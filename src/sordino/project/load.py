@@ -25,7 +25,7 @@ from sordino.project.positions import dotted_key, positions
 from sordino.project.schema import shape_problems
 from sordino.source import Csv, PublicTable, Source
 
-__all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_project", "find_project", "load_project"]
+__all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_file", "find_project", "load_project"]
 
 T = TypeVar("T")
 
@@ -86,20 +86,31 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing wrong in a project file: its place (line and column from 1), its key, and the rule it breaks.
+    """One thing wrong with a project: its place in the file (line and column from 1, or None), its key, the rule it breaks.
 
     >>> str(Diagnostic(Path("sordino.toml"), 3, 1, "tables.adult.columns.age.lowr", "did you mean 'lower'?"))
     "sordino.toml:3:1: tables.adult.columns.age.lowr: did you mean 'lower'?"
     """
 
     path: Path
-    line: int
-    column: int
+    line: int | None
+    column: int | None
     key: str
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}: " + (f"{self.key}: " if self.key else "") + self.message
+        place = str(self.path) if self.line is None else f"{self.path}:{self.line}:{self.column}"
+        return f"{place}: " + (f"{self.key}: " if self.key else "") + self.message
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem as JSON data."""
+        return {
+            "file": str(self.path),
+            "line": self.line,
+            "column": self.column,
+            "key": self.key,
+            "message": self.message,
+        }
 
 
 def find_project(start: Path | None = None) -> Path:
@@ -138,10 +149,10 @@ def load_project(path: Path | str) -> Project:
     return project
 
 
-def check_project(path: Path | str) -> list[Diagnostic]:
+def check_file(path: Path | str) -> list[Diagnostic]:
     """Return every problem of the project file at `path`, in the order of the text; none where `load_project` works.
 
-    >>> [str(p) for p in check_project("no.toml")]
+    >>> [str(p) for p in check_file("no.toml")]
     ['no.toml:1:1: cannot be read: no such file']
     """
     return _read(Path(path))[1]
@@ -150,7 +161,7 @@ def check_project(path: Path | str) -> list[Diagnostic]:
 def _read(path: Path) -> tuple[Project, list[Diagnostic]]:
     reading = _Reading(path)
     project = reading.project()
-    return project, sorted(reading.problems.values(), key=lambda p: (p.line, p.column, p.key))
+    return project, sorted(reading.problems.values(), key=lambda p: (p.line or 0, p.column or 0, p.key))
 
 
 class _Reading:

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import Delimiter, Force, Header, Quiet, refuse_existing
+from sordino.cli.shared.options import Delimiter, Force, Header, Quiet, option, refuse_existing
 from sordino.cli.shared.terminal import note
-from sordino.errors import DeclarationError, SourceError
+from sordino.errors import DeclarationError
 
 __all__ = ["import_csv"]
 
+Source = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.")]
+Target = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.")]
+Quote = Annotated[str, option("--quote", "CHAR", 'What cells may be quoted with; "" for nothing.')]
+Encoding = Annotated[str, option("--encoding", "NAME", "Such as utf-8, latin-1 or cp1252.")]
+NullValues = Annotated[list[str] | None, option("--null", "TEXT", "A cell that means: missing. Empty ones always do.")]
+
 
 def import_csv(
-    source: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.")],
-    target: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.")],
+    source: Source,
+    target: Target,
     header: Header = None,
     delimiter: Delimiter = None,
-    quote: Annotated[
-        str, typer.Option("--quote", metavar="CHAR", help='What cells may be quoted with; "" for nothing.')
-    ] = '"',
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="Such as utf-8, latin-1 or cp1252.")
-    ] = "utf-8",
-    null: Annotated[
-        list[str] | None,
-        typer.Option("--null", metavar="TEXT", help="A cell that means: missing. Empty ones always do."),
-    ] = None,
+    quote: Quote = '"',
+    encoding: Encoding = "utf-8",
+    null: NullValues = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -39,19 +38,15 @@ def import_csv(
     column have is noted in the file, for `sordino init` to propose. A row with too few or too many cells stops the
     import, and then no file is written. Files larger than memory are fine.
     """
+    from sordino import datasets
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.datasets.csv_import import CsvDialect, csv_to_parquet
-    from sordino.datasets.file_schema import default_delimiter
 
     if header is None:
         raise DeclarationError("say --header if the first row holds names, else --no-header")
     refuse_existing(target, force=force)
-    if not source.is_file():
-        raise SourceError(f"source {str(source)!r} is missing: there is no such file")
-    between = delimiter or default_delimiter(str(source))
-    dialect = CsvDialect(header, between, quote=quote, encoding=encoding, null_values=tuple(null or ()))
+    csv: dict[str, Any] = {"delimiter": delimiter, "quote": quote, "encoding": encoding, "null_values": null or ()}
     with open_atomic(target) as place:
-        types = csv_to_parquet(source, place.path, dialect=dialect)
+        types = datasets.import_csv(source, place.path, header=header, **csv)
         place.commit()
     note(f"wrote {target}: {len(types)} columns of text", quiet=quiet, aside=False)
     counts = Counter(kind for kind in types.values() if kind is not None)

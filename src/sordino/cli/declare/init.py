@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import Delimiter, Header, Quiet, ends_in, refuse_existing
+from sordino.cli.shared.options import Delimiter, Header, Quiet, ends_in, option, refuse_existing
 from sordino.cli.shared.terminal import note
 
 __all__ = ["init"]
 
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file.")]
+Columns = Annotated[int | None, option("--columns", "N", "CSV without names: how many columns it has.")]
+Quote = Annotated[str | None, option("--quote", "CHAR", "CSV: what cells may be quoted with, \" or '.")]
+Relation = Annotated[str | None, option("--relation", "NAME", "DuckDB: the table in the file.")]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.", callback=ends_in(".toml"))
+]
+
 
 def init(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file.")],
+    source: Source,
     header: Header = None,
-    columns: Annotated[
-        int | None,
-        typer.Option("--columns", metavar="N", help="CSV without names: how many columns it has."),
-    ] = None,
+    columns: Columns = None,
     delimiter: Delimiter = None,
-    quote: Annotated[
-        str | None,
-        typer.Option("--quote", metavar="CHAR", help="CSV: what cells may be quoted with, \" or '."),
-    ] = None,
-    relation: Annotated[
-        str | None,
-        typer.Option("--relation", metavar="NAME", help="DuckDB: the table in the file."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.", callback=ends_in(".toml"))
-    ] = Path("sordino.toml"),
+    quote: Quote = None,
+    relation: Relation = None,
+    output: Output = Path("sordino.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace a project file that is there.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -43,37 +38,16 @@ def init(
     must say whether it holds names.
     """
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.datasets.file_schema import read_schema
+    from sordino.project.proposal import propose_project
     from sordino.project.schema import FILL_IN
-    from sordino.project.template import write_template
 
     refuse_existing(output, force=force, hint="--force replaces it, -o FILE writes another")
-    schema = read_schema(source, header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation)
-    for remark in schema.remarks:
+    csv: dict[str, Any] = {"header": header, "columns": columns, "delimiter": delimiter, "quote": quote}
+    made = propose_project(source, **csv, relation=relation, directory=output.parent)
+    for remark in made.remarks:
         note(f"note: {remark}")
-    table = _table_name(source, schema.relation)
-    text = write_template(
-        schema.columns, source=_beside(source, output), table=table, csv=schema.csv, relation=schema.relation
-    )
     with open_atomic(output) as target:
-        target.write(text.encode())
-    blanks = sum(line.partition("#")[0].count(f'"{FILL_IN}"') for line in text.splitlines())
-    note(
-        f"wrote {output}: table {table!r}, {len(schema.columns)} columns, {blanks} blanks marked {FILL_IN}",
-        quiet=quiet,
-        aside=False,
-    )
+        target.write(made.text.encode())
+    said = f"wrote {output}: table {made.table!r}, {made.columns} columns, {made.blanks} blanks marked {FILL_IN}"
+    note(said, quiet=quiet, aside=False)
     note("fill them in from what is public, never from the data; then: sordino check", quiet=quiet, aside=False)
-
-
-def _beside(source: str, output: Path) -> str:
-    """Return the source's path relative to the project file, or as it was given where it is absolute."""
-    if os.path.isabs(source):
-        return source
-    return os.path.relpath(source, output.parent)
-
-
-def _table_name(source: str, relation: str | None) -> str:
-    stem = relation or Path(source).stem
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", stem).strip("_") or "people"
-    return f"t_{name}" if name[0].isdigit() else name
