@@ -232,7 +232,6 @@ def accuracy_of(found: Precision, error: Number, *, n: int | None = None) -> Req
     guess = f" of {rows:,} rows" if found.needs_rows and rows is not None else ""
     return Requirement(
         "accuracy",
-    "accuracy_of",
         f"{found.question.describe()}{guess} is within {limit:g} with probability {_share(found.confidence)}",
         f"the error of {found.noise()}, {found.neighbors.describe()}",
         found.neighbors.relation,
