@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sordino.curator.explain import explain as explain
     from sordino.curator.plan import Plan as Plan
     from sordino.curator.project_check import check_project as check_project
+    from sordino.datasets.dummy_table import dummy as dummy
     from sordino.domain import Boolean as Boolean
     from sordino.domain import Category as Category
     from sordino.domain import Date as Date
@@ -82,6 +83,7 @@ _EXPORTS = {
     "sordino.curator.explain": "explain",
     "sordino.curator.plan": "Plan",
     "sordino.curator.project_check": "check_project",
+    "sordino.datasets.dummy_table": "dummy",
     "sordino.domain": "Boolean Category Date Domain Fill Identifier Integer Real",
     "sordino.ledger.ledger": "Ledger",
     "sordino.loss": "ApproxDP PureDP ZCDP",

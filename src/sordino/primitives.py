@@ -96,6 +96,9 @@ class Primitives(Protocol):
     def text(self, column: str) -> exp.Expression:
         """Return the cell of an identifier as text."""
 
+    def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
+        """Return whether a text matches: like and ilike (% and _ stand for any), prefix, suffix or part. Total for any text."""
+
     def chunk(self, count: int) -> exp.Expression:
         """Return which of `count` chunks the row's unit falls in: a public hash of its id, or of a row's declared cells.
 
@@ -107,6 +110,15 @@ class Primitives(Protocol):
 
     def wide(self, value: exp.Expression) -> exp.Expression:
         """Return a whole number in a type of at least 38 decimal digits; total for a value within WIDEST."""
+
+    def real_function(
+        self, function: str, value: exp.Expression, unit: Fraction, step: Fraction, lower: int, upper: int
+    ) -> exp.Expression:
+        """Return floor(f(value * unit) / step + 1/2) as a 64-bit whole number clipped to [lower, upper].
+
+        `function` is sqrt, ln, log2, log10 or exp, computed in floating point; NULL where it has no value. Total for a
+        value within WIDEST, steps as of `lattice` and bounds within 2^62.
+        """
 
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
         """Return i where edges[i] <= value < edges[i+1] (the last bin closed), NULL outside.

@@ -298,7 +298,7 @@ class Release:
         lines = align([show_columns(self.parts), *self.display_rows(0.95)[:_SHOWN]])
         more = [f"... {self._height() - _SHOWN:,} more rows"] if self._height() > _SHOWN else []
         beside = self.remarks if self.model is not None else ()
-        return "\n".join([self.question, *(lines if self.outputs else []), *more, self.summary(), *beside])
+        return "\n".join([self.question, *lines, *more, self.summary(), *beside])
 
     def _repr_html_(self) -> str:
         rows = self.display_rows(0.95)

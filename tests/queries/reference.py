@@ -6,8 +6,10 @@ It shares the trees with the package and nothing else: no interval, no SQL, no l
 from __future__ import annotations
 
 import datetime
+import fnmatch
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -19,6 +21,7 @@ from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.nodes import (
     Absolute,
+    Apply,
     Arithmetic,
     Bin,
     Clip,
@@ -28,9 +31,11 @@ from sordino.queries.expressions.nodes import (
     DatePart,
     IsIn,
     IsNull,
+    Match,
     Name,
     Node,
     Not,
+    TextFunction,
     When,
 )
 
@@ -99,11 +104,52 @@ def value(node: Node, row: Row, domain: Domain) -> Any:
     if isinstance(node, DatePart):
         of = value(node.of, row, domain)
         return None if of is None else Fraction(part_of(node.part, of))
+    if isinstance(node, Apply):
+        return applied(node, row, domain)
+    if isinstance(node, TextFunction):
+        return text_value(
+            node, value(node.of, row, domain), None if node.right is None else value(node.right, row, domain)
+        )
     assert isinstance(node, Arithmetic)
     left, right = value(node.left, row, domain), value(node.right, row, domain)
     if left is None or right is None:
         return None
     return left + right if node.op == "+" else left - right if node.op == "-" else left * right
+
+
+def applied(node: Apply, row: Row, domain: Domain) -> Any:
+    """Return a function of a number, in exact fractions."""
+    of = value(node.of, row, domain)
+    right: Any = None if node.right is None else value(node.right, row, domain)
+    if of is None:
+        return None
+    if node.function == "round":
+        scale = Fraction(10) ** int(right)
+        return Fraction(math.floor(abs(of) * scale + Fraction(1, 2))) / scale * (-1 if of < 0 else 1)
+    if node.function == "divide":
+        return of / right
+    if node.function == "modulo":
+        return of - right * math.floor(of / right)
+    if node.function == "remainder":
+        return of - right * math.trunc(of / right)
+    return {
+        "floor": lambda: Fraction(math.floor(of)),
+        "ceil": lambda: Fraction(math.ceil(of)),
+        "truncate": lambda: Fraction(math.trunc(of)),
+        "sign": lambda: Fraction((of > 0) - (of < 0)),
+    }[node.function]()
+
+
+def text_value(node: TextFunction, of: Any, right: Any) -> Any:
+    """Return a function of a text."""
+    if of is None or (node.function == "concat" and right is None):
+        return None
+    if node.function == "substr":
+        start, length = (int(a) for a in node.arguments)
+        return of[start - 1 : start - 1 + length]
+    if node.function == "concat":
+        return of + right
+    return {"upper": of.upper, "lower": of.lower, "length": lambda: Fraction(len(of))}[node.function]()
 
 
 def part_of(part: str, day: datetime.date) -> int:
@@ -123,6 +169,13 @@ def truth(node: Node, row: Row, domain: Domain) -> bool | None:
         return decided if decided in pair else None if None in pair else not decided
     if isinstance(node, IsNull):
         return value(node.of, row, domain) is None
+    if isinstance(node, Match):
+        text = value(node.of, row, domain)
+        if text is None:
+            return None
+        if node.kind == "regex":
+            return bool(re.search(node.pattern, text))
+        return fnmatch.fnmatchcase(text, node.pattern.replace("%", "*").replace("_", "?"))
     if isinstance(node, IsIn):
         of = value(node.of, row, domain)
         return None if of is None else of in node.values
@@ -154,6 +207,15 @@ def keys_of(node: Node, domain: Domain) -> list[Any]:
         return [node.left.value, *(v for v in chosen if v != node.left.value)]
     if isinstance(node, Constant):
         return [node.value]
+    if isinstance(node, (Compare, Match)):
+        kept = [None] if any(getattr(domain[n], "missing", "") == "keep" for n in names_in(node)) else []
+        return [False, True, *kept]
+    if isinstance(node, TextFunction):
+        made = [text_value(node, v, None) for v in keys_of(node.of, domain)]
+        return [*dict.fromkeys(v for v in made if v is not None), *([None] if None in made else [])]
+    if isinstance(node, Apply):
+        assert node.function == "modulo"
+        return [Fraction(n) for n in range(int(getattr(node.right, "value", 1)))]
     assert isinstance(node, Name)
     column = domain[node.name]
     if isinstance(column, Category):
@@ -168,8 +230,17 @@ def keys_of(node: Node, domain: Domain) -> list[Any]:
     return [*found, None] if column.missing == "keep" else found
 
 
+def names_in(node: Node) -> set[str]:
+    """Return the columns that an expression names."""
+    below = [getattr(node, field, None) for field in ("of", "left", "right")]
+    found = {node.name} if isinstance(node, Name) else set()
+    return found.union(*(names_in(b) for b in below if b is not None))
+
+
 def key(node: Node, row: Row, domain: Domain) -> Any:
     """Return the key of a row; a bin's is its place, None where it falls in none."""
+    if isinstance(node, (Compare, Match)):
+        return truth(node, row, domain)
     if not isinstance(node, Bin):
         return value(node, row, domain)
     of, edges = value(node.of, row, domain), node.edges or ()

@@ -18,6 +18,7 @@ from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, correlation, count_distinct, covariance, std, variance
 from sordino.queries.expressions.expr import Expr, when
+from sordino.queries.expressions.nodes import Apply, Constant
 
 DOMAIN = sd.Domain(
     {
@@ -92,7 +93,13 @@ def number(rng: random.Random, depth: int) -> Expr:
             [col("i"), col("j"), col("k"), col("r"), col("s"), col("free").clip(-3, 5), col("r").clip(-0.5, 1)]
         )
     left = number(rng, depth - 1)
-    what = rng.randrange(9)
+    what = rng.randrange(12)
+    if what == 9:
+        return rng.choice([left.floor(), left.ceil(), left.truncate(), left.sign(), left.round(), left.round(1)])
+    if what == 10:
+        return rng.choice([left / 3, left / -2, left % 2, left % -3, left // 2, round(left, -1)])
+    if what == 11:
+        return rng.choice([col("c").length(), Expr(Apply("remainder", left.node, Constant(Fraction(2)))), left**3])
     if what == 7:
         other = rng.choice([number(rng, depth - 1), Fraction(1, 2), None])
         return when(condition(rng, 0), left).otherwise(other)
@@ -132,6 +139,12 @@ def condition(rng: random.Random, depth: int) -> Expr:
                 col("c") != "b",
                 col("e").is_in(["x", "z"]),
                 col("c").is_null(),
+                col("c").upper() == "A",
+                col("e").upper().is_in(["X", "Q"]),
+                col("c").concat(col("e")) != "ax",
+                col("e").like("_"),
+                col("c").matches("^[bc]"),
+                x.floor() > y,
                 col("t"),
                 col("t") != True,  # noqa: E712  # a comparison builds a tree
                 col("d") < datetime.date(2000, 1, 1),
@@ -157,6 +170,10 @@ def question(rng: random.Random) -> Aggregation:
         col("d").day_of_week(),
         when(condition(rng, 1), "one").when(col("t"), "two").otherwise("one"),
         when(col("i") > 0, 7).otherwise(None),
+        col("c").upper(),
+        col("i") > 0,
+        col("e").like("x%"),
+        col("j") % 3,
     ]
     for chosen in rng.sample(groups, rng.choice([0, 0, 1, 2])):
         if str(chosen) not in {str(g.of) for g in asked.groups}:

@@ -68,6 +68,15 @@ FIXED: list[Aggregation] = [
         sd.sum(when(col("i") > 0, col("j")).otherwise(-2)),
         sd.mean(when(col("c") == "a", 3).otherwise(None)),
         S.group_by(col("d").month()).agg(sd.count()),
+        sd.sum(col("r").round()),
+        sd.sum(col("i") / 3),
+        sd.mean((col("r") * 2 + 1).ceil()),
+        sd.sum(col("i") % 2),
+        sd.sum(col("c").length()),
+        S.where(col("e").upper() == "X").agg(sd.sum(col("i").sign())),
+        S.group_by(col("c").upper()).agg(sd.count()),
+        S.group_by(col("i") > 0).agg(sd.count(), sd.sum("j")),
+        S.group_by(col("j") % 3).agg(sd.count()),
         S.group_by(when(col("i") > 0, "up").otherwise("down")).agg(sd.sum("i")),
     ]
 ]

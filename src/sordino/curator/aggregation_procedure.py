@@ -25,6 +25,7 @@ from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.queries.formulas import FormulaColumn
 from sordino.queries.joins import join_domain, join_neighbors, join_tables
 from sordino.queries.off_grid import never_equal
 from sordino.release import Output, show_number, show_rows
@@ -79,7 +80,7 @@ class AggregationProcedure:
             if selection is None
             else self._selection_column(i, selection, confidence)
             for i, selection in enumerate(self.allocation.selections)
-        ]
+        ] + [self._formula_column(f) for f in self.question.formulas if f.alias not in self.question.hidden]
 
     def build(self, primitives: Callable[[], Primitives]) -> Trees:
         """Build the tree of all sums and counts, None without any, and the first tree of each selection."""
@@ -110,7 +111,7 @@ class AggregationProcedure:
         found: list[Output] = []
         for selection in self.allocation.selections:
             found += [next(summed)] if selection is None else selection.release(rows, rng)
-        return after_release(self.question.after, keys, tuple(found))
+        return after_release(self.question, keys, tuple(found))
 
     # ---- words
 
@@ -147,6 +148,11 @@ class AggregationProcedure:
             (said,),
             (said["mechanism"],),
         )
+
+    def _formula_column(self, formula: FormulaColumn) -> PlannedColumn:
+        words = {a.alias: a.describe() for a in self.question.aggregates}
+        said = "free: its error follows from what it is computed from"
+        return PlannedColumn((formula.alias,), formula.describe(words), (None,), "value", (said,), (), ())
 
     def _say_error(
         self, error: float | None, times_rows: float | None, *, sums: int, assumes: str, confidence: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from sordino.noise.rng import Rng
 from sordino.project.budget_ledger import amend_ledger, find_release
 from sordino.project.budget_status import BudgetStatus, budget_status
 from sordino.project.load import DeclaredTable, Project, find_project, load_project
+from sordino.queries.sql.from_clause import is_same_table
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.release import Release
 from sordino.report.board import board_page
@@ -62,11 +64,17 @@ class Connection:
             )
         return self._curators[declared.name]
 
-    def read_sql(self, text: str) -> tuple[Curator, SqlText]:
-        """Return the Curator of the table that a SQL text is about, and the question to ask of it; the text is parsed once."""
-        select = sql(text).parse([column for table in self.project.tables.values() for column in table.domain])
-        names = {name.lower(): name for name in self.project.tables}
-        return self.table(names.get(select.table.lower(), select.table)), SqlText(text, select)
+    def read_sql(self, text: str, *, dialect: str | None = None) -> tuple[Curator, SqlText]:
+        """Return the Curator of the table that a SQL text is about, and the question to ask of it; the text is parsed once.
+
+        `shop.orders` finds a table declared as orders, and orders one declared as "shop.orders", where only one is so.
+        """
+        columns = [column for table in self.project.tables.values() for column in table.domain]
+        asked = sql(text, dialect=dialect)
+        select = asked.parse(columns, self.project.public)
+        same = [name for name in self.project.tables if name.lower() == select.table.lower()]
+        found = same or [name for name in self.project.tables if is_same_table(select.table, name)]
+        return self.table(found[0] if len(found) == 1 else select.table), replace(asked, select=select)
 
     def ledger(self, budget: str | None = None) -> Ledger:
         """Return the ledger of a declared budget, or of the only one there is, opening or creating it."""

@@ -216,6 +216,13 @@ class DuckDBPrimitives:
         """Return an identifier as text; a whole number held as a float reads as that number."""
         return _parse(self._text(column))
 
+    def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
+        """Return whether a text matches: by LIKE, or by a function of DuckDB's for parts of the text as they are."""
+        at, quoted = cell.sql(dialect="duckdb"), quote_text(pattern)
+        if kind in ("like", "ilike"):
+            return _parse(f"({at} {kind.upper()} {quoted})")
+        return _parse(f"{_PARTS_OF_TEXT[kind]}({at}, {quoted})")
+
     def chunk(self, count: int) -> exp.Expression:
         """Return the unit's chunk, from 0; where a row is the unit, equal rows share one."""
         unit = self._held.unit
@@ -229,6 +236,18 @@ class DuckDBPrimitives:
     def wide(self, value: exp.Expression) -> exp.Expression:
         """Return a whole number as HUGEINT."""
         return _parse(f"CAST({value.sql(dialect='duckdb')} AS HUGEINT)")
+
+    def real_function(
+        self, function: str, value: exp.Expression, unit: Fraction, step: Fraction, lower: int, upper: int
+    ) -> exp.Expression:
+        """Return a root, logarithm or power of e in steps, clipped; the argument is tested first, so that none can fail."""
+        scaled = f"CAST({value.sql(dialect='duckdb')} AS DOUBLE) * CAST('{float(unit.numerator)!r}' AS DOUBLE)"
+        real = self._let(f"{scaled} / CAST('{float(unit.denominator)!r}' AS DOUBLE)")
+        defined = {"sqrt": f"{real} >= 0", "exp": f"{real} <= 700"}.get(function, f"{real} > 0")
+        found = self._let(f"CASE WHEN {defined} THEN {function}({real}) END")
+        op, factor = scale_of(step)
+        steps = self._let(f"floor({found} {op} CAST('{factor!r}' AS DOUBLE) + 0.5)")
+        return self._whole_of(steps, f"isnan({steps})", lower, upper)
 
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
         """Return the bin's place: by division where all but the ends are as wide, by comparison otherwise.
@@ -349,6 +368,9 @@ class DuckDBPrimitives:
             quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})
         )
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
+
+
+_PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 
 
 def order_hash(cells: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sordino.estimates import (  # noqa: F401
     curve,
+    formula,
     model_estimate,
     noisy,
     point_estimate,

@@ -20,6 +20,7 @@ from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Arithmetic, Connective, Constant, Name, Node, describe, plain
 from sordino.queries.expressions.sql_trees import Build
+from sordino.queries.formulas import FormulaColumn
 from sordino.queries.joins import Join, join_domain, join_neighbors, join_tables, public_table, qualify
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.query import Aggregate, SqlAggregate, Vector
@@ -49,6 +50,7 @@ class Aggregation:
 
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
     noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `joins` are public tables.
+    `formulas` are columns computed from the released ones, `hidden` names those that are released for them alone.
     `layout` orders the columns that are shown; it is no part of what is asked.
     """
 
@@ -59,6 +61,8 @@ class Aggregation:
     sample: Fraction | None = None
     joins: tuple[Join, ...] = ()
     layout: tuple[str, ...] = ()  # the answer's columns in the order of SELECT; empty for groups first
+    formulas: tuple[FormulaColumn, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     def having(self, condition: Expr) -> Aggregation:
         """Return the question whose answer shows only rows that meet `condition` on its own noisy columns, at no cost."""
@@ -102,7 +106,10 @@ class Aggregation:
 
     def describe(self) -> str:
         """Return the question as a sentence."""
-        what = _join_words([a.describe() for a in self.aggregates])
+        words = {a.alias: a.describe() for a in self.aggregates}
+        shown = [w for alias, w in words.items() if alias not in self.hidden]
+        shown += [f.describe(words) for f in self.formulas if f.alias not in self.hidden]
+        what = _join_words(shown) if shown else "its keys"
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
         share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
@@ -117,6 +124,9 @@ class Aggregation:
             "groups": [[g.alias, plain(g.of)] for g in self.groups],
             "aggregates": [[a.alias, a.plain()] for a in self.aggregates],
         }
+        if self.formulas or self.hidden:
+            data["formulas"] = [[f.alias, plain(f.node)] for f in self.formulas]
+            data["hidden"] = sorted(self.hidden)
         if self.after is not None:
             data["after"] = self.after.plain()
         if self.sample is not None:
@@ -202,7 +212,9 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     if len(question.aggregates) > _MOST_AGGREGATES:
         raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
     names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
+    names += [f.alias for f in question.formulas]
     _check_distinct(names)
+    _check_formulas(question)
     if question.after is not None:
         question.after.check(names)
         if not question.groups and (question.after.having is not None or question.after.limit == 0):
@@ -228,6 +240,19 @@ def _order_key(column: str | Expr) -> tuple[Node, bool]:
     if isinstance(node, Arithmetic) and node.op == "*" and node.left == Constant(Fraction(-1)):
         return node.right, True
     return node, False
+
+
+def _check_formulas(question: Aggregation) -> None:
+    """Raise QuestionRefused for a formula of what has no noise of a known law, or that cannot be computed."""
+    selections = {a.alias for a in question.aggregates if hasattr(a, "columns")}
+    for formula in question.formulas:
+        for name in formula.names():
+            if name in selections:
+                raise QuestionRefused(
+                    "a quantile is chosen, not released with noise, so a formula of it would have no interval: ask for it by "
+                    "itself, and compute with the answer"
+                )
+        formula.tree({a.alias: i for i, a in enumerate(question.aggregates)})
 
 
 def _check_text(question: Aggregation) -> None:

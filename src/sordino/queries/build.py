@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, cast
@@ -13,9 +13,10 @@ from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import MomentAggregate
 from sordino.queries.aggregates.sums import Average, Sum
-from sordino.queries.aggregation import Aggregation, Grouping
-from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.aggregation import Aggregation, Grouping, columns_of
+from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
+from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.joins import Join
 from sordino.queries.query import Aggregate
 
@@ -23,7 +24,9 @@ __all__ = [
     "AggregateExpr",
     "Column",
     "Selection",
+    "ShownColumns",
     "as_aggregation",
+    "collect_columns",
     "correlation",
     "count",
     "count_distinct",
@@ -42,18 +45,146 @@ Column = str | Expr
 
 @dataclass(frozen=True, slots=True)
 class AggregateExpr:
-    """An aggregate as a person writes it; `.alias(name)` names its column."""
+    """An aggregate as a person writes it; `.alias(name)` names its column.
+
+    `+ - * /`, `.round(digits)`, `abs()` and the other functions of numbers make a formula of aggregates, which is computed
+    from what is released: `sd.sum("a") / sd.sum("b")`.
+    """
 
     aggregate: Aggregate
+    others: tuple[Aggregate, ...] = ()  # of a formula: what else it is computed from
+    formula: FormulaColumn | None = None  # over the aggregates' own words
 
     def alias(self, name: str) -> AggregateExpr:
         """Return the same aggregate under another name."""
         if not isinstance(name, str) or not name.strip():
             raise QuestionRefused("alias takes a name that is not empty")
+        if self.formula is not None:
+            return replace(self, formula=replace(self.formula, alias=name))
         return AggregateExpr(replace(cast("Any", self.aggregate), alias=name))
 
+    def round(self, digits: int = 0) -> AggregateExpr:
+        """Return the released value rounded to so many decimal digits."""
+        return _formula(lambda x: x.round(digits), self)
+
+    def sqrt(self) -> AggregateExpr:
+        """Return the square root of the released value; None below 0."""
+        return _formula(lambda x: x.sqrt(), self)
+
+    def ln(self) -> AggregateExpr:
+        """Return the natural logarithm of the released value; None at 0 and below."""
+        return _formula(lambda x: x.ln(), self)
+
+    def clip(self, lower: Number | None, upper: Number | None) -> AggregateExpr:
+        """Return the released value clipped."""
+        return _formula(lambda x: x.clip(lower, upper), self)
+
+    def __abs__(self) -> AggregateExpr:
+        return _formula(abs, self)
+
+    def __neg__(self) -> AggregateExpr:
+        return _formula(lambda x: -x, self)
+
+    def __add__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x + y, self, other)
+
+    def __radd__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y + x, self, other)
+
+    def __sub__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x - y, self, other)
+
+    def __rsub__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y - x, self, other)
+
+    def __mul__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x * y, self, other)
+
+    def __rmul__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y * x, self, other)
+
+    def __truediv__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x / y, self, other)
+
+    def __rtruediv__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y / x, self, other)
+
     def __repr__(self) -> str:
+        if self.formula is not None:
+            return f"<{describe(self.formula.node)}, as {self.formula.alias}>"
         return f"<{self.aggregate.describe()}, as {self.aggregate.alias}>"
+
+
+def _formula(make: Callable[..., Expr], *operands: Any) -> AggregateExpr:
+    """Return the formula that `make` writes over aggregates and numbers; an aggregate goes by its own words in it."""
+    parts: dict[str, Aggregate] = {}
+    written: list[Expr] = []
+    for operand in operands:
+        if not isinstance(operand, AggregateExpr):
+            if isinstance(operand, Expr):
+                raise QuestionRefused(
+                    f"{operand} is a value of each row: a formula computes with aggregates, such as sd.sum({operand})"
+                )
+            written.append(Expr(as_node(operand)))
+            continue
+        parts |= {a.describe(): a for a in (operand.aggregate, *operand.others)}
+        own = Name(operand.aggregate.describe()) if operand.formula is None else operand.formula.node
+        written.append(Expr(own))
+    node = make(*written).node
+    short = rename(node, {words: a.alias for words, a in parts.items()})
+    first, *others = parts.values()
+    return AggregateExpr(first, tuple(others), FormulaColumn(describe(short), node))
+
+
+def collect_columns(
+    asked: Sequence[AggregateExpr], taken: Sequence[str] = (), unseen: Sequence[AggregateExpr] = ()
+) -> ShownColumns:
+    """Return the aggregates that some columns are made of, each once, the formulas over them, and which are not shown.
+
+    `taken` are the names of the keys, `unseen` aggregates that are needed and not shown. The same aggregate twice is
+    released once, under two names.
+    """
+    aggregates: dict[str, Aggregate] = {}
+    for one in asked:
+        if one.formula is None:
+            aggregates.setdefault(one.aggregate.describe(), one.aggregate)
+    hidden: list[str] = []
+    names = {n.lower() for n in (*taken, *(a.alias for a in aggregates.values()))}
+    names |= {one.formula.alias.lower() for one in asked if one.formula is not None}
+    for one in (*asked, *unseen):
+        for part in (one.aggregate, *one.others):
+            if part.describe() not in aggregates:
+                alias = part.alias if part.alias.lower() not in names else part.describe()
+                aggregates[part.describe()] = replace(cast("Any", part), alias=alias)
+                names.add(alias.lower())
+                hidden.append(alias)
+    known = {words: a.alias for words, a in aggregates.items()}
+    formulas: list[FormulaColumn] = []
+    layout: list[str] = []
+    for one in asked:
+        if one.formula is not None:
+            formulas.append(FormulaColumn(one.formula.alias, rename(one.formula.node, known)))
+            layout.append(one.formula.alias)
+            continue
+        alias = known[one.aggregate.describe()]
+        if alias != one.aggregate.alias:
+            formulas.append(FormulaColumn(one.aggregate.alias, Name(alias)))
+        layout += [one.aggregate.alias] if alias != one.aggregate.alias else columns_of(one.aggregate)
+    if len(set(layout)) < len(layout):
+        twice = next(n for i, n in enumerate(layout) if n in layout[:i])
+        said = f"two columns of the answer are named {twice!r}: give one another name with"
+        raise QuestionRefused(f"{said} .alias(...)", sql=f"{said} AS")
+    return ShownColumns(tuple(aggregates.values()), tuple(formulas), tuple(hidden), tuple(layout))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownColumns:
+    """The aggregates of a question, the formulas over them, the names that are not shown, and the order of those that are."""
+
+    aggregates: tuple[Aggregate, ...]
+    formulas: tuple[FormulaColumn, ...]
+    hidden: tuple[str, ...]
+    layout: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +249,15 @@ class Selection:
             flat.append(item.alias(name))
         if not all(isinstance(a, AggregateExpr) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        made = tuple(a.aggregate for a in flat)
-        return Aggregation(self.condition, self.groups, made, sample=self.share, joins=self.joins)
+        return _ask(flat, Aggregation(self.condition, self.groups, (), sample=self.share, joins=self.joins))
+
+
+def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:
+    """Return a question with its aggregates; the order of its columns is stated where it is not keys first."""
+    keys = [g.alias for g in of.groups]
+    shown = collect_columns(asked, keys)
+    layout = (*keys, *shown.layout) if shown.formulas else ()
+    return replace(of, aggregates=shown.aggregates, formulas=shown.formulas, hidden=shown.hidden, layout=layout)
 
 
 def count(of: Column | None = None) -> AggregateExpr:
@@ -221,9 +359,9 @@ def as_aggregation(question: object) -> Aggregation:
     if isinstance(question, Aggregation):
         return question
     if isinstance(question, AggregateExpr):
-        return Aggregation(None, (), (question.aggregate,))
+        return _ask([question], Aggregation(None, (), ()))
     if isinstance(question, (list, tuple)) and question and all(isinstance(q, AggregateExpr) for q in question):
-        return Aggregation(None, (), tuple(q.aggregate for q in question))
+        return _ask(question, Aggregation(None, (), ()))
     if isinstance(question, Selection):
         raise QuestionRefused("this selects rows but asks nothing: end it with .agg(sd.count())")
     if isinstance(question, Expr):

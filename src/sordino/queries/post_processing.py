@@ -6,17 +6,21 @@ numbers and declared keys only.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
+from sordino.estimates.formula import evaluate
 from sordino.queries.expressions.nodes import (
     OPERATORS,
     Absolute,
+    Apply,
     Arithmetic,
+    Clip,
     Compare,
     Connective,
     Constant,
@@ -25,11 +29,13 @@ from sordino.queries.expressions.nodes import (
     Name,
     Node,
     Not,
+    When,
     depth,
     describe,
     plain,
     walk,
 )
+from sordino.queries.formulas import FormulaColumn, rename
 
 __all__ = ["PostProcessing", "select_rows"]
 
@@ -52,7 +58,7 @@ class PostProcessing:
         """Raise QuestionRefused or UnknownName unless it can be read from the columns of the answer."""
         if self.having is not None:
             depth(self.having)
-            if not isinstance(self.having, _CONDITIONS):
+            if not isinstance(self.having, (*_CONDITIONS, Name)):
                 raise QuestionRefused(
                     f"having needs a condition on the answer, such as n > 30: {describe(self.having)}"
                 )
@@ -70,6 +76,11 @@ class PostProcessing:
         cuts = self.limit is not None and (rows is None or self.limit < rows)
         deciding = [*([] if self.having is None else [self.having]), *(n for n, _ in self.order if cuts)]
         return any(isinstance(at, Name) and at.name not in keys for node in deciding for at in walk(node))
+
+    def rename(self, names: Mapping[str, str]) -> PostProcessing:
+        """Return the same with other names for the columns that it reads."""
+        having = None if self.having is None else rename(self.having, names)
+        return replace(self, having=having, order=tuple((rename(node, names), down) for node, down in self.order))
 
     def describe(self) -> str:
         """Return what is done, in words."""
@@ -113,8 +124,8 @@ def _check_names(node: Node, columns: Sequence[str]) -> None:
         if isinstance(at, Name):
             if at.name not in columns:
                 raise UnknownName(f"the answer has no column {at.name!r}; {nearest(at.name, columns)}")
-        elif not isinstance(at, (Constant, Absolute, Arithmetic, *_CONDITIONS)):
-            raise QuestionRefused(f"{describe(at)} cannot be computed from an answer: use comparisons and + - *")
+        elif not isinstance(at, (Constant, Absolute, Arithmetic, Apply, Clip, When, *_CONDITIONS)):
+            raise QuestionRefused(f"{describe(at)} cannot be computed from an answer: use comparisons and arithmetic")
 
 
 def _value(node: Node, row: Mapping[str, Any]) -> Any:
@@ -136,7 +147,19 @@ def _value(node: Node, row: Mapping[str, Any]) -> Any:
         return not of if isinstance(node, Not) else abs(of) if isinstance(node, Absolute) else of in node.values
     if isinstance(node, (Compare, Arithmetic)):
         return _of_two(node.op, _value(node.left, row), _value(node.right, row))
+    if isinstance(node, (Apply, Clip, When)):
+        return _of_formula(FormulaColumn("", node), row)
     raise QuestionRefused(f"{describe(node)} cannot be computed from an answer")
+
+
+def _of_formula(formula: FormulaColumn, row: Mapping[str, Any]) -> float | None:
+    """Return what a formula makes of a row's numbers, None where it has no value."""
+    import numpy as np
+
+    names = formula.names()
+    numbers = [row[n] if isinstance(row[n], (int, float)) else math.nan for n in names]
+    made = float(evaluate(formula.tree({n: i for i, n in enumerate(names)}), [np.array(float(n)) for n in numbers]))
+    return made if math.isfinite(made) else None
 
 
 def _of_two(op: str, left: Any, right: Any) -> Any:

@@ -55,7 +55,7 @@ def test_truth_of_an_expression_raises() -> None:
         (lambda: S.group_by("free").agg(sd.count()), "keys are not public"),
         (lambda: S.group_by("d").agg(sd.count()), "keys are not public"),
         (lambda: S.group_by("r").agg(sd.count()), "bins"),
-        (lambda: S.group_by(col("i") + 1).agg(sd.count()), "cannot group by"),
+        (lambda: S.group_by(col("free") + 1).agg(sd.count()), "cannot group by"),
         (lambda: S.group_by(col("r").bin(width="0.25")).agg(sd.count()), "finer than its grid"),
         (lambda: S.group_by(col("free").bin(width=1)).agg(sd.count()), "need declared bounds"),
         (lambda: S.group_by("c", "c").agg(sd.count()), "named 'c'"),
@@ -76,9 +76,9 @@ def test_unknown_names_are_their_own_class() -> None:
         compile_query(as_aggregation(sd.sum("fre")), DOMAIN)
 
 
-def test_division_and_odd_constants_are_refused() -> None:
+def test_odd_constants_and_arguments_are_refused() -> None:
     for make in (
-        lambda: col("i") / 2,
+        lambda: col("i") ** 17,
         lambda: col("i") > float("nan"),
         lambda: col("i") > float("inf"),
         lambda: col("i") == [1],

@@ -22,12 +22,18 @@ from sordino.queries.build import (
     std,
     variance,
 )
-from sordino.queries.expressions.expr import when
+from sordino.queries.expressions.expr import Expr, when
+from sordino.queries.expressions.nodes import TextFunction
 from sordino.queries.sql.parse import SqlText, parse_sql
 
 S = Selection()
 AND = S.where((col("age") > 3) & (col("gain") < 9))
 COLUMNS = ("age", "occ", "gain", "married", "born", "two words")
+
+
+def _whole(name: str) -> Expr:
+    """Return a column cast to whole numbers."""
+    return Expr(TextFunction("number", col(name).node)).round()
 
 
 def parse(text: str) -> Aggregation:
@@ -50,6 +56,21 @@ def parse(text: str) -> Aggregation:
         ("SELECT SUM(LEAST(age, 90)) FROM adult", sd.sum(col("age").clip(None, 90))),
         ("SELECT SUM(GREATEST(0, age, 5)) FROM adult", sd.sum(col("age").clip(5, None))),
         ("SELECT SUM(-age + 2 * gain - 1.5) FROM adult", sd.sum(-col("age") + 2 * col("gain") - 1.5)),
+        ("SELECT SUM(age / 2) FROM adult", sd.sum(col("age") / 2)),
+        ("SELECT SUM(ROUND(age / 3, 1)) FROM adult", sd.sum((col("age") / 3).round(1))),
+        ("SELECT SUM(age // 10) FROM adult", sd.sum((col("age") / 10).truncate())),
+        ("SELECT SUM(FLOOR(age)), SUM(gain::INT) FROM adult", [sd.sum(col("age").floor()), sd.sum(_whole("gain"))]),
+        ("SELECT SUM(POWER(age, 2)) FROM adult", sd.sum(col("age") ** 2)),
+        ("SELECT SUM(LN(age)) FROM adult", sd.sum(col("age").ln())),
+        ("SELECT COUNT(*) FROM adult WHERE occ LIKE 'a%'", S.where(col("occ").like("a%")).agg(sd.count())),
+        ("SELECT COUNT(*) FROM adult WHERE occ NOT ILIKE 'a%'", S.where(~col("occ").ilike("a%")).agg(sd.count())),
+        ("SELECT COUNT(*) FROM adult WHERE UPPER(occ) = 'A'", S.where(col("occ").upper() == "A").agg(sd.count())),
+        (
+            "SELECT COUNT(*) FROM adult WHERE SUBSTR(occ, 1, 2) = 'a'",
+            S.where(col("occ").substr(1, 2) == "a").agg(sd.count()),
+        ),
+        ("SELECT occ || '-', COUNT(*) FROM adult GROUP BY 1", S.group_by(col("occ").concat("-")).agg(sd.count())),
+        ("SELECT SUM(NULLIF(age, 0)) FROM adult", sd.sum(when(col("age") != 0, col("age")).otherwise(None))),
         ("SELECT SUM(ABS(age)) FROM adult", sd.sum(abs(col("age")))),
         ("SELECT COUNT(*) FROM adult WHERE age > 30", S.where(col("age") > 30).agg(sd.count())),
         ("SELECT COUNT(*) FROM adult WHERE 30 < age", S.where(col("age") > 30).agg(sd.count())),
@@ -154,7 +175,6 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     (C + "JOIN b ON age = x", "JOIN with 'b' is not supported", 33),
     (C + "LEFT JOIN b ON age = x", "JOIN with 'b' is not supported", 38),
     (F + "adult, adult b", "JOIN without a condition is not supported", 27),
-    (C + "HAVING SUM(age) > 1", "the sum of age is not in SELECT", 35),
     (C + "HAVING age > 1", "age is no column of the answer", 35),
     (C + "ORDER BY 2", "ORDER BY 2: there is no such column", 37),
     (C + "ORDER BY 1 NULLS FIRST", "NULLS FIRST is not supported", 39),
@@ -170,7 +190,6 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     (C + "FOR UPDATE", "FOR is not supported", 28),
     ("WITH a AS (SELECT 1) " + C, "names its table", 0),
     ("WITH RECURSIVE a AS (SELECT * FROM adult) " + C, "WITH RECURSIVE is not supported", 6),
-    ("WITH a(x) AS (SELECT age FROM adult) SELECT COUNT(*) FROM a", "renames columns", 6),
     ("WITH a AS MATERIALIZED (SELECT * FROM adult) SELECT COUNT(*) FROM a", "MATERIALIZED is not supported", 11),
     (
         "WITH a AS (SELECT * FROM adult), a AS (SELECT * FROM adult) SELECT COUNT(*) FROM a",
@@ -195,7 +214,6 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     (C + "WHERE EXISTS (SELECT 1)", "sub-query is not supported", 49),
     ("SELECT (SELECT 1), COUNT(*) FROM adult", "sub-query is not supported", 16),
     ("SELECT COUNT(*) OVER () FROM adult", "OVER is not supported", 8),
-    ("SELECT COUNT(*) FILTER (WHERE age > 1) FROM adult", "FILTER is not supported", 17),
     ("SELECT DISTINCT COUNT(*) FROM adult", "DISTINCT is not supported", 8),
     ("SELECT COUNT(DISTINCT age, occ) FROM adult", r"COUNT\(DISTINCT\) takes one column", 23),
     ("SELECT SUM(DISTINCT age) FROM adult", r"SUM\(DISTINCT\) is not supported", 8),
@@ -204,24 +222,16 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     ("SELECT MODE(age) FROM adult", "MODE is not supported", 0),
     ("SELECT STDDEV(DISTINCT age) FROM adult", r"STDDEV\(DISTINCT\) is not supported", 8),
     ("SELECT QUANTILE_CONT(age, gain) FROM adult", "a number is needed", 27),
-    ("SELECT VAR_SAMP(age) * 2 FROM adult", "an aggregate stands by itself", 8),
-    ("SELECT COUNT(*) + 1 FROM adult", "COUNT is not supported here", 8),
     ("SELECT SUM(SUM(age)) FROM adult", "SUM is not supported here", 12),
     ("SELECT SUM(CASE WHEN age > 1 THEN NULL ELSE 1 END) FROM adult", "THEN NULL is not supported", 35),
     ("SELECT SUM(EXTRACT(WEEK FROM born)) FROM adult", r"EXTRACT\(WEEK\) is not supported", 12),
-    ("SELECT SUM(CAST(age AS INT)) FROM adult", "CAST is not supported", 12),
-    ("SELECT SUM(age::INT) FROM adult", "CAST is not supported", 15),
-    ("SELECT SUM(age / 2) FROM adult", "division is not supported", 18),
     ("SELECT SUM(random()) FROM adult", "RANDOM is not supported", 12),
     (C + "WHERE pg_sleep(9) = 1", "PG_SLEEP is not supported", 34),
-    (C + "WHERE age % 2 = 0", "MOD is not supported", 40),
-    (C + "WHERE occ LIKE 'a%'", "LIKE is not supported", 43),
     (C + "WHERE age BETWEEN SYMMETRIC 9 AND 1", "SYMMETRIC is not supported", 46),
     (C + "WHERE age = NULL", "write IS NULL", 40),
     (C + "WHERE age = ?", "PLACEHOLDER is not supported", 40),
     (F + "read_csv('secret.csv')", "FROM takes the name of a declared table", 22),
     (F + "'secret.csv'", "'secret.csv' is not declared", 22),
-    (F + "main.adult", "name the declared table alone", 27),
     (F + "adult AS a(occ, age)", "renames columns", 22),
     (C + "WHERE b.age > 1", "not the table asked about", 36),
     (C + "; " + C, "not 2 statements", 0),
@@ -239,7 +249,6 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     ("INSTALL httpfs", "INSTALL is not supported", 1),
     ("LOAD httpfs", "LOAD is not supported", 1),
     (C + "GROUP BY ROLLUP(occ)", "ROLLUP is not supported", 44),
-    (C + "GROUP BY ALL", "GROUP BY ALL is not supported", 37),
     (C + "GROUP BY 7", "no such column", 37),
     ("SELECT * FROM adult", r"SELECT \* is refused: rows never leave", 8),
     ("SELECT age FROM adult", "SELECT age is refused: it is a value of single rows, and rows never leave", 8),

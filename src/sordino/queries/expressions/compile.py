@@ -29,10 +29,12 @@ from sordino.queries.expressions.bound_number import (
 )
 from sordino.queries.expressions.column_codes import category_code, code_cell, code_of, truth
 from sordino.queries.expressions.dates import day_part
+from sordino.queries.expressions.declared_values import bind_values, choose_values, is_text, match_text, number_of_text
 from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import (
     MIRROR,
     Absolute,
+    Apply,
     Arithmetic,
     Bin,
     Clip,
@@ -42,14 +44,17 @@ from sordino.queries.expressions.nodes import (
     DatePart,
     IsIn,
     IsNull,
+    Match,
     Name,
     Node,
     Not,
+    TextFunction,
     Value,
     When,
     depth,
     describe,
 )
+from sordino.queries.expressions.row_functions import apply_function
 from sordino.queries.expressions.sql_trees import Build, comparison, one_of, sql, whole
 
 if TYPE_CHECKING:
@@ -76,8 +81,8 @@ def presence(node: Node, domain: Domain) -> BoundNumber:
     """Return a measure that is missing where `node` is, for counting the rows that have a value."""
     depth(node)
     column = domain[node.name] if isinstance(node, Name) else None
-    if isinstance(column, (Category, Boolean, Identifier)):
-        missable = not isinstance(getattr(column, "missing", "drop"), Fill)
+    if isinstance(column, (Category, Boolean, Identifier)) or is_text(node):
+        missable = is_text(node) or not isinstance(getattr(column, "missing", "drop"), Fill)
         one = Interval.point(Fraction(1))
         return BoundNumber(Fraction(1), one, one, missable, _any_cell(node, domain))
     return number(node, domain)
@@ -87,7 +92,7 @@ def _any_cell(node: Node, domain: Domain) -> Build:
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, Name) and isinstance(column, (Category, Boolean, Identifier)):
         return code_cell(node.name, column)
-    return number(node, domain).build
+    return bind_values(node, domain).build if is_text(node) else number(node, domain).build
 
 
 # ---- numbers
@@ -123,6 +128,11 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
         return absolute(plain_number(node.of, domain))
     if isinstance(node, Clip):
         return clip(plain_number(node.of, domain), node.lower, node.upper)
+    if isinstance(node, TextFunction) and not is_text(node):
+        cast_number = node.function == "number" and not _is_declared(node.of, domain)
+        return plain_number(node.of, domain) if cast_number else number_of_text(node, domain)
+    if isinstance(node, Apply):
+        return apply_function(node, lambda operand: plain_number(operand, domain))
     if isinstance(node, DatePart):
         return _day_part(node, domain)
     if isinstance(node, When):
@@ -130,6 +140,11 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
     if isinstance(node, Bin):
         raise QuestionRefused("bins are keys for group_by; they cannot be summed or compared")
     raise QuestionRefused(f"a number is needed, and {describe(node)} is a condition")
+
+
+def _is_declared(node: Node, domain: Domain) -> bool:
+    """Return whether an expression is of declared values: a category, a truth, or a function of text."""
+    return is_text(node) or (isinstance(node, Name) and isinstance(domain[node.name], (Category, Boolean)))
 
 
 def plain_number(node: Node, domain: Domain) -> BoundNumber:
@@ -204,6 +219,8 @@ def _condition(node: Node, domain: Domain) -> Build:
         return _compare(node, domain)
     if isinstance(node, IsIn):
         return _is_in(node, domain)
+    if isinstance(node, Match):
+        return _match(node, domain)
     if isinstance(node, IsNull):
         value = _any_cell(node.of, domain)
         return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))
@@ -247,7 +264,7 @@ def _compare(node: Compare, domain: Domain) -> Build:
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
     column = domain[left.name] if isinstance(left, Name) else None
-    if isinstance(column, (Category, Boolean, Identifier)):
+    if isinstance(column, (Category, Boolean, Identifier)) or is_text(left):
         return _compare_cell(left, op, right, domain)
     a = number(left, domain)
     if a.kind == "date" and isinstance(right, Constant) and isinstance(right.value, str):
@@ -278,6 +295,19 @@ def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
     return compare_steps(of, op, int(steps))
 
 
+def _match(node: Match, domain: Domain) -> Build:
+    """Return the condition that a text matches a pattern: of declared values by their codes, of identifiers by LIKE."""
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    if not isinstance(node.of, Name) or not isinstance(column, Identifier):
+        return match_text(node, domain)
+    if node.kind == "regex":
+        raise QuestionRefused(
+            f"{node.of.name} is an identifier, whose text is matched by LIKE, not by a regular expression"
+        )
+    name = node.of.name
+    return lambda on: on.like(on.text(name), node.kind, node.pattern)
+
+
 def _compare_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
     if op not in ("=", "!="):
         raise QuestionRefused(f"{describe(left)} is no number: it can be compared with = and != only")
@@ -301,6 +331,9 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
         held = truth(node.of.name, column)
         return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
+    if is_text(node.of):
+        chosen = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
+        return choose_values(bind_values(node.of, domain), lambda v: v in chosen)
     built = [_compare(Compare("=", node.of, Constant(v)), domain) for v in node.values]
 
     def build(on: Primitives) -> exp.Expression:

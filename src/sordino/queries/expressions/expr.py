@@ -15,6 +15,7 @@ from sordino.loss import Number, format_number, to_fraction
 from sordino.queries.expressions.nodes import (
     MIRROR,
     Absolute,
+    Apply,
     Arithmetic,
     Bin,
     Clip,
@@ -24,15 +25,19 @@ from sordino.queries.expressions.nodes import (
     DatePart,
     IsIn,
     IsNull,
+    Match,
     Name,
     Node,
     Not,
+    TextFunction,
     Value,
     When,
     describe,
 )
 
 __all__ = ["Cases", "Expr", "as_node", "as_value", "col", "when"]
+
+_MOST_POWER = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +73,58 @@ class Expr:
         """Return the absolute value."""
         return Expr(Absolute(self.node))
 
+    def round(self, digits: int = 0) -> Expr:
+        """Return the value rounded to so many decimal digits, halves away from 0; negative digits round to tens."""
+        return Expr(Apply("round", self.node, Constant(to_fraction(digits, name="round's digits"))))
+
+    def floor(self) -> Expr:
+        """Return the largest whole number that is not above the value."""
+        return Expr(Apply("floor", self.node))
+
+    def ceil(self) -> Expr:
+        """Return the least whole number that is not below the value."""
+        return Expr(Apply("ceil", self.node))
+
+    def truncate(self) -> Expr:
+        """Return the value without its decimals: rounded towards 0."""
+        return Expr(Apply("truncate", self.node))
+
+    def sign(self) -> Expr:
+        """Return -1, 0 or 1."""
+        return Expr(Apply("sign", self.node))
+
+    def sqrt(self) -> Expr:
+        """Return the square root; missing below 0. The value needs bounds, and lands on the finest grid of 10^12 steps."""
+        return Expr(Apply("sqrt", self.node))
+
+    def ln(self) -> Expr:
+        """Return the natural logarithm; missing at 0 and below."""
+        return Expr(Apply("ln", self.node))
+
+    def log2(self) -> Expr:
+        """Return the logarithm to base 2; missing at 0 and below."""
+        return Expr(Apply("log2", self.node))
+
+    def log10(self) -> Expr:
+        """Return the logarithm to base 10; missing at 0 and below."""
+        return Expr(Apply("log10", self.node))
+
+    def exp(self) -> Expr:
+        """Return e to the power of the value."""
+        return Expr(Apply("exp", self.node))
+
+    def power(self, exponent: Number) -> Expr:
+        """Return the value to a whole power from 0 to 16, exactly; to the power 1/2 its square root."""
+        wanted = to_fraction(exponent, name="power's exponent")
+        if wanted == Fraction(1, 2):
+            return self.sqrt()
+        if wanted.denominator != 1 or not 0 <= wanted <= _MOST_POWER:
+            raise QuestionRefused(f"power takes a whole exponent from 0 to {_MOST_POWER}, or 0.5")
+        made: Node = Constant(Fraction(1))
+        for bit in f"{int(wanted):b}":
+            made = self.node if made == Constant(Fraction(1)) and bit == "1" else _square(made, self.node, bit == "1")
+        return Expr(made)
+
     def bin(self, edges: Sequence[Number] | None = None, *, width: Number | None = None) -> Expr:
         """Return the bin the value falls in, by ascending `edges`, or by `width` from the lower bound; for group_by."""
         if (edges is None) == (width is None):
@@ -101,6 +158,64 @@ class Expr:
     def is_null(self) -> Expr:
         """Return whether the value is missing."""
         return Expr(IsNull(self.node))
+
+    def like(self, pattern: str) -> Expr:
+        """Return whether a text matches SQL's LIKE: % stands for any text, _ for one character."""
+        return self._match("like", pattern)
+
+    def ilike(self, pattern: str) -> Expr:
+        """Return whether a text matches LIKE, whatever the case of its letters."""
+        return self._match("ilike", pattern)
+
+    def matches(self, pattern: str) -> Expr:
+        """Return whether a declared value has a part that matches a regular expression."""
+        return self._match("regex", pattern)
+
+    def starts_with(self, text: str) -> Expr:
+        """Return whether a text begins so."""
+        return self._match("prefix", text)
+
+    def ends_with(self, text: str) -> Expr:
+        """Return whether a text ends so."""
+        return self._match("suffix", text)
+
+    def contains(self, text: str) -> Expr:
+        """Return whether a text has this part."""
+        return self._match("part", text)
+
+    def upper(self) -> Expr:
+        """Return a declared value in capitals."""
+        return Expr(TextFunction("upper", self.node))
+
+    def lower(self) -> Expr:
+        """Return a declared value in small letters."""
+        return Expr(TextFunction("lower", self.node))
+
+    def trim(self) -> Expr:
+        """Return a declared value without the blanks around it."""
+        return Expr(TextFunction("trim", self.node))
+
+    def substr(self, start: int, length: int | None = None) -> Expr:
+        """Return a part of a declared value, counted from 1 as in SQL; a negative start counts from the end."""
+        given = [start] if length is None else [start, length]
+        return Expr(TextFunction("substr", self.node, tuple(to_fraction(g, name="substr's place") for g in given)))
+
+    def replace(self, old: str, new: str) -> Expr:
+        """Return a declared value with one text in place of another."""
+        return Expr(TextFunction("replace", self.node, (old, new)))
+
+    def concat(self, other: Any) -> Expr:
+        """Return two texts one after the other: declared values, or constants."""
+        return Expr(TextFunction("concat", self.node, (), as_node(other)))
+
+    def length(self) -> Expr:
+        """Return the number of characters of a declared value."""
+        return Expr(TextFunction("length", self.node))
+
+    def _match(self, kind: str, pattern: str) -> Expr:
+        if not isinstance(pattern, str):
+            raise QuestionRefused(f"a pattern is text, not a {type(pattern).__name__}")
+        return Expr(Match(kind, self.node, pattern))
 
     def year(self) -> Expr:
         """Return the year of a day."""
@@ -147,7 +262,22 @@ class Expr:
         return self.abs()
 
     def __truediv__(self, other: Any) -> Expr:
-        raise QuestionRefused("division is not supported: multiply by a constant, such as col('x') * 0.5")
+        return Expr(Apply("divide", self.node, as_node(other)))
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return Expr(Apply("divide", as_node(other), self.node))
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return Expr(Apply("floor", Apply("divide", self.node, as_node(other))))
+
+    def __mod__(self, other: Any) -> Expr:
+        return Expr(Apply("modulo", self.node, as_node(other)))
+
+    def __pow__(self, exponent: Any) -> Expr:
+        return self.power(exponent)
+
+    def __round__(self, digits: int = 0) -> Expr:
+        return self.round(digits)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # a comparison builds a tree, as in every frame
         return _compare("=", self.node, as_node(other))
@@ -199,6 +329,14 @@ class Expr:
 
     def __repr__(self) -> str:
         return f"<Expr {describe(self.node)}>"
+
+
+def _square(of: Node, base: Node, odd: bool) -> Node:
+    """Return of * of, times `base` where `odd`: one step of a power by squaring."""
+    if of == Constant(Fraction(1)):
+        return of
+    twice = Arithmetic("*", of, of)
+    return Arithmetic("*", twice, base) if odd else twice
 
 
 def _compare(op: str, left: Node, right: Node) -> Expr:

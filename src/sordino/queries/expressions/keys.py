@@ -16,7 +16,30 @@ from sordino.primitives import Primitives
 from sordino.queries.expressions.bound_number import bin_index, integer_cell
 from sordino.queries.expressions.column_codes import encode_category, truth_code, whole_values
 from sordino.queries.expressions.compile import bind_condition, bind_number, plain_number
-from sordino.queries.expressions.nodes import Bin, Constant, DatePart, Name, Node, When, depth, describe, sql_name
+from sordino.queries.expressions.declared_values import bind_values, is_text, value_keys
+from sordino.queries.expressions.nodes import (
+    Absolute,
+    Apply,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    DatePart,
+    IsIn,
+    IsNull,
+    Match,
+    Name,
+    Node,
+    Not,
+    TextFunction,
+    When,
+    depth,
+    describe,
+    sql_name,
+    walk,
+)
 from sordino.queries.expressions.sql_trees import Build, plus, sql, whole
 
 if TYPE_CHECKING:
@@ -57,11 +80,17 @@ def keys(node: Node, domain: Domain) -> Keys:
         return _choice(node, domain)
     if isinstance(node, DatePart):
         return _parts(node, domain)
+    if is_text(node):
+        labels, build = value_keys(bind_values(node, domain))
+        return _keep_missing(labels, build, _missing_rule(node, domain))
+    if isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match)):
+        return _truths(node, domain)
+    if isinstance(node, (Apply, Arithmetic, Absolute, Clip, TextFunction)):
+        return _numbers(node, domain)
     if not isinstance(node, Name):
         raise QuestionRefused(f"cannot group by {describe(node)}: group by a column, or by bins of a number")
     column = domain[node.name]
     if isinstance(column, Category):
-        labels: tuple[Any, ...] = column.values
         return _category(node.name, column)
     if isinstance(column, Boolean):
         return _keep_missing((False, True), truth_code(node.name, column), column.missing)
@@ -132,6 +161,44 @@ def _parts(node: DatePart, domain: Domain) -> Keys:
     column = domain[node.of.name] if isinstance(node.of, Name) else None
     missing = column.missing if isinstance(column, Date) and column.missing == "keep" else "drop"
     return _keep_missing(tuple(range(low, high + 1)), lambda on: plus(found.build(on), -low), missing)
+
+
+def _truths(node: Node, domain: Domain) -> Keys:
+    """Return the keys of a condition: false and true."""
+    condition = bind_condition(node, domain)
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        found = exp.paren(condition(on))
+        ifs = [exp.If(this=found, true=whole(1)), exp.If(this=exp.Not(this=found.copy()), true=whole(0))]
+        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+
+    return _keep_missing((False, True), build, _missing_rule(node, domain))
+
+
+def _numbers(node: Node, domain: Domain) -> Keys:
+    """Return the values that a bounded expression may have on its grid."""
+    of = plain_number(node, domain)
+    if not of.interval.bounded:
+        raise QuestionRefused(f"cannot group by {describe(node)}: its values have no bounds. Clip it, or group by bins")
+    low, high = int(of.interval.lower or 0), int(of.interval.upper or 0)
+    if high - low >= _MOST_KEYS:
+        raise QuestionRefused(
+            f"{describe(node)} may have {high - low + 1} values, too many keys: group by bins, or round it"
+        )
+    labels = tuple(_show_value(of.unit * n) for n in range(low, high + 1))
+    return _keep_missing(labels, lambda on: plus(of.build(on), -low), _missing_rule(node, domain))
+
+
+def _show_value(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _missing_rule(node: Node, domain: Domain) -> str:
+    """Return "keep" where a column of the expression keeps its missing cells as a key, else "drop"."""
+    columns = [domain[at.name] for at in walk(node) if isinstance(at, Name)]
+    return "keep" if any(getattr(c, "missing", "drop") == "keep" for c in columns) else "drop"
 
 
 def _choice(node: When, domain: Domain) -> Keys:

@@ -17,6 +17,7 @@ __all__ = [
     "MIRROR",
     "OPERATORS",
     "Absolute",
+    "Apply",
     "Arithmetic",
     "Bin",
     "Clip",
@@ -26,9 +27,11 @@ __all__ = [
     "DatePart",
     "IsIn",
     "IsNull",
+    "Match",
     "Name",
     "Node",
     "Not",
+    "TextFunction",
     "Value",
     "When",
     "children",
@@ -139,6 +142,40 @@ class DatePart:
 
 
 @dataclass(frozen=True, slots=True)
+class Apply:
+    """A function of one number, or of two: round, floor, ceil, truncate, divide, remainder, modulo, sign, sqrt, ln, exp.
+
+    `right` is the number of digits of round, and what divide, remainder and modulo divide by. log2 and log10 as well.
+    """
+
+    function: str
+    of: Node
+    right: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextFunction:
+    """A function of text over declared values: upper, lower, trim, ltrim, rtrim, substr, left, right, replace, concat.
+
+    `right` is the second text of concat. length and number (a cast) make numbers of text.
+    """
+
+    function: str
+    of: Node
+    arguments: tuple[Fraction | str, ...] = ()
+    right: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The text `of` matches a pattern; kind is like, ilike, regex, prefix, suffix or part."""
+
+    kind: str
+    of: Node
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
 class When:
     """`left` where `of` is true, else `right`; missing where that is None. A longer choice has another in `right`."""
 
@@ -148,7 +185,22 @@ class When:
 
 
 Node = (
-    Name | Constant | Arithmetic | Absolute | Clip | Bin | Compare | Connective | Not | IsIn | IsNull | DatePart | When
+    Name
+    | Constant
+    | Arithmetic
+    | Absolute
+    | Apply
+    | Clip
+    | Bin
+    | Compare
+    | Connective
+    | Not
+    | IsIn
+    | IsNull
+    | DatePart
+    | TextFunction
+    | Match
+    | When
 )
 
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -164,7 +216,17 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "*": operator.mul,
 }
 _MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
-_WEIGHTS = {"Connective": 5, "Not": 4, "Compare": 2, "IsIn": 2, "IsNull": 2, "Clip": 2, "DatePart": 20, "When": 3}
+_WEIGHTS = {
+    "Connective": 5,
+    "Not": 4,
+    "Compare": 2,
+    "IsIn": 2,
+    "IsNull": 2,
+    "Clip": 2,
+    "DatePart": 20,
+    "When": 3,
+    "Apply": 6,
+}
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
 
@@ -188,7 +250,7 @@ def plain(node: Node | None) -> Any:
         if isinstance(item, Fraction):
             parts.append(format_number(item))
         elif isinstance(item, tuple):
-            parts.append([format_number(i) for i in item])
+            parts.append([i if isinstance(i, str) else format_number(i) for i in item])
         elif item is None or isinstance(item, str):
             parts.append(item)
         else:
@@ -252,6 +314,14 @@ def _value(value: Value) -> str:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
+_MATCHES = {
+    "like": "like",
+    "ilike": "ilike",
+    "regex": "matches",
+    "prefix": "starts with",
+    "suffix": "ends with",
+    "part": "contains",
+}
 _BINDING = {"or": 1, "and": 2, "+": 5, "-": 5, "*": 6}
 
 
@@ -268,6 +338,16 @@ def _words(node: Node, outer: int) -> str:
         return f"clip({_words(node.of, 0)}, {sides[0]}, {sides[1]})"
     if isinstance(node, DatePart):
         return f"{node.part}({_words(node.of, 0)})"
+    if isinstance(node, TextFunction):
+        given = [
+            _words(node.of, 0),
+            *map(_quote, node.arguments),
+            *([] if node.right is None else [_words(node.right, 0)]),
+        ]
+        return f"{node.function}({', '.join(given)})"
+    if isinstance(node, Apply) and node.function != "divide":
+        given = [_words(part, 0) for part in (node.of, node.right) if part is not None]
+        return f"{node.function}({', '.join(given)})"
     if isinstance(node, When):
         rest = "" if node.right is None else f" else {_words(node.right, 0)}"
         return f"(if {_words(node.of, 0)} then {_words(node.left, 0)}{rest})"
@@ -277,8 +357,12 @@ def _words(node: Node, outer: int) -> str:
         return f"bin({_words(node.of, 0)}, [{', '.join(format_number(e) for e in node.edges)}])"
     if isinstance(node, IsIn):
         words, bind = f"{_words(node.of, 5)} in ({', '.join(_quote(v) for v in node.values)})", 4
+    elif isinstance(node, Match):
+        words, bind = f"{_words(node.of, 5)} {_MATCHES[node.kind]} {_quote(node.pattern)}", 4
     elif isinstance(node, IsNull):
         words, bind = f"{_words(node.of, 5)} is missing", 4
+    elif isinstance(node, Apply):
+        words, bind = f"{_words(node.of, 6)} / {'' if node.right is None else _words(node.right, 7)}", 6
     elif isinstance(node, Not):
         words, bind = f"not {_words(node.of, 4)}", 3
     elif isinstance(node, Compare):

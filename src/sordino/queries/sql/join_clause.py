@@ -60,7 +60,7 @@ def joins_of(
         if not isinstance(source, trees().Table) or not isinstance(source.this, trees().Identifier):
             raise QuestionRefused(f"{place.word('JOIN')}JOIN takes the name of a public table: {_WRITE}")
         for name, value in source.args.items():
-            if value and name not in ("this", "alias"):
+            if value and name not in ("this", "alias", "db", "catalog"):
                 word = name.strip("_").upper().replace("SAMPLE", "TABLESAMPLE")
                 raise QuestionRefused(f"{place.word(word)}{word} of a joined table is not supported: join it whole")
         table = next((t for t in public if t.lower() == source.name.lower()), None)

@@ -6,8 +6,9 @@ The text is parsed and translated; it never reaches an engine. What is not trans
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
@@ -16,6 +17,7 @@ from sordino.queries.aggregates.quantile import median, quantile, quantiles
 from sordino.queries.aggregation import Aggregation, Grouping, columns_of
 from sordino.queries.build import (
     AggregateExpr,
+    collect_columns,
     correlation,
     count,
     count_distinct,
@@ -27,10 +29,12 @@ from sordino.queries.build import (
     variance,
 )
 from sordino.queries.expressions.expr import Expr, col
-from sordino.queries.expressions.nodes import Constant, Node
+from sordino.queries.expressions.nodes import Constant, Name, Node, describe
+from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.post_processing import PostProcessing
-from sordino.queries.sql.from_clause import Scope, base_table, scope_of
-from sordino.queries.sql.text import Place, only_known, parse_select, trees
+from sordino.queries.sql.from_clause import Scope, base_table, is_same_table, scope_of
+from sordino.queries.sql.normalize import normalize
+from sordino.queries.sql.text import Place, known_dialect, only_known, parse_select, trees
 from sordino.queries.sql.values import AGGREGATES, Translator
 
 __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
@@ -71,14 +75,21 @@ class SqlText:
 
     text: str
     select: SqlSelect | None = field(default=None, compare=False, repr=False)
+    dialect: str | None = None
 
-    def parse(self, columns: Iterable[str] = ()) -> SqlSelect:
-        """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table."""
-        return self.select or _not_too_deep(lambda: _select(self.text, columns))
+    def parse(self, columns: Iterable[str] = (), public: Iterable[str] = ()) -> SqlSelect:
+        """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table.
+
+        `columns` and `public` are the declared names of columns and of public tables, for hints and for joins.
+        """
+        return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect))
 
 
-def sql(text: str) -> SqlText:
+def sql(text: str, *, dialect: str | None = None) -> SqlText:
     """Say that a text is SQL: `adult.ask(sd.sql("SELECT COUNT(*) FROM adult"), epsilon=0.5)`.
+
+    `dialect` names whose SQL it is, such as "bigquery", "postgres", "spark" or "tsql"; without it the text is DuckDB's, or
+    that of whoever quotes names with backticks or [brackets], or writes TOP.
 
     >>> sql("SELECT COUNT(*) FROM adult").text
     'SELECT COUNT(*) FROM adult'
@@ -86,7 +97,7 @@ def sql(text: str) -> SqlText:
     if not isinstance(text, str) or not text.strip():
         words = "empty" if isinstance(text, str) else "not a text"
         raise QuestionRefused(f'the question is {words}; ask such as "SELECT COUNT(*) AS n FROM adult"')
-    return SqlText(text)
+    return SqlText(text, dialect=None if dialect is None else known_dialect(dialect))
 
 
 def parse_sql(
@@ -98,7 +109,7 @@ def parse_sql(
     whatever is not supported, by its name and place.
     """
     known = {c.lower(): c for c in columns}
-    return _not_too_deep(lambda: _question(_select(text, known.values()), table, known, public))
+    return _not_too_deep(lambda: _question(_select(text, known.values(), public or ()), table, known, public))
 
 
 def parse_question(
@@ -109,17 +120,18 @@ def parse_question(
     Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
     """
     known = {c.lower(): c for c in columns}
-    select = asked.parse(known.values())
+    select = asked.parse(known.values(), public or ())
     return _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public))
 
 
-def _select(text: str, columns: Iterable[str]) -> SqlSelect:
-    place, tree = Place(text), parse_select(text, columns)
-    return SqlSelect(place, tree, *base_table(place, tree))
+def _select(text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None) -> SqlSelect:
+    place, tree = Place(text), parse_select(text, columns, dialect=dialect)
+    made = normalize(tree, public={name.lower() for name in public})
+    return SqlSelect(place, made, *base_table(place, made))
 
 
 def _check_table(select: SqlSelect, table: str) -> None:
-    if select.table.lower() != table.lower():
+    if not is_same_table(select.table, table):
         at = select.place.of(select.source)
         raise UnknownName(f"{at}table {select.table!r} is not declared; {nearest(select.table, [table])}")
 
@@ -177,6 +189,8 @@ class _Reader:
         self._outputs: list[str] = []  # the answer's column that each item of SELECT is
         self._groups: tuple[Grouping, ...] = ()
         self._asked: list[AggregateExpr] = []
+        self._constants: list[FormulaColumn] = []
+        self._unseen: list[AggregateExpr] = []  # what HAVING and ORDER BY read and SELECT does not show
 
     def question(self) -> Aggregation:
         """Return the question."""
@@ -184,32 +198,76 @@ class _Reader:
         self._groups = self._group_by()
         for item in select.expressions:
             inner = item.this if isinstance(item, trees().Alias) else item
-            alias = item.alias if isinstance(item, trees().Alias) else None
-            made = self._aggregate(inner)
-            if made is not None:
-                self._asked.append(made.alias(alias) if alias else made)
-                self._outputs.append(self._asked[-1].aggregate.alias)
-                continue
-            node = None if isinstance(inner, trees().Star) else self._values.value(inner).node
-            group = next((g for g in self._groups if g.of == node), None)
-            if group is None:
-                raise self._not_grouped(inner)
-            self._outputs.append(group.alias)
-        if not self._asked:
-            raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
+            self._outputs.append(self._column(inner, item.alias if isinstance(item, trees().Alias) else None))
         where = select.args.get("where")
         condition = self._scope.restrict(None if where is None else self._values.value(where.this).node)
-        aggregates = tuple(a.aggregate for a in self._asked)
         after, scope = self._after(), self._scope
-        return Aggregation(condition, self._groups, aggregates, after, scope.sample, scope.joins, self._layout())
+        if not self._asked and not self._unseen:
+            raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
+        shown = collect_columns(self._asked, [g.alias for g in self._groups], unseen=self._unseen)
+        after = None if after is None else after.rename({a.describe(): a.alias for a in shown.aggregates})
+        formulas = (*shown.formulas, *self._constants)
+        layout = self._layout(stated=bool(formulas))
+        asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.joins, layout)
+        return replace(asked, formulas=formulas, hidden=shown.hidden)
 
-    def _layout(self) -> tuple[str, ...]:
-        """Return the answer's columns as SELECT orders them; groups that it leaves out come first."""
-        several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._asked}
+    def _column(self, item: Any, alias: str | None) -> str:
+        """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name."""
+        made = self._aggregate(item) or self._formula(item)
+        if made is not None:
+            own = made.aggregate.alias if made.formula is None else made.formula.alias
+            made = made.alias(alias or self._unused(own))
+            self._asked.append(made)
+            return made.aggregate.alias if made.formula is None else made.formula.alias
+        node = None if isinstance(item, trees().Star) else self._values.value(item).node
+        group = next((g for g in self._groups if g.of == node), None)
+        if group is not None:
+            return group.alias
+        if not isinstance(node, Constant):
+            raise self._not_grouped(item)
+        self._constants.append(FormulaColumn(alias or self._unused(describe(node)), node))
+        return self._constants[-1].alias
+
+    def _formula(self, item: Any) -> AggregateExpr | None:
+        """Return arithmetic over aggregates, such as SUM(a) / SUM(b); None for what has no aggregate in it."""
+        if item.find(trees().AggFunc) is None:
+            return None
+        parts: dict[str, AggregateExpr] = {}
+
+        def aggregate(inner: Any) -> Expr | None:
+            made = self._aggregate(inner)
+            if made is None:
+                return None
+            parts[made.aggregate.describe()] = made
+            return Expr(Name(made.aggregate.describe()))
+
+        node = Translator(self._place, self._refuse_in_formula, aggregate).value(item).node
+        first, *others = (one.aggregate for one in parts.values())
+        short = rename(node, {words: one.aggregate.alias for words, one in parts.items()})
+        return AggregateExpr(first, tuple(others), FormulaColumn(describe(short), node))
+
+    def _refuse_in_formula(self, item: Any) -> Expr:
+        raise QuestionRefused(
+            f"{self._place.of(item)}{item.name} is a value of single rows beside an aggregate: a formula computes with "
+            f"aggregates, such as SUM({item.name})"
+        )
+
+    def _unused(self, name: str) -> str:
+        """Return a name that no column of the answer has yet: the same, or with a number."""
+        taken = {n.lower() for n in (*self._outputs, *(g.alias for g in self._groups))}
+        tries = (name if i == 1 else f"{name}_{i}" for i in itertools.count(1))
+        return next(t for t in tries if t.lower() not in taken)
+
+    def _layout(self, *, stated: bool) -> tuple[str, ...]:
+        """Return the answer's columns as SELECT orders them; groups that it leaves out come first.
+
+        Empty where that is keys first, unless it is to be `stated`.
+        """
+        several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._asked if a.formula is None}
         groups = [g.alias for g in self._groups]
         names = [n for o in self._outputs for n in several.get(o, (o,))]
         made = tuple(dict.fromkeys([*(g for g in groups if g not in self._outputs), *names]))
-        return () if made[: len(groups)] == tuple(groups) else made
+        return () if made[: len(groups)] == tuple(groups) and not stated else made
 
     # ---- groups
 
@@ -351,15 +409,8 @@ class _Reader:
         """Return the answer's column that an aggregate or a grouped expression is; None for what is no column of it."""
         made = self._aggregate(item)
         if made is not None:
-            found = next(
-                (a.aggregate.alias for a in self._asked if a.aggregate.plain() == made.aggregate.plain()), None
-            )
-            if found is None:
-                raise QuestionRefused(
-                    f"{self._place.of(item)}{made.aggregate.describe()} is not in SELECT: HAVING and ORDER BY read the "
-                    "released answer, so select it too"
-                )
-            return col(found)
+            self._unseen.append(made)
+            return Expr(Name(made.aggregate.describe()))
         if isinstance(item, (trees().Column, trees().Literal)):
             return None
         for selected, name in zip(self._select.expressions, self._outputs, strict=True):

@@ -7,15 +7,19 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import QuestionRefused
+from sordino.errors import QuestionRefused, nearest
 from sordino.queries.expressions.nodes import sql_name
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["CLAUSES", "SUPPORTED", "Place", "only_known", "parse_select", "trees"]
+__all__ = ["CLAUSES", "DIALECTS", "SUPPORTED", "Place", "known_dialect", "only_known", "parse_select", "trees"]
 
 _LONGEST = 100_000
+DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
+_TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
+_BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
+_TOP = re.compile(r"\bSELECT\s+(DISTINCT\s+)?TOP\b", re.IGNORECASE)
 _OPENERS = {"SELECT", "WITH", "FROM", "(", ";"}
 CLAUSES = {
     "with_": ("WITH", "ask about the table itself"),
@@ -93,16 +97,32 @@ def only_known(place: Place, select: Any, known: set[str], where: str = "") -> N
             raise QuestionRefused(f"{at}{word} is not supported{where}: {instead}")
 
 
-def parse_select(text: str, columns: Iterable[str] = ()) -> exp.Select:
-    """Return the one SELECT of a text; what the parser says of it is told with its place. Nobody may change the tree.
+def parse_select(text: str, columns: Iterable[str] = (), *, dialect: str | None = None) -> exp.Select:
+    """Return the one SELECT of a text; what the parser says of it is reported with its place. Nobody may change the tree.
 
-    Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
+    Without a `dialect` the text is DuckDB's, or that of whoever quotes names with backticks or [brackets], or writes
+    TOP. Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
     """
-    return _parse(text, tuple(columns))
+    return _parse(text, tuple(columns), _dialect_of(text) if dialect is None else known_dialect(dialect))
+
+
+def known_dialect(name: str) -> str:
+    """Return a dialect's name in lower case; raises QuestionRefused for one that is not read."""
+    if name.lower() not in DIALECTS:
+        raise QuestionRefused(f"{name!r} is not a dialect that is read; {nearest(name, DIALECTS)}")
+    return name.lower()
+
+
+def _dialect_of(text: str) -> str:
+    """Return the dialect that a text shows itself to be of by its quotes; DuckDB's where it shows nothing."""
+    bare = _TEXTS.sub("''", text)
+    if "`" in bare:
+        return "bigquery" if '"' not in bare else "spark"
+    return "tsql" if _BRACKETS.search(bare) or _TOP.search(bare) else "duckdb"
 
 
 @functools.lru_cache(maxsize=16)
-def _parse(text: str, columns: tuple[str, ...]) -> exp.Select:
+def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
     import sqlglot
     from sqlglot import errors
 
@@ -115,7 +135,7 @@ def _parse(text: str, columns: tuple[str, ...]) -> exp.Select:
     failed = ""
     statements: list[Any] = []
     try:
-        statements = [s for s in sqlglot.parse(text, dialect="duckdb") if s is not None]
+        statements = [s for s in sqlglot.parse(text, dialect=dialect) if s is not None]
     except errors.ParseError as error:
         told = error.errors[0] if error.errors else {}
         at = f"line {told.get('line')}, column {told.get('col')}"

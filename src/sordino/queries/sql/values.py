@@ -11,6 +11,7 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import to_fraction
 from sordino.queries.expressions.expr import Cases, Expr, as_value, when
 from sordino.queries.expressions.nodes import Constant, DatePart, IsIn, IsNull, Not
+from sordino.queries.sql.functions import read_function
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 
 __all__ = ["AGGREGATES", "Translator"]
@@ -66,6 +67,9 @@ class Translator:
             return self.value(item.this)
         if name in _BINARY:
             return _BINARY[name](self.value(item.this), self.value(item.expression))
+        function = read_function(item, self.value)
+        if function is not None:
+            return function
         read = next((_READERS[kind.__name__] for kind in type(item).__mro__ if kind.__name__ in _READERS), None)
         if read is None:
             raise self.refuse_unsupported(item)
@@ -103,7 +107,7 @@ class Translator:
             except ValueError:
                 raise self.refuse(self._place.of(item), "a day is written as DATE '2000-01-31'") from None
         place = self._place.word("CAST") or self._place.word("TRY_CAST") or self._place.word("::")
-        raise self.refuse(place, "CAST is not supported: columns have their declared types")
+        raise self.refuse(place, "CAST is supported to whole numbers, decimals and text, and DATE of a constant")
 
     def _choice(self, item: Any) -> Expr:
         """CASE WHEN ... THEN ... ELSE ... END, CASE x WHEN v THEN ..., and IF(condition, a, b)."""
@@ -219,10 +223,6 @@ class Translator:
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
         if isinstance(item, kinds.Null):
             return self.refuse(self._place.word("NULL"), "NULL is not a value: write IS NULL")
-        if isinstance(item, (kinds.Div, kinds.IntDiv)):
-            return self.refuse(
-                self._place.of(item), "division is not supported: multiply by a constant, such as x * 0.5"
-            )
         name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
         return self.refuse(
             self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),

@@ -1,0 +1,285 @@
+"""Arithmetic on released columns, such as a ratio of two sums: its values, and intervals from the joint law of the noise.
+
+It may not know any exact answer: a formula reads noisy values and public laws alone, so it is post-processing and free.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sordino.errors import DeclarationError
+from sordino.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
+from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.ratio import Ratio
+from sordino.estimates.second_moments import SecondMoments
+from sordino.loss import parse_fraction
+from sordino.noise.laws import DiscreteLaplace
+
+__all__ = ["Formula", "evaluate", "has_joint_law"]
+
+_DRAWS = 4096
+_FEW_DRAWS = 1024  # of spreads, whose values take longer
+_MOST_CELLS = 4_000_000  # rows times draws worked on together
+_EDGE = 1e-9
+_FLAT = 0.005  # the share of draws in which a formula may turn before it counts as turning
+
+Tree = Sequence[Any]  # ["column", 0], ["number", "1/3"], or [operation, tree, ...], as JSON writes it
+
+
+@ESTIMATES.register("formula")
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula of estimates: `tree` names them by their place in `of`.
+
+    The interval is of the law of f(y - Z) over the noise Z of the parts, y being what was released: its quantiles, equal
+    tails. For one noisy number, and for any f that is linear in them, that is the exact interval; for a ratio it is
+    Fieller's with equal tails (1954), and where the denominator may be 0 the interval has no ends. Where f turns within
+    reach of the noise, as abs(x) around 0, it is the image of the noise's central region, which covers too. The quantiles
+    are taken over 4,096 points (1,024 with spreads) that fill the noise's distribution evenly (an R-sequence), so the same
+    release has the same interval.
+    """
+
+    tree: Tree
+    of: tuple[ColumnEstimate, ...]
+
+    per_row: ClassVar[tuple[str, ...]] = ("of",)
+
+    def values(self) -> list[Number | None]:
+        """Return the formula of the released values; None where it has no value, such as a division by 0."""
+        columns = [np.array([math.nan if v is None else float(v) for v in e.values()]) for e in self.of]
+        height = len(columns[0])
+        made = np.broadcast_to(evaluate(self.tree, columns), (height,))
+        return [float(v) if math.isfinite(v) else None for v in made]
+
+    def errors(self, confidence: float) -> list[Number | None]:
+        """Return the larger distance from each value to an end of its interval; None where there is no end."""
+        found: list[Number | None] = []
+        for value, (low, high) in zip(self.values(), self.intervals(confidence), strict=True):
+            found.append(None if value is None or low is None or high is None else max(value - low, high - value))
+        return found
+
+    def intervals(self, confidence: float) -> list[tuple[Number | None, Number | None]]:
+        """Return the interval of each by itself; (None, None) where it has no ends."""
+        return list(_intervals(self, confidence))
+
+    to_dict = estimate_to_dict
+
+    def __hash__(self) -> int:
+        return hash((str(self.tree), self.of))
+
+
+def has_joint_law(estimate: object) -> bool:
+    """Return whether the noise of an estimate has a law that a formula's interval can follow from."""
+    return isinstance(estimate, (Noisy, Ratio, SecondMoments))
+
+
+def evaluate(tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] = lambda _: None) -> Any:
+    """Return a formula of arrays; NaN where it has no value. `reject` sees what is divided by.
+
+    >>> float(evaluate(["/", ["column", 0], ["number", "4"]], [np.array(10.0)]))
+    2.5
+    """
+    kind, *rest = tree
+    if kind == "column":
+        return columns[int(rest[0])]
+    if kind == "number":
+        return np.float64(float(parse_fraction(rest[0])))
+    parts = [evaluate(r, columns, reject) for r in rest]
+    if kind == "/" and np.ndim(parts[1]):
+        reject(parts[1])
+    with np.errstate(all="ignore"):
+        made = _OPERATIONS[kind](*parts)
+    return np.where(np.isfinite(made), made, math.nan)
+
+
+@functools.lru_cache(maxsize=16)
+def _intervals(of: Formula, confidence: float) -> tuple[tuple[Number | None, Number | None], ...]:
+    if isinstance(confidence, bool) or not 0 < confidence < 1:
+        raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
+    values = of.values()
+    step = max(1, _MOST_CELLS // _draws(of))
+    found: list[tuple[Number | None, Number | None]] = []
+    for start in range(0, len(values), step):
+        rows = slice(start, start + step)
+        found += _ends(of, rows, values[rows], 1.0 - confidence)
+    return tuple(found)
+
+
+def _ends(
+    of: Formula, rows: slice, values: Sequence[Number | None], miss: float
+) -> list[tuple[Number | None, Number | None]]:
+    points = _even_points(sum(_noises(e) for e in of.of), _draws(of))
+    uncertain = np.zeros(len(values), dtype=bool)
+
+    def reject(divisor: Any) -> None:
+        """Note the rows whose divisor may be 0: their quotient may be anything."""
+        below, above = np.mean(divisor <= 0, axis=-1), np.mean(divisor >= 0, axis=-1)
+        np.logical_or(uncertain, np.minimum(below, above) > miss / 2, out=uncertain)
+
+    made = _evaluate_draws(of, rows, len(values), points, reject=reject)
+    central = np.max(np.abs(points - 0.5), axis=0) <= np.quantile(np.max(np.abs(points - 0.5), axis=0), 1 - miss)
+    folds = _folds(of, rows, points, made)
+    ends: list[tuple[Number | None, Number | None]] = []
+    for value, row, unbounded, fold in zip(values, made, uncertain, folds, strict=True):
+        known = row[np.isfinite(row)]
+        if value is None or unbounded or len(known) < len(row) * (1 - miss / 2):
+            ends.append((None, None))
+            continue
+        inside = row[central & np.isfinite(row)]
+        low, high = np.quantile(known, [miss / 2, 1 - miss / 2], method="inverted_cdf")
+        if fold and len(inside):
+            low, high = inside.min(), inside.max()
+        ends.append((min(float(low), value), max(float(high), value)))
+    return ends
+
+
+def _evaluate_draws(
+    of: Formula,
+    rows: slice,
+    height: int,
+    points: Any,
+    *,
+    moved: int | None = None,
+    reject: Callable[[Any], None] = lambda _: None,
+) -> Any:
+    """Return the formula of what the true values may be, a row a row; `moved` is the noise that is taken as larger."""
+    columns, at = [], 0
+    for estimate in of.of:
+        width = _noises(estimate)
+        shift = None if moved is None or not at <= moved < at + width else moved - at
+        columns.append(_draw(estimate, rows, points[at : at + width], shift))
+        at += width
+    return np.broadcast_to(evaluate(of.tree, columns, reject), (height, points.shape[1]))
+
+
+def _folds(of: Formula, rows: slice, points: Any, made: Any) -> Any:
+    """Return the rows in which the formula both rises and falls with one of the noises, as abs(x) does around 0.
+
+    Quantiles would leave out the turning point, so their interval is the image of the noises' central region.
+    """
+    found = np.zeros(len(made), dtype=bool)
+    for i in range(len(points)):
+        with np.errstate(invalid="ignore"):
+            rise = _evaluate_draws(of, rows, len(made), points, moved=i) - made
+        up, down = np.mean(rise > 0, axis=-1), np.mean(rise < 0, axis=-1)
+        found |= np.minimum(up, down) > _FLAT
+    return found
+
+
+def _draws(of: Formula) -> int:
+    return _FEW_DRAWS if any(isinstance(e, SecondMoments) for e in of.of) else _DRAWS
+
+
+def _noises(estimate: ColumnEstimate) -> int:
+    if isinstance(estimate, Noisy):
+        return 1
+    if isinstance(estimate, Ratio):
+        return 2
+    assert isinstance(estimate, SecondMoments)
+    return len(estimate.parts)
+
+
+def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: int | None) -> Any:
+    """Return what the true values may be, one row a row and one column a draw: what was released, less noise."""
+    if isinstance(estimate, Noisy):
+        return _draw_noisy(estimate, rows, points[0], moved == 0) * float(estimate.unit)
+    if isinstance(estimate, Ratio):
+        top = _draw_noisy(estimate.numerator, rows, points[0], moved == 0)
+        bottom = np.maximum(_draw_noisy(estimate.denominator, rows, points[1], moved == 1), 1.0)
+        center = float(estimate.center)
+        made = np.clip(top / bottom, float(estimate.lower) - center, float(estimate.upper) - center) + center
+        return made * float(estimate.numerator.unit)
+    assert isinstance(estimate, SecondMoments)
+    drawn = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(estimate.parts)]
+    shape = drawn[0].shape
+    parts = tuple(
+        replace(p, steps=tuple(int(s) for s in d.ravel())) for p, d in zip(estimate.parts, drawn, strict=True)
+    )
+    return np.array(replace(estimate, parts=parts).values()).reshape(shape)
+
+
+def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: bool) -> Any:
+    shift = of.law.error(0.5) + 1 if moved else 0
+    steps = np.array([float(s) for s in of.steps[rows]])[:, None] - _quantiles(of.law, points)[None, :] - shift
+    low = -math.inf if of.least is None else float(of.least)
+    return np.clip(steps, low, math.inf if of.most is None else float(of.most))
+
+
+def _quantiles(law: Law, points: Any) -> Any:
+    """Return the noise at each point of (0, 1), in whole steps: the inverse of its distribution function."""
+    if isinstance(law, DiscreteLaplace):
+        scale = float(law.scale)
+        if scale == 0:
+            return np.zeros(len(points))
+        ratio = math.exp(-1.0 / scale)
+        tail = np.minimum(points, 1.0 - points)  # P(Z >= k) = ratio^k / (1 + ratio), k >= 1
+        size = np.floor(-scale * np.log(np.maximum(tail * (1.0 + ratio), 1e-300)))
+        return np.where(points < 0.5, -1.0, 1.0) * np.maximum(size, 0.0)
+    from scipy.special import ndtri
+
+    return np.rint(ndtri(points) * math.sqrt(float(law.sigma_squared)))
+
+
+@functools.lru_cache(maxsize=32)
+def _even_points(count: int, draws: int) -> Any:
+    """Return points that fill the unit cube evenly: multiples of powers of 1 / g, g^(count + 1) = g + 1 (Roberts 2018)."""
+    base = 2.0
+    for _ in range(60):
+        base = (1.0 + base) ** (1.0 / (count + 1))
+    steps = np.array([(1.0 / base) ** (i + 1) for i in range(count)])
+    made = (0.5 + np.outer(steps, np.arange(1, draws + 1))) % 1.0
+    return np.clip(made, _EDGE, 1.0 - _EDGE)
+
+
+def _round(value: Any, digits: Any) -> Any:
+    scale = 10.0**digits
+    return np.sign(value) * np.floor(np.abs(value) * scale + 0.5) / scale
+
+
+def _either(condition: Any, one: Any, other: Any) -> Any:
+    return np.where(np.isnan(condition) | (condition == 0), other, one)
+
+
+def _known(test: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), math.nan, test(a, b))
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": lambda a, b: np.divide(a, np.where(b == 0, math.nan, b)),
+    "remainder": np.fmod,
+    "modulo": np.mod,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "truncate": np.trunc,
+    "round": _round,
+    "sqrt": np.sqrt,
+    "ln": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "exp": np.exp,
+    "least": np.minimum,
+    "greatest": np.maximum,
+    "if": _either,
+    "=": _known(np.equal),
+    "!=": _known(np.not_equal),
+    "<": _known(np.less),
+    "<=": _known(np.less_equal),
+    ">": _known(np.greater),
+    ">=": _known(np.greater_equal),
+    "and": np.minimum,
+    "or": np.maximum,
+    "not": lambda a: 1.0 - a,
+    "missing": lambda a: np.isnan(a).astype(float),
+    "nothing": lambda: np.float64(math.nan),
+}

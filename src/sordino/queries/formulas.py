@@ -1,0 +1,121 @@
+"""Arithmetic over the aggregates of an answer, such as SUM(a) / SUM(b): what the column is called, and its formula.
+
+It is done to released values, so it is free. Names in a formula are columns of the answer, shown or not.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from sordino.errors import QuestionRefused
+from sordino.loss import format_number
+from sordino.queries.expressions.nodes import (
+    Absolute,
+    Apply,
+    Arithmetic,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    When,
+    depth,
+    describe,
+    walk,
+)
+
+__all__ = ["FormulaColumn", "rename"]
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaColumn:
+    """One column that is computed from others of the answer: its name, and its formula over their names."""
+
+    alias: str
+    node: Node
+
+    def names(self) -> tuple[str, ...]:
+        """Return the columns that the formula reads, in order of first use."""
+        return tuple(dict.fromkeys(at.name for at in walk(self.node) if isinstance(at, Name)))
+
+    def describe(self, words: Mapping[str, str]) -> str:
+        """Return the formula in words, each column by what it is."""
+        depth(self.node)
+        return describe(rename(self.node, words))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a constant of the question, which every row repeats."""
+        return isinstance(self.node, Constant)
+
+    @property
+    def label(self) -> str | int | float | bool | None:
+        """The constant; None for a formula."""
+        value = self.node.value if isinstance(self.node, Constant) else None
+        if isinstance(value, Fraction):
+            return int(value) if value.denominator == 1 else float(value)
+        return value.isoformat() if isinstance(value, datetime.date) else value
+
+    def tree(self, places: Mapping[str, int]) -> list[Any]:
+        """Return the formula as an estimate reads it, the columns by their places; raises QuestionRefused for what cannot be."""
+        depth(self.node)
+        return [] if self.is_constant else _tree(self.node, places)
+
+
+def rename(node: Node, words: Mapping[str, str]) -> Node:
+    """Return an expression with other names for its columns; those without one stay."""
+    if isinstance(node, Name):
+        return Name(words.get(node.name, node.name))
+    changed: dict[str, Any] = {
+        field: rename(child, words)
+        for field in ("of", "left", "right")
+        if (child := getattr(node, field, None)) is not None
+    }
+    return replace(node, **changed) if changed else node
+
+
+def _tree(node: Node, places: Mapping[str, int]) -> list[Any]:
+    def below(*parts: Node) -> list[list[Any]]:
+        return [_tree(p, places) for p in parts]
+
+    if isinstance(node, Name):
+        return ["column", places[node.name]]
+    if isinstance(node, Constant):
+        return _constant(node)
+    if isinstance(node, (Arithmetic, Compare, Connective)):
+        return [node.op, *below(node.left, node.right)]
+    if isinstance(node, Absolute):
+        return ["abs", *below(node.of)]
+    if isinstance(node, Not):
+        return ["not", *below(node.of)]
+    if isinstance(node, IsNull):
+        return ["missing", *below(node.of)]
+    if isinstance(node, Clip):
+        made = _tree(node.of, places)
+        for operation, bound in (("greatest", node.lower), ("least", node.upper)):
+            made = made if bound is None else [operation, made, ["number", format_number(bound)]]
+        return made
+    if isinstance(node, When):
+        rest = ["nothing"] if node.right is None else _tree(node.right, places)
+        return ["if", *below(node.of, node.left), rest]
+    if isinstance(node, Apply):
+        name = "/" if node.function == "divide" else node.function
+        return [name, *below(node.of, *([] if node.right is None else [node.right]))]
+    raise QuestionRefused(
+        f"{describe(node)} cannot be computed from an answer: use arithmetic, ROUND, ABS, SQRT, LN or CASE"
+    )
+
+
+def _constant(node: Constant) -> list[Any]:
+    if isinstance(node.value, bool):
+        return ["number", "1" if node.value else "0"]
+    if isinstance(node.value, Fraction):
+        return ["number", format_number(node.value)]
+    raise QuestionRefused(f"{describe(node)} is no number: formulas of an answer compute with numbers")

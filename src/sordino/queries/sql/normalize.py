@@ -1,0 +1,210 @@
+"""Other ways to write the same SELECT: a parsed tree is brought to the one shape that the translation reads.
+
+Only spelling changes here, never meaning: FILTER (WHERE c) is CASE WHEN c, a comma join on equality is JOIN ... ON, a
+public table that stands first changes places with the private one, WITH name(a, b) names the columns of its query,
+GROUP BY ALL lists the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
+from sordino.queries.sql.text import trees
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["normalize"]
+
+_VARIANTS = {  # how others name what we know by another name
+    "COUNTIF": "CountIf",
+    "COUNT_IF": "CountIf",
+    "STDEV": "Stddev",
+    "STD": "Stddev",
+    "STDEVP": "StddevPop",
+    "STDDEVP": "StddevPop",
+    "VAR": "Variance",
+    "VARP": "VariancePop",
+    "VARIANCEP": "VariancePop",
+    "MEAN": "Avg",
+    "AVERAGE": "Avg",
+}
+
+
+def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
+    """Return a SELECT in the shape that is translated; `public` has the names of public tables, in lower case."""
+    made: Any = select.copy()
+    for inner in list(made.find_all(trees().Select)):
+        _rename_columns(inner)
+        _unwrap_table(inner)
+        _join_commas(inner)
+        _put_private_first(inner, public)
+        _list_groups(inner)
+        _drop_needless_distinct(inner)
+    changed: exp.Select = _rewrite_functions(made)
+    return changed
+
+
+def _rewrite_functions(select: Any) -> Any:
+    def rewrite(node: Any) -> Any:
+        kinds = trees()
+        if isinstance(node, kinds.Anonymous) and str(node.this).upper() in _VARIANTS:
+            made = getattr(kinds, _VARIANTS[str(node.this).upper()])(
+                this=node.expressions[0] if node.expressions else None
+            )
+            made.meta.update(node.meta)
+            node = made
+        if isinstance(node, kinds.CountIf):
+            return _count(node.this)
+        if isinstance(node, kinds.Filter):
+            return _filter(node)
+        if isinstance(node, kinds.All) and isinstance(node.parent, kinds.Count):
+            return node.this
+        return node
+
+    return select.transform(rewrite, copy=False)
+
+
+def _count(condition: Any) -> Any:
+    """COUNT_IF(c) is COUNT(CASE WHEN c THEN 1 END)."""
+    return trees().Count(this=_case(condition, trees().Literal.number(1)))
+
+
+def _filter(node: Any) -> Any:
+    """AGG(x) FILTER (WHERE c) is AGG(CASE WHEN c THEN x END): rows that do not meet c have nothing to add."""
+    kinds, of, condition = trees(), node.this, node.expression.this
+    if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
+        return _count(condition)
+    if isinstance(of, kinds.WithinGroup):
+        order = of.expression.expressions[0]
+        order.set("this", _case(condition, order.this))
+        return of
+    distinct = of.this if isinstance(of.this, kinds.Distinct) else None
+    if distinct is not None:
+        distinct.set("expressions", [_case(condition.copy(), e) for e in distinct.expressions])
+    else:
+        of.set("this", _case(condition, of.this))
+    return of
+
+
+def _case(condition: Any, value: Any) -> Any:
+    kinds = trees()
+    return kinds.Case(ifs=[kinds.If(this=condition.copy(), true=value.copy())])
+
+
+def _rename_columns(select: Any) -> None:
+    """WITH name(a, b) AS (SELECT x, y ...) is WITH name AS (SELECT x AS a, y AS b ...); a sub-query's names likewise."""
+    kinds = trees()
+    clause = select.args.get("with_") or select.args.get("with")
+    sources = list(clause.expressions) if clause is not None else []
+    start = select.args.get("from_") or select.args.get("from")
+    sources += [s for s in [start.this if start is not None else None] if isinstance(s, kinds.Subquery)]
+    for source in sources:
+        names, inner = source.alias_column_names, source.this
+        if not names or not isinstance(inner, kinds.Select) or len(names) != len(inner.expressions):
+            continue
+        if any(isinstance(e, kinds.Star) for e in inner.expressions):
+            continue
+        renamed = [
+            kinds.alias_(e.unalias(), name, quoted=True) for e, name in zip(inner.expressions, names, strict=True)
+        ]
+        inner.set("expressions", renamed)
+        source.args["alias"].set("columns", None)
+
+
+def _unwrap_table(select: Any) -> None:
+    """FROM (adult) is FROM adult, and JOIN ... ON (a = b) is ON a = b."""
+    kinds = trees()
+    clause = select.args.get("from_") or select.args.get("from")
+    for holder in [clause, *(select.args.get("joins") or [])]:
+        source = None if holder is None else holder.this
+        while isinstance(source, kinds.Subquery) and isinstance(source.this, (kinds.Table, kinds.Subquery)):
+            inner = source.this
+            if source.args.get("alias") is not None:
+                inner.set("alias", source.args["alias"])
+            source = inner
+        if holder is not None and source is not holder.this:
+            holder.set("this", source)
+        on = None if holder is None else holder.args.get("on")
+        while isinstance(on, kinds.Paren):
+            on = on.this
+        if holder is not None and on is not None:
+            holder.set("on", on)
+
+
+def _join_commas(select: Any) -> None:
+    """FROM a, b WHERE a.x = b.y AND rest is FROM a JOIN b ON a.x = b.y WHERE rest."""
+    kinds, where = trees(), select.args.get("where")
+    for join in select.args.get("joins") or []:
+        plain = not any(join.args.get(n) for n in ("method", "side", "on", "using"))
+        if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
+            continue
+        parts = list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
+        alias = join.this.alias_or_name.lower()
+        found = next((p for p in parts if _compares_tables(p, alias)), None)
+        if found is None:
+            continue
+        join.set("on", found.unnest())
+        join.set("kind", None)
+        rest = [p for p in parts if p is not found]
+        if rest:
+            where.set("this", kinds.and_(*rest, copy=False))
+        else:
+            select.set("where", None)
+            where = None
+
+
+def _compares_tables(condition: Any, alias: str) -> bool:
+    """Return whether a condition says that a column of the named table equals one of another."""
+    kinds, condition = trees(), condition.unnest()
+    if not isinstance(condition, kinds.EQ):
+        return False
+    sides = [condition.this, condition.expression]
+    if not all(isinstance(s, kinds.Column) and s.table for s in sides):
+        return False
+    return [s.table.lower() == alias for s in sides].count(True) == 1
+
+
+def _put_private_first(select: Any, public: Container[str]) -> None:
+    """FROM regions JOIN adult ON ... is FROM adult JOIN regions ON ...: an inner join has no order."""
+    kinds, joins = trees(), select.args.get("joins") or []
+    clause = select.args.get("from_") or select.args.get("from")
+    if clause is None or not isinstance(clause.this, kinds.Table) or clause.this.name.lower() not in public:
+        return
+    for join in joins:
+        inner = not join.args.get("side") and str(join.args.get("kind") or "").upper() in ("", "INNER")
+        turned = str(join.args.get("side") or "").upper() == "RIGHT" and len(joins) == 1
+        if isinstance(join.this, kinds.Table) and join.this.name.lower() in public:
+            continue
+        if inner or turned:
+            first, second = clause.this, join.this
+            clause.set("this", second)
+            join.set("this", first)
+            if turned:
+                join.set("side", "LEFT")
+        return
+
+
+def _list_groups(select: Any) -> None:
+    """GROUP BY ALL is GROUP BY every item of SELECT without an aggregate in it."""
+    kinds, group = trees(), select.args.get("group")
+    if group is None or not group.args.get("all") or group.expressions:
+        return
+    keys = [e.unalias().copy() for e in select.expressions if e.find(kinds.AggFunc) is None]
+    select.set("group", kinds.Group(expressions=keys) if keys else None)
+
+
+def _drop_needless_distinct(select: Any) -> None:
+    """SELECT DISTINCT of groups and aggregates has no row twice: every group has its own keys."""
+    distinct, group = select.args.get("distinct"), select.args.get("group")
+    if distinct is None or distinct.args.get("on") or group is None:
+        return
+    shown = [e.unalias() for e in select.expressions]
+    positions = {int(e.this) for e in group.expressions if isinstance(e, trees().Literal) and e.this.isdigit()}
+    names = {e.alias.lower() for e in select.expressions if e.alias}
+    for i, key in enumerate(group.expressions):
+        named = isinstance(key, trees().Column) and key.name.lower() in names
+        if not (key in shown or i + 1 in positions or named or isinstance(key, trees().Literal)):
+            return
+    select.set("distinct", None)
