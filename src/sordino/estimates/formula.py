@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,13 @@ _MOST_CELLS = 4_000_000  # rows times draws worked on together
 _EDGE = 1e-9
 _FLAT = 0.005  # the share of draws in which a formula may turn before it counts as turning
 
-Tree = Sequence[Any]  # ["column", 0], ["number", "1/3"], or [operation, tree, ...], as JSON writes it
+
+def _as_it_is(tree: Any) -> Any:
+    return tree
+
+
+# Lists as JSON writes them: ["column", 0], ["number", "1/3"], or [operation, tree, ...].
+Tree = Annotated[Any, _as_it_is, _as_it_is]
 
 
 @ESTIMATES.register("formula")
