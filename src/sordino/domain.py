@@ -114,7 +114,7 @@ class Real:
         if step is not None and step <= 0:
             raise DeclarationError("must be above 0 (the smallest difference that counts)", key="resolution")
         if step is not None and step < Fraction(1, 2**512):
-            raise DeclarationError("must be at least 2^-512: a double cannot tell more apart", key="resolution")
+            raise DeclarationError("must be at least 2^-512: a double cannot represent finer steps", key="resolution")
         if step is not None and step > 2**512:
             raise DeclarationError("must be at most 2^512", key="resolution")
         if step is not None and any(b is not None and abs(b) >= step * STORED for b in (low, high)):

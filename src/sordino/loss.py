@@ -264,7 +264,7 @@ class ZCDP:
     def describe(self) -> str:
         """Return the loss in words."""
         return f"rho {format_number(self.rho)}" + (
-            "" if self.delta is None else f" (told at delta {format_number(self.delta)})"
+            "" if self.delta is None else f" (converted at delta {format_number(self.delta)})"
         )
 
     def amounts(self) -> dict[str, Fraction]:
@@ -345,5 +345,5 @@ def _positive(value: Number, name: str) -> Fraction:
             f"of {float(amount):.3g} would say nothing: the least is 1e-12; 0.1 to 1 is common", key=name
         )
     if amount > 10**6:
-        raise DeclarationError(f"of {format_number(amount)} would protect nobody; 0.1 to 1 is common", key=name)
+        raise DeclarationError(f"of {format_number(amount)} would protect no one; 0.1 to 1 is common", key=name)
     return amount

@@ -216,7 +216,7 @@ def test_posts_that_wait_are_stored_when_the_service_ends(tmp_path: Path) -> Non
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("only notes " * 500)
-    with pytest.raises(DeclarationError, match="is no store"):
+    with pytest.raises(DeclarationError, match="is not a store"):
         Store.open(str(text))
     other = sqlite3.connect(tmp_path / "other.db")
     other.execute("CREATE TABLE t (x)")

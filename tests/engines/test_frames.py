@@ -154,7 +154,7 @@ def test_a_column_of_nothing_is_missing_and_not_refused() -> None:
     ids=lambda a: str(a.type),
 )
 def test_physical_types_that_no_column_reads_are_refused_at_the_door(array: pa.Array) -> None:
-    with pytest.raises(DeclarationError, match="store it as a number, text, a truth or a day") as error:
+    with pytest.raises(DeclarationError, match="store it as a number, text, a boolean or a day") as error:
         exact(pa.table({"x": array}), READ["text"][0], sd.count())
     assert "S3CRET" not in str(error.value)
     exact(pa.table({"x": array, "y": [1]}).select(["y"]), sd.Domain({"y": sd.Integer(0, 1)}), sd.count())

@@ -81,5 +81,5 @@ def test_identifiers_are_compared_as_text() -> None:
 
 
 def test_names_kept_for_ourselves_are_refused() -> None:
-    with pytest.raises(DeclarationError, match="kept for ourselves"):
+    with pytest.raises(DeclarationError, match="are reserved"):
         exact(pa.table({"sordino_0_": [1]}), sd.Domain({"sordino_0_": sd.Integer(0, 1)}), sd.count())

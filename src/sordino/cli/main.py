@@ -165,8 +165,8 @@ def _add_group(
 for _panel, _commands in _PANELS.items():
     _add(app, _commands, panel=_panel)
 _add_group(app, "ledger", _LEDGER, help="Verify, export, amend or begin the chain of charges.", panel="Look back")
-_add_group(app, "epsilon", _EPSILON, help="Choose epsilon from what people ask of it.", panel="Learn")
-_local = _add_group(app, "local", _LOCAL, help="Collect from people who trust nobody.", panel="Ask")
+_add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
+_local = _add_group(app, "local", _LOCAL, help="Collect without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
 _add_group(app, "synth", _SYNTH, help="Publish a synthetic table, or ask its model.", panel="Ask")
 
@@ -228,7 +228,7 @@ def _end_unexpected(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    rule = "something unexpected failed; its words are withheld, since they may hold data"
+    rule = "unexpected error; details are hidden because they may contain data"
     return _print_error(f"{rule}. SORDINO_DEBUG=1 shows them, to the curator only", 1)
 
 

@@ -63,7 +63,7 @@ class TaskState:
             rule = (
                 f"the store's task {self.task.manifest.task!r} has {total} reports, but its counts say {self.counts.n}"
             )
-            raise DeclarationError(f"{rule}; put back a sound copy")
+            raise DeclarationError(f"{rule}; restore a sound copy")
         self.closed, self._seen = stored.closed, seen
 
     def post(self, body: bytes | bytearray | memoryview) -> Post:

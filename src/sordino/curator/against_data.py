@@ -84,7 +84,7 @@ def check_against_data(
 def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:
     if lines is None or csv is None:
         return
-    again = "`sordino import` reads line breaks in cells and other encodings, and names the row that it cannot read"
+    again = "`sordino import` reads line breaks in cells and other encodings, and names a row that it cannot read"
     lost = "so they are lost"
     yield Misfit("csv.quote", lines.quoted, "lines with a cell that starts with a quote", "add quote = '\"'")
     short = lost if csv.quote else "so their last columns are missing"
@@ -118,6 +118,6 @@ _NUMBER = "change type or the file: a number has no thousands separator, unit or
 _READ: dict[type, str] = {
     Integer: f'{_NUMBER}; type = "real" where there are fractions',
     Date: "change type or the file: a day is written 2000-01-31, with or without a time",
-    Boolean: "change type or the file: a truth is true, yes, on, 1 or their opposites",
+    Boolean: "change type or the file: a boolean is true, yes, on, 1 or their opposites",
     Identifier: "change the file: text must be UTF-8",
 }

@@ -224,7 +224,7 @@ def _sample_event(rate: Fraction | None, event: Event, neighbors: Neighbors) -> 
         return event
     if neighbors.relation != "add_remove":
         raise QuestionRefused(
-            "a sample is drawn by one coin a unit, which makes a question cheaper under neighbors add_remove only; "
+            "a sample is drawn by one coin flip per unit, which makes a question cheaper under neighbors add_remove only; "
             "leave TABLESAMPLE out"
         )
     if not _LEAST_RATE <= rate <= 1:
@@ -244,7 +244,7 @@ def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
 
 def _say_sample(rate: Fraction, asked: Loss, cost: Loss) -> str:
     return (
-        f"each unit is used with chance {format_number(rate)}, by a secret coin; counts, sums and their errors are of the "
+        f"each unit is used with chance {format_number(rate)}, by a secret coin flip; counts, sums and their errors are of the "
         f"sample, not scaled; {asked.describe()} on the sample costs {cost.describe()}"
     )
 

@@ -214,7 +214,7 @@ def _public_tables(public: Mapping[str, PublicTable] | None, table: str) -> Mapp
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise DeclarationError(f"a public table's name is letters, digits and _, not {name!r}")
     if len({n.lower() for n in (*found, table)}) != len(found) + 1:
-        raise DeclarationError("the table and its public tables need different names, whatever their case")
+        raise DeclarationError("the table and its public tables need different names, ignoring case")
     return found
 
 

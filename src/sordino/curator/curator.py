@@ -408,7 +408,7 @@ class Curator:
         remaining = self._ledger.remaining()
         left, cost = remaining.amounts(), batch.cost.amounts()
         if set(cost) != set(left):
-            raise DeclarationError("this batch was planned for a budget that counts otherwise: plan again")
+            raise DeclarationError("this batch was planned for a budget of another kind: plan again")
         if any(amount > left[name] for name, amount in cost.items()):
             rule = f"the batch costs {batch.cost.describe()}, and {remaining.describe()} is left"
             raise BudgetExhausted(f"{rule}; nothing was charged")

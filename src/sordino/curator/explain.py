@@ -24,9 +24,9 @@ def explain(release: Release) -> str:
     one = release.privacy_unit == "one row"
     unit = "a given row" if one else release.privacy_unit.replace("of one", "of a given")
     state = "in the table" if release.neighbors == "add_remove" else "this or that"
-    question = f"Charge {release.charge} told {release.question}, at {release.cost.describe()}."
+    question = f"Charge {release.charge} answered {release.question}, at {release.cost.describe()}."
     claim = (
-        f"Whoever knew everything else, and thought it as likely as not that {unit} {'is' if one else 'are'} {state}, "
+        f"Anyone who knew everything else, and thought it as likely as not that {unit} {'is' if one else 'are'} {state}, "
         f"can be {belief_after([release.event], delta=delta).describe(of='it afterwards')}."
     )
     power = round_up(100 * power_bound(epsilon, level=0.05, delta=delta), digits=4)

@@ -114,7 +114,7 @@ def _check_quotes(source: Path, quote: str) -> None:
             seen += chunk.count(sign)
     if seen % 2:
         rule = f"{source} holds an odd number of {quote} signs, so one is not closed; nothing was written"
-        raise SourceError(f'{rule}; mend it, or state quote="" if they mean nothing here')
+        raise SourceError(f'{rule}; correct it, or state quote="" if they mean nothing here')
 
 
 def _copy_rows(source: Path, target: Path, names: list[str], dialect: CsvDialect) -> dict[str, str]:

@@ -33,7 +33,7 @@ def load_known_answers(
     if value is None:
         return cells, (*declared, None)
     if value not in declared:
-        raise QuestionRefused(f"{value!r} is no declared value; {nearest(value, map(str, declared))}")
+        raise QuestionRefused(f"{value!r} is not a declared value; {nearest(value, map(str, declared))}")
     return [cell == value for cell in cells], (False, True)
 
 

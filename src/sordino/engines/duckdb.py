@@ -103,7 +103,7 @@ class DuckDBEngine:
         for name in physical:
             if name.lower().startswith("sordino_"):
                 which = "a column" if headed else f"column {name!r}"
-                raise DeclarationError(f"{which}: names that start with sordino_ are kept for ourselves; rename it")
+                raise DeclarationError(f"{which}: names that start with sordino_ are reserved; rename it")
         for name in domain:
             if name not in physical:
                 where = "the source has no such column; " + nearest(name, physical)
@@ -113,7 +113,7 @@ class DuckDBEngine:
             if physical[name] not in _READABLE:
                 raise DeclarationError(
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
-                    "store it as a number, text, a truth or a day"
+                    "store it as a number, text, a boolean or a day"
                 )
         if unit is not None and unit.column not in domain:
             raise DeclarationError(
@@ -310,7 +310,7 @@ def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
         failed = True
     if failed:
         raise DeclarationError(
-            "the table holds a column of a type that DuckDB does not know: store it as a number, text, a truth or a day"
+            "the table holds a column of a type that DuckDB does not know: store it as a number, text, a boolean or a day"
         )
 
 

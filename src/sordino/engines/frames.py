@@ -100,7 +100,7 @@ def _arrow(read: Callable[[], Any], what: str) -> Any:
     except Exception:  # of any kind: it is not looked at
         table = None
     if table is None:
-        raise SourceError(f"{what} cannot be read: store each column as a number, text, a truth or a day")
+        raise SourceError(f"{what} cannot be read: store each column as a number, text, a boolean or a day")
     return table
 
 

@@ -129,7 +129,7 @@ class Ledger:
         loss_to_dict(cap)
         place = Path(path).expanduser().resolve()
         if place.exists():
-            raise DeclarationError(f"the ledger {place} is there: ask of it, or amend it; nothing is begun anew")
+            raise DeclarationError(f"the ledger {place} is there: ask through it, or amend it; no new one is begun")
         translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
         return cls.existing(place, mark=mark, clock=clock)
 
@@ -371,7 +371,7 @@ class Ledger:
         kept = db.execute("SELECT number, request, question, state, reserved, closed FROM charges ORDER BY number")
         for number, (row, own) in enumerate(zip_longest(kept, books.charges), start=1):
             if row != own:
-                raise LedgerError(f"charge {charge_id(number)} is not as its entries say; put back a sound copy")
+                raise LedgerError(f"charge {charge_id(number)} is not as its entries say; restore a sound copy")
         check_mark(db, seen, ledger=books.ledger, head=books.head)
         states = [row[3] for row in books.charges]
         return Report(

@@ -57,7 +57,7 @@ def open_charge(db: sqlite3.Connection, name: str) -> int:
     if found is None:
         raise _no_charge(db, name)
     if found[0] != "reserved":
-        raise LedgerError(f"charge {name} is {found[0]} already, and stays so; charge anew")
+        raise LedgerError(f"charge {name} is {found[0]} already, and that is final; make a new charge")
     return number
 
 

@@ -41,7 +41,7 @@ __all__ = [
     "units",
 ]
 
-SOUND = "the ledger was edited or is damaged: put back a sound copy, the newest there is"
+SOUND = "the ledger was edited or is damaged: restore a sound copy, the newest there is"
 GENESIS = "0" * 64  # what the first entry names as the hash before it
 _FINEST = 10**60  # a sum whose denominator passes this is rounded up to a multiple of 1 / _FINEST
 _LARGEST_UNITS = 2**63 - 1

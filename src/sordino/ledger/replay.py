@@ -69,13 +69,13 @@ def _unlike(books: LedgerState, text: str) -> str | None:
     try:
         told = Sums.from_dict(json.loads(text)["after"])
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SordinoError):
-        return "it does not say what the ledger adds up to"
+        return "its sums are not those of the ledger"
     tables = tables_digest({name: canonical(words) for name, words in books.declarations.items()})
     own = Sums(books.ledger, books.caps[-1], books.carried, books.spent, len(books.charges), tables)
-    return None if told == own else "the sums that it holds do not follow"
+    return None if told == own else "its sums do not follow from the entries before it"
 
 
-_ADVICE = "put back a sound copy of the ledger, the newest there is"
+_ADVICE = "restore a sound copy of the ledger, the newest there is"
 
 
 def _apply(books: LedgerState, seq: int, kind: str, text: str) -> str | None:
@@ -84,7 +84,7 @@ def _apply(books: LedgerState, seq: int, kind: str, text: str) -> str | None:
         payload = json.loads(text)
         if (seq == 1) != (kind == "open" and "ledger" in payload):
             return "only the first opens the ledger"
-        return _STEPS[kind](books, seq, payload) if kind in _STEPS else "it is of no known kind"
+        return _STEPS[kind](books, seq, payload) if kind in _STEPS else "its kind is not known"
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError, SordinoError):
         return "a part of it is missing or malformed"
 
@@ -98,7 +98,7 @@ def _open(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     nothing = dict.fromkeys(books.caps[0].amounts(), Fraction(0))
     books.carried = amounts_from_dict(payload["carried"]) if "carried" in payload else nothing
     if set(books.carried) != set(nothing) or min(books.carried.values()) < 0:
-        return "it carries over what the cap does not count"
+        return "it carries over a loss that the cap does not count"
     books.spent = dict(books.carried)
     before = payload["predecessor"]
     books.predecessor = None if before is None else (before["ledger"], before["seq"])

@@ -178,10 +178,10 @@ def _find_fault(db: sqlite3.Connection) -> str | None:
             return "it is no ledger"
         raise
     if application != FORMAT.application:
-        return "it is a database, but no ledger"
+        return "it is a database, but not a ledger"
     if version != FORMAT.version:
         rule = f"it is of format {version}, and this Sordino reads format {FORMAT.version}"
-        return f"{rule}: keep it as a record, with what it spent, and begin a new ledger at another path, its cap lower by that"
+        return f"{rule}: keep it as a record, with what it spent, and begin a new ledger at another path, its cap reduced by that"
     return None if make_durable(db) else "its disk does not allow a write-ahead log; keep it on a local disk"
 
 
@@ -191,9 +191,9 @@ def quick_check(db: sqlite3.Connection, seen: Checkpoint | None, *, whole_schema
     if whole_schema:
         kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
         if kept != set(FORMAT.schema):
-            raise LedgerError("the ledger's tables or triggers were altered; put back a sound copy of the ledger")
+            raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
         if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
-            raise LedgerError("the ledger's file is damaged; put back a sound copy of the ledger")
+            raise LedgerError("the ledger's file is damaged; restore a sound copy of the ledger")
     check_mark(db, seen, ledger=sums.ledger, head=head)
 
 
@@ -238,11 +238,11 @@ def check_mark(db: sqlite3.Connection, seen: Checkpoint | None, *, ledger: str, 
         raise LedgerError("the mark given is that of another ledger; give each ledger its own, or name none")
     if seen.seq > head:
         rule = f"the ledger was rolled back: it has {head} entries, {seen.seq} were seen"
-        raise LedgerError(f"{rule}; put back the newest copy, spent budget does not return")
+        raise LedgerError(f"{rule}; restore the newest copy; what was spent does not return")
     found = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
     if found is None or found[0] != seen.hash:
         rule = f"the ledger was rolled back or copied: entry {seen.seq} is not the one that was seen"
-        raise LedgerError(f"{rule}; put back the copy that was written to last")
+        raise LedgerError(f"{rule}; restore the copy that was written to last")
 
 
 def translate_errors(action: Callable[[], T], where: str) -> T:
@@ -254,7 +254,7 @@ def translate_errors(action: Callable[[], T], where: str) -> T:
     except sqlite3.Error as error:
         wrong = describe_error(error)
     except (ValueError, TypeError, KeyError, ZeroDivisionError):
-        wrong = "it is damaged; put back a sound copy"
+        wrong = "it is damaged; restore a sound copy"
     except OSError as error:
         wrong = f"{os.strerror(error.errno or 0).lower()}"
     raise LedgerError(f"the ledger {where} cannot be used: {wrong}")
@@ -274,7 +274,7 @@ def describe_error(error: sqlite3.Error) -> str:
         sqlite3.SQLITE_IOERR: "the disk failed",
         sqlite3.SQLITE_CONSTRAINT: "a guard inside it refused what was to be written",
     }
-    return meanings.get(code, "it is damaged; put back a sound copy")
+    return meanings.get(code, "it is damaged; restore a sound copy")
 
 
 def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:

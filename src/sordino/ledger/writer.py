@@ -247,11 +247,11 @@ def _carry_over(lay: str, older: list[Checkpoint], cap: Loss | None, reason: str
     words = ", ".join(f"{name} {format_number(amount)}" for name, amount in gone.items())
     if reason is None or cap is None:
         raise LedgerError(
-            f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Put the file "
-            'back; or, where it is lost, begin another that carries this over: sordino ledger new --reason "..."'
+            f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Restore "
+            'the file; or, if it is lost, begin another that carries this over: sordino ledger new --reason "..."'
         )
     if set(gone) != set(cap.amounts()):
-        rule = f"the ledger that lay at {lay} spent {words}, and this cap counts otherwise"
+        rule = f"the ledger that lay at {lay} spent {words}, and this cap is of another kind"
         raise DeclarationError(f"{rule}; keep the kind of the cap, or start a new ledger at another path")
     if any(gone[name] > most for name, most in cap.amounts().items()):
         rule = f"the ledgers that lay at {lay} spent {words}, above this cap of {cap.describe()}"

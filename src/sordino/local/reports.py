@@ -98,7 +98,7 @@ class Reports:
         Raises DeclarationError where it is cut, too long, of another version, protocol or task, or a row is impossible.
         """
         if len(data) < HEADER_BYTES or data[:4] != _MAGIC:
-            raise DeclarationError("these bytes are no batch of reports: they must begin with SRDL and a header")
+            raise DeclarationError("these bytes are not a batch of reports: they must begin with SRDL and a header")
         _, version, kind, width, task, count = _HEAD.unpack_from(data)
         if version != _VERSION:
             raise DeclarationError(f"these reports have format {version}; this program reads {_VERSION}")

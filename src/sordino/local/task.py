@@ -79,7 +79,7 @@ class SigningKey:
         except (OSError, ValueError, KeyError, TypeError):
             sound = False
         if not sound:
-            raise DeclarationError(f"{path} is no signing key; `sordino local keygen -o FILE` makes one")
+            raise DeclarationError(f"{path} is not a signing key; `sordino local keygen -o FILE` makes one")
         return key
 
     def save(self, path: Path | str) -> None:
@@ -89,7 +89,7 @@ class SigningKey:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
         except FileExistsError:
-            raise DeclarationError(f"{path} is there: a key is never written over; name another file") from None
+            raise DeclarationError(f"{path} is there: a key is never overwritten; name another file") from None
         except OSError as error:
             raise DeclarationError(f"{path} cannot be written: {error.strerror}; name another place") from None
 

@@ -65,8 +65,8 @@ _CELL: Rule = {
 }
 _PUBLIC_KNOWLEDGE = "from public knowledge and not from the data"
 _BOUNDS = {
-    "lower": _say(_NUMBER, f"the least value that is possible, {_PUBLIC_KNOWLEDGE}"),
-    "upper": _say(_NUMBER, f"the greatest value that is possible, {_PUBLIC_KNOWLEDGE}"),
+    "lower": _say(_NUMBER, f"the smallest possible value, {_PUBLIC_KNOWLEDGE}"),
+    "upper": _say(_NUMBER, f"the largest possible value, {_PUBLIC_KNOWLEDGE}"),
 }
 _MISSING: Rule = {
     "default": "drop",
@@ -207,7 +207,7 @@ _BUDGET = _keys(
     "cap ledger",
     cap=_CAP,
     ledger=_say(_TEXT, 'the SQLite file that holds every charge, relative to this file, such as "people.ledger"'),
-    reason=_say(_TEXT, "why the cap is what it is, for whoever reads the reports"),
+    reason=_say(_TEXT, "the reason for the cap, for readers of the reports"),
 )
 _PROJECT = _keys(
     "the project",

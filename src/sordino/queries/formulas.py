@@ -118,4 +118,4 @@ def _constant(node: Constant) -> list[Any]:
         return ["number", "1" if node.value else "0"]
     if isinstance(node.value, Fraction):
         return ["number", format_number(node.value)]
-    raise QuestionRefused(f"{describe(node)} is no number: formulas of an answer compute with numbers")
+    raise QuestionRefused(f"{describe(node)} is not a number: formulas of an answer compute with numbers")

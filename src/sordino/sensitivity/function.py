@@ -308,5 +308,5 @@ def _read_sign(node: ast.expr) -> Fraction:
 
 def _number(node: ast.Constant) -> Fraction:
     if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
-        raise QuestionRefused(f"{ast.unparse(node)[:60]!r} is no number; {_RULE}")
+        raise QuestionRefused(f"{ast.unparse(node)[:60]!r} is not a number; {_RULE}")
     return to_fraction(node.value, name="a number")

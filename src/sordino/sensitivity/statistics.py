@@ -82,4 +82,4 @@ def statistic_from(query: Any, *, ddof: Any) -> Statistic:
         if 0 <= q <= 1:
             return Statistic(query, "quantile", q=q)
         raise DeclarationError(f"query {query!r}: a quantile is written quantile:q with q from 0 to 1, as quantile:0.9")
-    raise DeclarationError(f"query {query!r} is not one that is known; {nearest(query, KNOWN)}")
+    raise DeclarationError(f"query {query!r} is not known; {nearest(query, KNOWN)}")

@@ -151,7 +151,7 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
     column = one.encoded.column
     if isinstance(column, (Category, Boolean)):
         if op not in ("=", "!="):
-            raise QuestionRefused(f"{one.encoded.name} is no number: it can be compared with = and != only")
+            raise QuestionRefused(f"{one.encoded.name} is not a number: it can be compared with = and != only")
         if isinstance(column, Boolean):
             if not isinstance(value, bool):
                 raise QuestionRefused(f"column {one.encoded.name!r} is true or false: compare it with those")

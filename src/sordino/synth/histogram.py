@@ -267,7 +267,7 @@ def _bins(name: str, source: Adaptive, width: Number | None) -> EncodedColumn:
     if width is None:
         return found
     if not found.ordered:
-        raise QuestionRefused(f"{name!r} is no number: its bins are its values, so leave out width")
+        raise QuestionRefused(f"{name!r} is not a number: its bins are its values, so leave out width")
     steps = to_fraction(width, name="width") / found.unit
     if steps < 1 or steps.denominator != 1:
         raise DeclarationError(f"width must be a whole number of steps of {format_number(found.unit)}, one or more")

@@ -77,7 +77,7 @@ def test_a_risk_that_is_never_passed(run: Run) -> None:
     words = ("epsilon", "worlds", "--universe", ABSENCE, "--size", "3", "--query", "median", "--risk", "0.5")
     made = read_json(run(*words, "--format", "json"))
     assert made["epsilon"] is None
-    assert "any: the risk never passes 0.5" in run(*words).out
+    assert "any: the risk never exceeds 0.5" in run(*words).out
     assert run(*words, "--write", "--one-question").code == 2  # no cap keeps less; for all questions there is one
 
 

@@ -85,7 +85,7 @@ def test_every_method_can_be_asked_for(place: Path, run: Run, method: str) -> No
         (["--lifetime-epsilon", "1", "--labels-file", "x"], "--label, repeated, or by --labels-file"),
         (["--lifetime-epsilon", "1", "--expires", "soon"], "--expires must be"),
         (["--lifetime-epsilon", "1", "--origin", "here"], "origin must be"),
-        (["--lifetime-epsilon", "1", "--key", "fruit.txt"], "no signing key"),
+        (["--lifetime-epsilon", "1", "--key", "fruit.txt"], "not a signing key"),
         (["--lifetime-epsilon", "1", "--epsilon", "0"], "above 0"),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_model_that_cannot_be_written_is_kept(here: Path, run: Run, monkeypatc
     done = run("synth", "fit", "--epsilon", "1", "--columns", "sex,age", "-o", "m.model")
     assert done.code == 5
     assert "charged (c-0002)" in done.err
-    kept = Path(done.err.split("kept at ")[1].split(":")[0])
+    kept = Path(done.err.split("saved at ")[1].split(":")[0])
     assert load(kept).columns == ("sex", "age")
     assert not Path("m.model").exists()
 
@@ -287,7 +287,7 @@ def test_a_condition_holds_in_every_row(run: Run) -> None:
         (["--where", "agee > 3"], 3, "error: column 'agee'"),
         (["--where", "age > 3; SELECT"], 3, "what follows WHERE"),
         (["--where", "age > 300"], 3, "no rows that meet"),
-        (["--where", "age >"], 3, "not SQL"),
+        (["--where", "age >"], 3, "cannot be parsed"),
         (["--rows", "-1"], 2, "0 to 10^9"),
         (["-o", "rows.xlsx"], 2, ".csv or .parquet"),
         (["-o", "nowhere/rows.csv"], 2, "directory is missing"),

@@ -127,12 +127,12 @@ def test_another_cap_or_file_is_refused(path: Path, tmp_path: Path) -> None:
         open_ledger(path, 4)
     other = tmp_path / "notes.txt"
     other.write_text("no ledger of a device, only notes" * 100)
-    with pytest.raises(LedgerError, match="no device's ledger"):
+    with pytest.raises(LedgerError, match="not a device's ledger"):
         open_ledger(other)
     plain = sqlite3.connect(tmp_path / "plain.db")
     plain.execute("CREATE TABLE t (x)")
     plain.commit()
-    with pytest.raises(LedgerError, match="no device's ledger"):
+    with pytest.raises(LedgerError, match="not a device's ledger"):
         open_ledger(tmp_path / "plain.db")
     with pytest.raises(DeclarationError, match="above 0"):
         open_ledger(tmp_path / "new", 0)

@@ -96,7 +96,7 @@ def test_a_dialect_is_read_as_the_same_question(dialect: str, text: str, same: s
 
 
 def test_a_dialect_that_is_not_read_is_refused_with_the_nearest() -> None:
-    with pytest.raises(QuestionRefused, match="'big query' is not a dialect that is read; did you mean 'bigquery'"):
+    with pytest.raises(QuestionRefused, match="'big query' is not a known dialect; did you mean 'bigquery'"):
         sql("SELECT 1", dialect="big query")
 
 

@@ -46,7 +46,7 @@ def ask(
         option(
             "--request-id",
             "ID",
-            "Makes the command safe to repeat: the same ID is charged once and gives the same answer.",
+            "Make the command safe to repeat: the same ID is charged once and returns the same answer.",
         ),
     ] = None,
     project: ProjectPath = None,
@@ -54,7 +54,7 @@ def ask(
 ) -> None:
     """Ask a question: charged to the budget first, then answered with noise.
 
-    A refused question (exit 2, 3) is never charged; nor is one that the budget does not cover (4). Exit 5 means that
+    A refused question (exit 2, 3) is never charged, nor is one that the budget does not cover (4). Exit 5 means that
     the charge stands without an answer: do not repeat such a command blindly.
     """
     from sordino.cli.ask.question import plan_question, text_of

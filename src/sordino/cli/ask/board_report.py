@@ -15,9 +15,9 @@ def report(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page for a board: what was asked and what all of it reveals. Costs nothing.
+    """Write one HTML page for a board: what was asked, and what all of it reveals. It costs nothing.
 
-    It is made of the project file and the ledger; the data need not be there, and the page loads nothing.
+    It is made from the project file and the ledger. The data is not needed, and the page loads nothing.
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at

@@ -28,13 +28,13 @@ def budget(
     form: ListForm = ListFormat.table,
     tight: Annotated[
         bool,
-        typer.Option("--tight", help="Also state all charges so far as one list, at --delta. The cap is unaffected."),
+        typer.Option("--tight", help="Also report all charges as one list, at --delta. The cap is unaffected."),
     ] = False,
-    delta: Annotated[str | None, option("--delta", "D", "With --tight: the delta at which it is stated.")] = None,
+    delta: Annotated[str | None, option("--delta", "D", "With --tight: the delta of that figure.")] = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show what was spent and what is left. Costs nothing, and the data need not be there."""
+    """Show what is spent and what is left. It costs nothing and does not need the data."""
     from sordino.cli.shared.opening import project_at
     from sordino.project.budget_status import budget_status
 
@@ -68,7 +68,7 @@ def _print(one: BudgetStatus, *, quiet: bool) -> None:
 def _remarks(one: BudgetStatus) -> list[str]:
     said = [] if one.budget.reason is None else [f"the cap's reason: {plain(one.budget.reason)}"]
     if one.tight is not None:
-        said.append(f"had these charges been a list fixed beforehand: {one.tight.describe()}; the cap is unaffected")
+        said.append(f"if these charges had been a list fixed beforehand: {one.tight.describe()}; the cap is unaffected")
     if one.cap != one.budget.cap:
         cap = one.budget.cap.describe()
         said.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")

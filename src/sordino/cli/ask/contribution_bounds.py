@@ -29,11 +29,11 @@ def caps(
     by: Annotated[str | None, option("--by", "COLUMN", "Also cap the keys of this column.")] = None,
     assume_keys: Annotated[
         int | None,
-        option("--assume-keys", "N", "With --by: a public guess at the number of keys, where they are not declared."),
+        option("--assume-keys", "N", "With --by: a public guess at the number of keys, if they are not declared."),
     ] = None,
     question_epsilon: Annotated[
         str | None,
-        option("--question-epsilon", "E", "The epsilon of one question to come; without it, that of this search."),
+        option("--question-epsilon", "E", "The epsilon of one later question; by default, that of this search."),
     ] = None,
     plot: PictureFile = None,
     confidence: Confidence = 0.95,
@@ -41,9 +41,9 @@ def caps(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Choose max_rows, the rows of one unit that count, privately: what a cap loses against the noise it costs.
+    """Choose max_rows, the rows of one unit that count, privately: lost rows against added noise.
 
-    Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` puts them on record.
+    Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` records them.
     """
     from sordino.cli.ask.search import deliver_search
     from sordino.cli.shared.opening import table_at

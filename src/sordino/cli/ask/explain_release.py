@@ -17,7 +17,7 @@ def explain(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a past release reveals at most about one person, in plain words."""
+    """Say in plain words what a past release reveals at most about one person."""
     import sordino as sd
     from sordino.cli.shared.opening import project_at
     from sordino.loss import loss_to_numbers

@@ -51,7 +51,7 @@ def export(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the chain of entries, one JSON object a line, for an auditor or a backup. Answers in it are releases."""
+    """Write the chain of entries, one JSON object per line, for an auditor or a backup. Its answers are releases."""
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
     from sordino.ledger.records import canonical
@@ -70,7 +70,7 @@ def export(
 def amend(
     reason: Reason,
     rename: Annotated[
-        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="A table that has another name now.")
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="A table that has a new name.")
     ] = None,
     name: BudgetName = None,
     project: ProjectPath = None,
@@ -91,9 +91,9 @@ def amend(
 
 
 def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False) -> None:
-    """Begin a ledger where the file of another one is lost for good. What was spent there carries over.
+    """Begin a ledger in place of one whose file is lost. What was spent there carries over.
 
-    Put the lost file back if there is any copy of it: it holds the answers. For a table about other people, name another
+    If you have any copy of the lost file, restore it: it holds the answers. For a table about other people, name another
     ledger file in the project instead.
     """
     from sordino.cli.shared.opening import project_at

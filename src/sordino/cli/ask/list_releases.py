@@ -25,7 +25,7 @@ _STATES = {"committed": "answered", "failed": "failed", "reserved": "in doubt"}
 def releases(
     form: ListForm = ListFormat.table, budget: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False
 ) -> None:
-    """List every question that was charged, oldest first. Costs nothing."""
+    """List every question that was charged, oldest first. It costs nothing."""
     from sordino.cli.shared.opening import project_at
 
     chosen = project_at(project).budgets_named(budget)

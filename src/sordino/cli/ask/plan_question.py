@@ -42,7 +42,7 @@ def plan(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Price a question: its cost, noise and expected error. Free, and nothing of the data is used."""
+    """Price a question: its cost, noise and expected error. This is free and does not use the data."""
     from sordino.cli.ask.question import plan_question, text_of
 
     curator, made = plan_question(

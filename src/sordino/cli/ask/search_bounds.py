@@ -53,10 +53,10 @@ def bounds(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Find bounds of a column, privately: beyond them lie so few rows that noise hides them.
+    """Find clipping bounds of a column privately: noise hides the few rows beyond them.
 
-    Nothing else is required: no bound is read from the data without paying for it. Charged once, before data is touched.
-    Exit 5 where nothing was found: the charge stands, and there are no bounds to use.
+    Nothing else is required. The search is charged once, before data is touched. Exit 5 means that nothing was found: the
+    charge stands, and there are no bounds to use.
     """
     from sordino.cli.ask.search import deliver_search
     from sordino.cli.shared.opening import table_at

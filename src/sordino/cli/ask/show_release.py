@@ -16,7 +16,7 @@ def show(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show a past release as it was. Costs nothing, and the data need not be there."""
+    """Show a past release as it was. It costs nothing and does not need the data."""
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named

@@ -22,7 +22,7 @@ __all__ = ["check"]
 
 _NOT_COMPARED = "the data were not compared with it; for the curator: sordino check --against-data (NOT PRIVATE)"
 
-ProjectFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The project file, as --project.")]
+ProjectFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The project file, like --project.")]
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of sordino.toml, for editors.")]
 AgainstData = Annotated[
     bool,
@@ -40,8 +40,8 @@ def check(
 ) -> None:
     """Check the project file and that its sources can be opened: file:line:column, the rule, the nearest valid key.
 
-    Nothing is written, asked or recorded, and nothing of the data is shown but for --against-data. Exit 2 where there
-    is a problem.
+    Nothing is written, asked or recorded, and without --against-data nothing of the data is shown. Exit 2 if there is a
+    problem.
     """
     import sordino as sd
     from sordino.cli.shared.opening import project_path

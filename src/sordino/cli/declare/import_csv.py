@@ -16,9 +16,9 @@ __all__ = ["import_csv"]
 
 Source = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.")]
 Target = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.")]
-Quote = Annotated[str, option("--quote", "CHAR", 'What cells may be quoted with; "" for nothing.')]
+Quote = Annotated[str, option("--quote", "CHAR", 'The character that cells may be quoted with; "" for none.')]
 Encoding = Annotated[str, option("--encoding", "NAME", "Such as utf-8, latin-1 or cp1252.")]
-NullValues = Annotated[list[str] | None, option("--null", "TEXT", "A cell that means: missing. Empty ones always do.")]
+NullValues = Annotated[list[str] | None, option("--null", "TEXT", "A cell that means missing. Empty cells always do.")]
 
 
 def import_csv(
@@ -32,11 +32,11 @@ def import_csv(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn an odd CSV file into Parquet: every cell as text, trimmed. Line breaks in cells and other encodings are read.
+    """Convert an unusual CSV file to Parquet: line breaks in cells and other encodings. Cells become trimmed text.
 
-    For the curator, who may see the data (NOT PRIVATE): an error names the row it stands in, and a type that all cells of a
-    column have is noted in the file, for `sordino init` to propose. A row with too few or too many cells stops the
-    import, and then no file is written. Files larger than memory are fine.
+    For the curator, who may see the data (NOT PRIVATE): an error names its row, and the file records which type all cells of
+    a column have, for `sordino init` to propose. A row with too few or too many cells stops the import, and no file is
+    written. Files larger than memory are fine.
     """
     from sordino import datasets
     from sordino.cli.shared.atomic_file import open_atomic

@@ -14,7 +14,7 @@ __all__ = ["init"]
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file.")]
 Columns = Annotated[int | None, option("--columns", "N", "CSV without names: how many columns it has.")]
-Quote = Annotated[str | None, option("--quote", "CHAR", "CSV: what cells may be quoted with, \" or '.")]
+Quote = Annotated[str | None, option("--quote", "CHAR", "CSV: the character that cells may be quoted with, \" or '.")]
 Relation = Annotated[str | None, option("--relation", "NAME", "DuckDB: the table in the file.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.", callback=ends_in(".toml"))
@@ -32,10 +32,10 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a project file that is there.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a project file from a table's schema alone, with every blank that you must fill in marked.
+    """Write a project file from a table's schema alone, and mark every blank that you must fill in.
 
-    No bound, value or row of the data is read into it: those would leak. A CSV file's first line may be a row, so you
-    must say whether it holds names.
+    It contains no bound, value or row of the data: those would leak. The first line of a CSV file may be a row, so you
+    must say whether it has the names.
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.project.proposal import propose_project

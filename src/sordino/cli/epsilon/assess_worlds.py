@@ -22,16 +22,16 @@ _SCREEN_WORLDS = 40
 
 Universes = Annotated[
     list[str],
-    option("--universe", "V,V,..", "The public values, one a person; NAME=V,V,.. for each of several columns."),
+    option("--universe", "V,V,..", "The public values, one per person; NAME=V,V,.. for each of several columns."),
 ]
 Size = Annotated[int, option("--size", "M", "How many of them are in the release.")]
 Query = Annotated[str, option("--query", "Q", "count, sum, mean, median, var, std, min, max or quantile:0.9.")]
-Risk = Annotated[str, option("--risk", "R", "The most that any world's posterior may be: 0.25 or 1/4.")]
-Prior = Annotated[str | None, option("--prior", "P,P,..", "A probability a world, in combination order.")]
-AtEpsilon = Annotated[str | None, option("--epsilon", "E", "State the risk at this epsilon too.")]
+Risk = Annotated[str, option("--risk", "R", "The largest posterior that any world may have: 0.25 or 1/4.")]
+Prior = Annotated[str | None, option("--prior", "P,P,..", "One probability per world, in combination order.")]
+AtEpsilon = Annotated[str | None, option("--epsilon", "E", "Also report the risk at this epsilon.")]
 Output = Annotated[str | None, option("--output", "X", "With --epsilon: the posteriors at this answer.")]
 OneQuestion = Annotated[
-    bool, typer.Option("--one-question", help="With --write: the epsilon of that one answer, not of all questions.")
+    bool, typer.Option("--one-question", help="With --write: the epsilon for this one answer, not for all questions.")
 ]
 
 
@@ -50,7 +50,7 @@ def worlds(
     budget: BudgetName = None,
     project: ProjectPath = None,
 ) -> None:
-    """Turn a risk into epsilon: an attacker knows everyone's value, but not who is in the release.
+    """Compute epsilon from a risk: an attacker knows everyone's value, but not who is in the release.
 
     The values are public; nothing is charged and no table is read.
     """
@@ -88,7 +88,7 @@ def _print(told: dict[str, Any]) -> None:
     for one in told.get("columns", [told]):
         _print_column(one)
     if "columns" in told:
-        binding = "any: the risk is never passed" if told["epsilon"] is None else f"{told['epsilon']:.10g}"
+        binding = "any: the risk is never exceeded" if told["epsilon"] is None else f"{told['epsilon']:.10g}"
         print_labelled("all columns", binding if told["binding"] is None else f"{binding}, by {told['binding']}")
     print_written(told.get("written"))
 
@@ -105,7 +105,7 @@ def _print_column(told: dict[str, Any]) -> None:
         ("epsilon (bound)", "epsilon_bound", "from the closed-form bound"),
     ):
         if told[key] is None:
-            print_labelled(label, f"any: the risk never passes {told['risk']:.6g} ({told['method']})")
+            print_labelled(label, f"any: the risk never exceeds {told['risk']:.6g} ({told['method']})")
         else:
             least = told[f"risk_at_{key}"]
             known = "" if least is None else f"; {'' if told['exact'] else 'at most '}{least:.10g} is the risk there"

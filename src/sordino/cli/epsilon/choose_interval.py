@@ -30,18 +30,18 @@ __all__ = ["choose"]
 
 
 Query = Annotated[str | None, option("--query", "SQL", "The question whose error matters: one aggregate.")]
-Error = Annotated[str | None, option("--error", "T", "The most it may be wrong by.")]
-Likely = Annotated[str, option("--confidence", "C", "With this probability.")]
-Rows = Annotated[int | None, option("--rows", "N", "A public guess at the rows; never counted here.")]
+Error = Annotated[str | None, option("--error", "T", "The largest error allowed.")]
+Likely = Annotated[str, option("--confidence", "C", "The probability that the error is not exceeded.")]
+Rows = Annotated[int | None, option("--rows", "N", "A public guess at the number of rows; it is never counted.")]
 NoiseDelta = Annotated[
-    str | None, option("--delta", "D", "Gaussian noise too, at this delta; in rho where the budget is.")
+    str | None, option("--delta", "D", "Also consider Gaussian noise, at this delta; in rho if the budget is.")
 ]
-AttackerPrior = Annotated[str | None, option("--attacker-prior", "P", "What an attacker suspects before.")]
-MaxPosterior = Annotated[str | None, option("--max-posterior", "P", "The most to be suspected after.")]
+AttackerPrior = Annotated[str | None, option("--attacker-prior", "P", "The attacker's probability beforehand.")]
+MaxPosterior = Annotated[str | None, option("--max-posterior", "P", "The largest probability afterwards.")]
 TestLevel = Annotated[str | None, option("--test-level", "A", "The false-alarm rate of a test.")]
-MaxPower = Annotated[str | None, option("--max-power", "B", "The most that such a test may detect.")]
+MaxPower = Annotated[str | None, option("--max-power", "B", "The largest power of such a test.")]
 RelativeRisk = Annotated[
-    str | None, option("--relative-risk", "R", "How many times as likely a disclosure may become.")
+    str | None, option("--relative-risk", "R", "The factor by which a disclosure may become likelier.")
 ]
 
 

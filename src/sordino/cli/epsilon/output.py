@@ -47,4 +47,4 @@ def print_written(written: dict[str, str] | None) -> None:
     if written is not None:
         cap = ", ".join(f"{key} = {written[key]}" for key in ("epsilon", "rho", "delta") if key in written)
         print_labelled("written", f"cap = {{{cap}}} of budget {written['budget']} in {written['project']}")
-        note("a ledger that is there already holds to its cap: `sordino ledger amend` makes it follow, with the reason")
+        note("an existing ledger keeps its cap: `sordino ledger amend` records the new one, with the reason")

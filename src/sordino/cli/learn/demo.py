@@ -34,7 +34,7 @@ _AFTER = (  # the same after the lines in Python
     ),
     ("5. What did the first answer reveal about one person?", (("sordino explain c-0001", "--quiet"),)),
     (
-        "6. Publish: a synthetic table, paid for once; rows and answers from it are free",
+        "6. Publish: a synthetic table, charged once; rows and answers from it are free",
         (
             ("sordino synth fit --columns age,sex,occupation --epsilon 0.5 -o people.model", ""),
             ("sordino synth sample people.model --rows 4", "--quiet"),
@@ -61,12 +61,12 @@ _DECLARED = {  # the lines of the project file that are shown, and why they are 
 
 def demo(
     context: typer.Context,
-    keep: Annotated[Path | None, option("--keep", "DIR", "Keep the project in DIR; without it, it is removed.")] = None,
+    keep: Annotated[Path | None, option("--keep", "DIR", "Keep the project in DIR; by default it is removed.")] = None,
     rows: Annotated[int, option("--rows", "N", "How many people to generate.")] = 30_000,
 ) -> None:
     """See it all on a generated census: declare, price, ask, look back, publish, collect, choose epsilon.
 
-    A few seconds, nothing else needed.
+    It takes a few seconds and needs nothing else.
     """
     from sordino.datasets.census import free_for_project
 
@@ -107,7 +107,7 @@ def _declare(context: typer.Context, directory: Path, rows: int) -> None:
     from sordino.datasets.census import write_census_project
     from sordino.noise.rng import Rng
 
-    _title(f"1. A table of {rows:,} people that never were, and what is public about it")
+    _title(f"1. A table of {rows:,} invented people, and what is public about it")
     project = write_census_project(directory, rows, Rng.seeded(_SEED))
     for line in project.read_text(encoding="utf-8").splitlines():
         code = line.partition("#")[0].rstrip()

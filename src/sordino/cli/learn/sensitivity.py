@@ -64,11 +64,11 @@ Neighbors = Annotated[
     Relation | None,
     typer.Option(
         "--neighbors",
-        help="How neighboring tables differ; must be stated. both is for --profile.",
+        help="How neighboring tables differ; must be stated. Use both with --profile.",
         show_default=False,
     ),
 ]
-Universe = Annotated[str | None, option("--universe", "V,V,..", "The values, one a person.")]
+Universe = Annotated[str | None, option("--universe", "V,V,..", "The values, one per person.")]
 Column = Annotated[
     tuple[str, Path] | None,
     option(
@@ -87,7 +87,7 @@ Way = Annotated[
 ]
 Ddof = Annotated[int, option("--ddof", "D", "var and std divide by n - D.")]
 Profile = Annotated[str | None, option("--profile", "A:B", "A table over the distances A to B.")]
-Worlds = Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors, its local value.")]
+Worlds = Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors and its local sensitivity.")]
 
 
 def sensitivity(
@@ -108,7 +108,7 @@ def sensitivity(
 ) -> None:
     """Learn how far one person can move an answer: global, over every table of a size, or local, for one table.
 
-    The values are public, or NOT PRIVATE when they come from a file. Nothing is charged.
+    The values are public, or the result is NOT PRIVATE if they come from a file. Nothing is charged.
     """
     if neighbors is None:
         raise DeclarationError("state --neighbors add_remove or --neighbors replace: nothing is guessed")

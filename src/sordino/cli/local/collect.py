@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["close", "estimate", "export_reports", "serve", "token"]
 
 StoreUrl = Annotated[str, option("--store", "STORE", "A file, sqlite:///PATH or postgresql://USER@HOST/NAME.")]
-TaskName = Annotated[str | None, option("--task", "NAME", "The task, where the store has several.")]
+TaskName = Annotated[str | None, option("--task", "NAME", "The task, if the store has several.")]
 
 
 class Role(StrEnum):
@@ -40,16 +40,16 @@ def serve(
     store: StoreUrl,
     host: Annotated[str, option("--host", "ADDRESS", "Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8000,
-    per_minute: Annotated[float, option("--per-minute", "N", "Reports that one token may send a minute.")] = 60,
+    per_minute: Annotated[float, option("--per-minute", "N", "Reports that one token may send per minute.")] = 60,
     burst: Annotated[int, option("--burst", "N", "Reports that one token may send at once.")] = 100,
     unguarded: Annotated[
-        bool, typer.Option("--open", help="Let people in without a token; all of them share the limits.")
+        bool, typer.Option("--open", help="Accept reports without a token; all respondents then share the limits.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Collect reports for these tasks until it is stopped (SIGINT, SIGTERM). What is acknowledged is on disk.
+    """Collect reports for these tasks until stopped (SIGINT, SIGTERM). An acknowledged report is on disk.
 
-    No address is stored or logged. TLS is for a reverse proxy to add: see docs/collector.md.
+    No address is stored or logged. TLS is the job of a reverse proxy: see docs/collector.md.
     """
     try:
         from sordino.collector.app import collector_app
@@ -69,9 +69,9 @@ def token(
     role: Annotated[Role, typer.Option("--role", help="What the tokens are for.")],
     count: Annotated[int, option("--count", "N", "How many to make.")] = 1,
 ) -> None:
-    """Make tokens and print them, one a line: the only time that they are shown, as the store keeps their hashes.
+    """Make tokens and print them, one per line. They are shown only once: the store keeps their hashes.
 
-    A running collector takes them within two seconds. A respondent's token is not linked to the reports it sends.
+    A running collector accepts them within two seconds. A respondent's token is not linked to the reports it sends.
     """
     from sordino.collector.limits import make_tokens
     from sordino.noise.rng import Rng
@@ -92,10 +92,10 @@ def estimate(
         option("--malicious", "SHARE", "The share of made-up reports in adversarial intervals."),
     ] = 0.01,
     form: ListForm = ListFormat.table,
-    recount: Annotated[bool, typer.Option("--recount", help="Count every stored report anew first.")] = False,
+    recount: Annotated[bool, typer.Option("--recount", help="First count every stored report again.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate how many people hold each label, with intervals. The collector may run on beside it."""
+    """Estimate how many people hold each label, with intervals. The collector may keep running."""
     from sordino.collector.results import estimate_task
 
     if not 0 < confidence < 1:
@@ -111,7 +111,7 @@ def estimate(
 
 
 def close(store: StoreUrl, task: TaskName = None, quiet: Quiet = False) -> None:
-    """Close a task for ever: a running collector refuses its reports within two seconds."""
+    """Close a task permanently: a running collector starts to refuse its reports within two seconds."""
     from sordino.collector.results import find_task
 
     with closing(_open_store(store)) as opened:
@@ -129,7 +129,7 @@ def export_reports(
     task: TaskName = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write all reports of a task as one batch in the wire format, sorted: the order of arrival is gone, ids too."""
+    """Write all reports of a task as one batch in the wire format, sorted, without arrival order or ids."""
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.collector.results import export_batch, find_task
 

@@ -1,4 +1,4 @@
-"""`sordino local plan`: which protocol, how many respondents. It sees public parameters only and charges nothing."""
+"""`sordino local plan`: which protocol, how many respondents. It uses public parameters only and charges nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["LocalEpsilon", "Malicious", "local_plan"]
 
 LocalEpsilon = Annotated[str, option("--epsilon", "E", 'What one report may reveal: 0.5, 1 or "1/3".')]
-Malicious = Annotated[float, option("--malicious", "S", "Weigh what this share of lying respondents can add.")]
+Malicious = Annotated[float, option("--malicious", "S", "Include what this share of malicious respondents can add.")]
 Respondents = Annotated[int, option("--respondents", "N", "How many will answer.")]
 LabelList = Annotated[str | None, option("--labels", "V,V,..", "The values an answer may have.")]
 LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values.")]
-Margin = Annotated[float, option("--margin", "M", "The error of a share to reach, at 95%.")]
-ShuffleDelta = Annotated[str | None, option("--shuffled", "DELTA", "Also: the amplified epsilon, if a shuffler mixes.")]
+Margin = Annotated[float, option("--margin", "M", "The error of a share to achieve, at 95%.")]
+ShuffleDelta = Annotated[
+    str | None, option("--shuffled", "DELTA", "Also report the amplified epsilon under a shuffler.")
+]
 
 
 def local_plan(
@@ -35,9 +37,9 @@ def local_plan(
     plot: PictureFile = None,
     form: TextForm = TextFormat.table,
 ) -> None:
-    """Plan a collection from people who trust nobody: the best protocol, its error, the respondents needed.
+    """Plan a local collection: the best protocol, its error, and the number of respondents needed.
 
-    It sees public parameters only and charges nothing.
+    It uses public parameters only and charges nothing.
     """
     from sordino.local import plan_collection
 

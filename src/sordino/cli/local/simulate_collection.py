@@ -41,11 +41,11 @@ DataFile = Annotated[
 ]
 ColumnName = Annotated[str, option("--column", "NAME", "Its column of categories.")]
 DeclaredLabels = Annotated[
-    str | None, option("--labels", "V,V,..", "The values an answer may have; not for the extract.")
+    str | None, option("--labels", "V,V,..", "The values an answer may have; not with the extract.")
 ]
 Method = Annotated[ProtocolName, typer.Option("--protocol", help="How respondents randomise.")]
 Value = Annotated[str | None, option("--value", "V", "Ask yes or no: is it this value? For --protocol coins.")]
-Seed = Annotated[int | None, option("--seed", "N", "Draw the same noise again.")]
+Seed = Annotated[int | None, option("--seed", "N", "Draw the same noise each time.")]
 
 
 def local_simulate(
@@ -60,10 +60,10 @@ def local_simulate(
     plot: PictureFile = None,
     form: TextForm = TextFormat.table,
 ) -> None:
-    """Simulate a collection on known people: the truth, what the local model finds, and a trusted curator beside it.
+    """Simulate a collection on known people: true counts, local estimates and a trusted curator's answers.
 
-    NOT PRIVATE: it shows true counts. The curator adds Laplace noise at the same epsilon. Of other files than the Adult
-    extract --labels declares the values.
+    NOT PRIVATE: it shows true counts. The curator adds Laplace noise at the same epsilon. For files other than the Adult
+    extract, --labels declares the values.
     """
     from sordino.datasets.exact_answers import load_known_answers
     from sordino.local import simulate_collection

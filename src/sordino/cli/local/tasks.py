@@ -37,7 +37,7 @@ TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, a
 NewKey = Annotated[
     Path,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Where to write the key; never over one.", callback=ends_in(".key")
+        "--output", "-o", metavar="FILE", help="Where to write the key; never overwritten.", callback=ends_in(".key")
     ),
 ]
 TaskName = Annotated[
@@ -45,33 +45,33 @@ TaskName = Annotated[
 ]
 KeyFile = Annotated[Path, option("--key", "FILE", "The key to sign with, from `local keygen`.")]
 Question = Annotated[str, option("--question", "TEXT", "What people are asked.")]
-MostEpsilon = Annotated[str, option("--epsilon", "E", "The most that one report reveals.")]
-Expires = Annotated[str, option("--expires", "WHEN", "The day or moment in UTC from which no report is taken.")]
+MostEpsilon = Annotated[str, option("--epsilon", "E", "The epsilon that one report may reveal.")]
+Expires = Annotated[str, option("--expires", "WHEN", "The day or time in UTC from which no report is accepted.")]
 Origin = Annotated[str, option("--origin", "URL", "Where reports go, such as https://survey.example.")]
 Epoch = Annotated[str, option("--epoch", "NAME", "The period that a permanent answer is for, such as 2026.")]
-LabelWords = Annotated[list[str] | None, option("--label", "L", "One possible answer; repeat it.")]
-LabelsFile = Annotated[Path | None, option("--labels-file", "FILE", "Instead: one answer a line.")]
+LabelWords = Annotated[list[str] | None, option("--label", "L", "One possible answer; may be repeated.")]
+LabelsFile = Annotated[Path | None, option("--labels-file", "FILE", "Instead: a file with one answer per line.")]
 Method = Annotated[Randomising, typer.Option("--method", help="How an answer is randomised.")]
 PermanentEpsilon = Annotated[
     str | None,
     option(
         "--permanent-epsilon",
         "E",
-        "Fix each answer for the epoch: the most that all its reports reveal. grr, sue and oue.",
+        "Fix each answer for the epoch: the epsilon of all its reports together. For grr, sue and oue.",
     ),
 ]
 LifetimeEpsilon = Annotated[
     str | None,
-    option("--lifetime-epsilon", "E", "Instead: answers may change; the most that an epoch's reports may sum up to."),
+    option("--lifetime-epsilon", "E", "Instead: answers may change; the largest sum of the epsilons of one epoch."),
 ]
 PublicKey = Annotated[str | None, option("--key", "PUBLIC", "The public key that must have signed it.")]
-Cap = Annotated[str | None, option("--cap", "E", "Refuse (exit 4) what may reveal more than this.")]
+Cap = Annotated[str | None, option("--cap", "E", "Refuse (exit 4) a task that may reveal more than this.")]
 
 
 def keygen(output: NewKey, quiet: Quiet = False) -> None:
     """Make a key to sign tasks with, and print its public half, which clients are built with.
 
-    Whoever has the file can ask in your name: keep it off the server that collects.
+    Anyone who has the file can ask in your name: keep it off the collecting server.
     """
     from sordino.local.task import SigningKey, key_fingerprint
     from sordino.noise.rng import Rng
@@ -98,10 +98,10 @@ def create(
     output: Annotated[Path | None, output_ending(".json")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Sign a task: what is asked, how answers are randomised, and what that reveals at most.
+    """Sign a task: what is asked, how answers are randomised, and how much that may reveal.
 
-    State one of --permanent-epsilon and --lifetime-epsilon. Devices work both epsilons out again from the signed
-    thresholds, and refuse what is understated.
+    State one of --permanent-epsilon and --lifetime-epsilon. Devices recompute both epsilons from the signed
+    thresholds, and refuse a task that understates one.
     """
     from sordino.local.task import SigningKey, create_task
 

@@ -68,14 +68,14 @@ def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
 
 def output_ending(*endings: str) -> Any:
     """Return the option of a file that an answer of one kind goes to."""
-    words = "Write to FILE, whole or not at all."
+    words = "Write to FILE, completely or not at all."
     return typer.Option("--output", "-o", metavar="FILE", help=words, callback=ends_in(*endings) if endings else None)
 
 
 def refuse_existing(path: Path, *, force: bool, hint: str = "--force replaces it") -> None:
     """Raise DeclarationError where a file is there and may not be replaced."""
     if path.exists() and not path.is_dir() and not force:
-        raise DeclarationError(f"{path} is there already; {hint}")
+        raise DeclarationError(f"{path} exists already; {hint}")
 
 
 def _check_drawable(path: Path | None) -> Path | None:
@@ -138,7 +138,7 @@ Delta = Annotated[
 Rho = Annotated[str | None, option("--rho", "R", "Instead of --epsilon: a zero-concentrated loss.", panel=_LOSS)]
 AssumeRows = Annotated[
     int | None,
-    option("--assume-rows", "N", "A public guess at the rows in a group: what a mean's expected error depends on."),
+    option("--assume-rows", "N", "A public guess at the rows in a group, for the expected error of a mean."),
 ]
 
 # of what
@@ -148,32 +148,32 @@ ProjectPath = Annotated[
         "--project", "PATH", "The project file, or its directory. Without it: the sordino.toml found here or above."
     ),
 ]
-TableName = Annotated[str | None, option("--table", "NAME", "Needed where several are declared.")]
-BudgetName = Annotated[str | None, option("--budget", "NAME", "The budget, where the project has several.")]
+TableName = Annotated[str | None, option("--table", "NAME", "The table, if several are declared.")]
+BudgetName = Annotated[str | None, option("--budget", "NAME", "The budget, if the project has several.")]
 ChargeId = Annotated[str, typer.Argument(metavar="ID", help="A charge, such as c-0001.")]
-Header = Annotated[bool | None, typer.Option("--header/--no-header", help="CSV: whether the first line holds names.")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="CSV: whether the first line has the names.")]
 Delimiter = Annotated[
     str | None,
     typer.Option(
         "--delimiter",
         metavar="CHAR",
-        help="CSV: what stands between cells; \\t is a tab. Without it: a tab in a .tsv file, else a comma.",
+        help="CSV: the delimiter between cells; \\t is a tab. Default: a tab in a .tsv file, else a comma.",
         callback=_read_delimiter,
     ),
 ]
 
 # how it is written, and where
 AnswerForm = Annotated[
-    AnswerFormat | None, typer.Option("--format", help="Without it: as the ending of FILE says, else a table.")
+    AnswerFormat | None, typer.Option("--format", help="Default: by the ending of FILE, else a table.")
 ]
-ListForm = Annotated[ListFormat, typer.Option("--format", help="How the list is written.")]
+ListForm = Annotated[ListFormat, typer.Option("--format", help="The format of the list.")]
 TextForm = Annotated[TextFormat, typer.Option("--format", help="Text or JSON.")]
 Confidence = Annotated[
     float,
     typer.Option(
         "--confidence",
         metavar="C",
-        help="The probability that an interval holds the true value.",
+        help="The probability that an interval contains the true value.",
         callback=_check_confidence,
     ),
 ]
@@ -184,11 +184,11 @@ PageFile = Annotated[
 ]
 PictureFile = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw it: .svg, .png, .html or .json.", callback=_check_drawable),
+    typer.Option("--plot", metavar="FILE", help="Draw a picture: .svg, .png, .html, .json.", callback=_check_drawable),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
 
 # what changes on record
-Reason = Annotated[str, option("--reason", "TEXT", "Why; it stays on record.")]
+Reason = Annotated[str, option("--reason", "TEXT", "The reason; it stays on record.")]
 WriteCap = Annotated[bool, typer.Option("--write", help="Write the cap and its reason into the project file.")]

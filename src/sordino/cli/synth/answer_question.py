@@ -17,9 +17,9 @@ def synth_answer(
     output: OutputFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Answer a question from a model, with an interval: free, as the model was paid for.
+    """Answer a question from a model, with an interval, at no cost: the model is already paid for.
 
-    Counts, sums and means, over any condition and groups. The table in FROM is the one that was modelled, or `model`.
+    It answers counts, sums and means over any condition and groups. The table in FROM is the one that was modelled, or `model`.
     """
     import sordino as sd
     from sordino.cli.ask.ask import deliver

@@ -53,32 +53,32 @@ ModelOutput = Annotated[
 ]
 Columns = Annotated[
     str | None,
-    option("--columns", "A,B,..", "Without it: all but identifiers."),
+    option("--columns", "A,B,..", "Default: all but identifiers."),
 ]
 MethodName = Annotated[
-    Method, typer.Option("--method", help="`auto` takes what the loss can pay: independent, tree or clique tree.")
+    Method, typer.Option("--method", help="`auto` uses what the loss can pay for: independent, tree or clique tree.")
 ]
 MarginalSets = Annotated[
     str | None,
-    option("--marginals", "A,B;C,D", "The tables of --method marginals, joined whole."),
+    option("--marginals", "A,B;C,D", "The tables of --method marginals."),
 ]
-WorkloadSets = Annotated[str, option("--workload", "W", 'What matters: "all 2-way", or sets such as "a,b;b,c".')]
+WorkloadSets = Annotated[str, option("--workload", "W", 'Sets that matter: "all 2-way", or such as "a,b;b,c".')]
 Cap = Annotated[
     int | None,
-    option("--cap", "N", "The cells that the model may have, at most."),
+    option("--cap", "N", "The largest number of cells of the model."),
 ]
-RowsGuess = Annotated[int | None, option("--assume-rows", "N", "A public guess at the rows.")]
+RowsGuess = Annotated[int | None, option("--assume-rows", "N", "A public guess at the number of rows.")]
 NeverRules = Annotated[
     list[str] | None,
-    option("--never", "CONDITION", "No drawn row meets it; repeat it."),
+    option("--never", "CONDITION", "A condition that no drawn row satisfies; may be repeated."),
 ]
 AtMostRules = Annotated[
     list[str] | None,
-    option("--at-most", "A,B", "A <= B in each drawn row; repeat it."),
+    option("--at-most", "A,B", "A <= B in each drawn row; may be repeated."),
 ]
 DeterminesFiles = Annotated[
     list[Path] | None,
-    option("--determines", "FILE", "A CSV of two columns: the first decides the second in each drawn row; repeat it."),
+    option("--determines", "FILE", "A CSV of two columns: the first determines the second in each drawn row."),
 ]
 
 
@@ -101,9 +101,9 @@ def synth_fit(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Model a table for synthetic data: charged once, then sampled and asked at no cost.
+    """Model a table for synthetic data. It is charged once; sampling and asking the model are free.
 
-    What is refused (exit 2, 3, 4) is never charged, and leaves no file. A terminal shows the stage and the time.
+    A refused fit (exit 2, 3, 4) is never charged and leaves no file. A terminal shows the stage and the time.
     """
     from sordino.cli.ask.render_release import cost_lines
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
@@ -159,7 +159,7 @@ def _check_options(
     if method is Method.marginals and columns is not None:
         raise DeclarationError("--marginals names the columns already: leave out --columns")
     if assume_rows is not None and method is not Method.auto:
-        raise DeclarationError("--assume-rows is for --method auto, which decides by it what the loss can pay")
+        raise DeclarationError("--assume-rows is for --method auto, which decides from it what the loss can pay for")
 
 
 def _fit_auto(
@@ -210,5 +210,5 @@ def _keep(model: Model) -> str:
         path = Path(tempfile.mkdtemp(prefix="sordino-")) / "kept.model"
         model.save(path)
     except Exception:
-        return "nor could it be kept anywhere else, so it is lost"
-    return f"it is kept at {path}: move it to a safe place"
+        return "it could not be saved anywhere else either, so it is lost"
+    return f"it is saved at {path}: move it to a safe place"

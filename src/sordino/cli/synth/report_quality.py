@@ -41,7 +41,7 @@ NonPrivate = Annotated[
 ]
 WorkloadSets = Annotated[
     str | None,
-    option("--workload", "A,B;B,C", "The sets of columns whose counts are compared; without it, random pairs."),
+    option("--workload", "A,B;B,C", "The sets of columns whose counts are compared; by default, random pairs."),
 ]
 Prediction = Annotated[
     str | None,
@@ -49,7 +49,7 @@ Prediction = Annotated[
 ]
 Rows = Annotated[
     int | None,
-    option("--rows", "N", "Synthetic rows to compare; as many as estimated."),
+    option("--rows", "N", "Synthetic rows to compare; by default as many as the model estimates."),
 ]
 
 
@@ -69,9 +69,9 @@ def synth_report(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page: how far synthetic rows of a model lie from the table, with what each figure cost.
+    """Write one HTML page: how far a model's synthetic rows are from the table, and what each figure cost.
 
-    Against a declared table it is private and charged once; against a file it is NOT PRIVATE, and says so on its face.
+    Against a declared table it is private and charged once; against a file it is NOT PRIVATE, and says so at the top.
     """
     from sordino import synth
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
@@ -111,7 +111,7 @@ def synth_report(
     note(f"wrote {output}", quiet=quiet)
     _print(made, quiet=quiet)
     if against is not None and "caps" in source.facts:
-        note(f"note: the model is of fewer rows than the file, since {source.facts['caps']}", quiet=quiet, aside=False)
+        note(f"note: the model has fewer rows than the file, since {source.facts['caps']}", quiet=quiet, aside=False)
 
 
 def _check_options(against: Path | None, *, non_private: bool, loss: dict[str, Any]) -> None:

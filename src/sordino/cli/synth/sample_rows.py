@@ -19,20 +19,20 @@ def synth_sample(
     model: ModelFile,
     rows: Annotated[
         int | None,
-        option("--rows", "N", "Without it: as many as the model estimates."),
+        option("--rows", "N", "Default: as many as the model estimates."),
     ] = None,
     where: Annotated[
         str | None,
-        option("--where", "CONDITION", "Draw rows that meet it alone."),
+        option("--where", "CONDITION", "Draw only rows that satisfy this condition."),
     ] = None,
     seed: Annotated[
         int | None,
-        option("--seed", "N", "The same rows each time. Safe: the privacy noise is in the model already."),
+        option("--seed", "N", "Draw the same rows each time. Safe: the privacy noise is already in the model."),
     ] = None,
     output: OutputFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Draw synthetic rows from a model: any number, free, columns as declared.
+    """Draw any number of synthetic rows from a model, at no cost. Columns are as declared.
 
     FILE ends in .csv or .parquet; without one, CSV goes to standard output. A missing value is an empty cell.
     """

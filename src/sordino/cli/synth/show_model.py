@@ -18,7 +18,7 @@ def synth_show(
     confidence: Confidence = 0.95,
     form: TextForm = TextFormat.table,
 ) -> None:
-    """Show what a model is: how it was made and what it cost, its columns, its cliques, its stated errors."""
+    """Show how a model was made and what it cost, its columns, its cliques and its stated errors."""
     from sordino import synth
 
     data = synth.load(model).to_dict(confidence=confidence)

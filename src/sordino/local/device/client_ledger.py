@@ -83,7 +83,7 @@ class ClientLedger:
         with self._hide_database_errors():
             row = db.execute("SELECT secret, cap FROM device").fetchone()
         if row is None:
-            raise LedgerError(f"the device's ledger {where} is damaged; put back a sound copy")
+            raise LedgerError(f"the device's ledger {where} is damaged; restore a sound copy")
         self.secret: bytes = row[0]
         self.cap = Fraction(row[1])
         self._id = hashlib.sha256(b"sordino device" + self.secret).hexdigest()[:32]
@@ -115,7 +115,7 @@ class ClientLedger:
                 db.close()
             if isinstance(error, LedgerError):
                 raise
-            raise LedgerError(f"{place} is there, but is no device's ledger; name another file") from None
+            raise LedgerError(f"{place} is there, but is not a device's ledger; name another file") from None
         if device.cap != most:
             had = format_number(device.cap)
             device.close()
@@ -223,7 +223,7 @@ class ClientLedger:
         if seen.ledger != self._id or found is None or found[0] != seen.hash:
             raise LedgerError(
                 f"the device's ledger {self._where} is an older copy, or another's: charges that this machine has seen are not "
-                "in it, so answers would be given twice; put back the newest copy"
+                "in it, so answers would be given twice; restore the newest copy"
             )
 
     @contextmanager

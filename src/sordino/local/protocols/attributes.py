@@ -63,7 +63,7 @@ class Attributes(ClaimedLoss):
         if not isinstance(labels, Mapping) or not labels:
             raise DeclarationError('attributes must be named, such as {"sex": ["f", "m"]}')
         if split is not None and split not in _WAYS:
-            raise DeclarationError(f"{split!r} is no way to split; {nearest(str(split), _WAYS)}")
+            raise DeclarationError(f"{split!r} is not a way to split; {nearest(str(split), _WAYS)}")
         claim, d, z = check_epsilon(epsilon), len(labels), quantile(0.95)
         part = max(1, respondents // d) if isinstance(respondents, int) else respondents
         by_users = {name: best(values, epsilon=claim, respondents=part).protocol for name, values in labels.items()}

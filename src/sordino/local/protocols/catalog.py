@@ -48,7 +48,7 @@ def make_protocol(method: str, labels: Labels, *, epsilon: Number) -> Protocols:
     'OLH'
     """
     if method not in MAKERS:
-        raise DeclarationError(f"{method!r} is no protocol of the local model; {nearest(str(method), MAKERS)}")
+        raise DeclarationError(f"{method!r} is not a protocol of the local model; {nearest(str(method), MAKERS)}")
     return MAKERS[method](labels, epsilon=epsilon)
 
 
@@ -64,7 +64,7 @@ def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Protocols:
     """
     kind, kept = str(parameters.get("kind")), check_labels(labels)
     if kind not in PROTOCOLS:
-        raise DeclarationError(f"{kind!r} is no protocol of the local model; {nearest(kind, PROTOCOLS)}")
+        raise DeclarationError(f"{kind!r} is not a protocol of the local model; {nearest(kind, PROTOCOLS)}")
     if parameters.get("bits") != BITS:
         raise DeclarationError(f"thresholds must be of {BITS} bits")
     if not isinstance(parameters.get("epsilon"), str):

@@ -73,7 +73,7 @@ class Mean(NumberProtocol):
         low, high = check_range(lower, upper)
         claim = check_epsilon(epsilon)
         if method not in METHODS:
-            raise DeclarationError(f"{method!r} is no method for a mean; {nearest(str(method), METHODS)}")
+            raise DeclarationError(f"{method!r} is not a method for a mean; {nearest(str(method), METHODS)}")
         self._set(lower=low, upper=high, claim=claim, method=method)
         window = max(1, math.ceil(STEPS / math.sqrt(exp_over(claim))))
         self._set(top=floor_share(claim, 1), window=window, inside=floor_share(claim, Fraction(STEPS, window)))

@@ -125,7 +125,7 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
     low, high = int(found.interval.lower), int(found.interval.upper)
     if not Fraction(1, _EXTREME) <= found.unit <= _EXTREME:
         raise QuestionRefused(
-            f"a {what} of {words} is in steps of {format_number(found.unit)}, which no float can tell: scale it"
+            f"a {what} of {words} is in steps of {format_number(found.unit)}, which no float can represent: scale it"
         )
     if max(abs(low), abs(high), high - low) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(

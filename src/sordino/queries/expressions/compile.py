@@ -310,7 +310,7 @@ def _match(node: Match, domain: Domain) -> Build:
 
 def _compare_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
     if op not in ("=", "!="):
-        raise QuestionRefused(f"{describe(left)} is no number: it can be compared with = and != only")
+        raise QuestionRefused(f"{describe(left)} is not a number: it can be compared with = and != only")
     if not isinstance(right, Constant):
         raise QuestionRefused(f"{describe(left)} can be compared with a value only, not with {describe(right)}")
     chosen = _is_in(IsIn(left, (right.value,)), domain)

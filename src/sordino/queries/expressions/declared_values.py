@@ -190,7 +190,7 @@ def _regex(pattern: str) -> Callable[[str], bool]:
     except re.error:
         found = None
     if found is None:
-        raise QuestionRefused(f"{pattern[:60]!r} is not a regular expression that can be read")
+        raise QuestionRefused(f"{pattern[:60]!r} is not a valid regular expression")
     search = found.search
     return lambda text: search(text) is not None
 

@@ -317,7 +317,7 @@ class Expr:
 
     def __bool__(self) -> bool:
         raise QuestionRefused(
-            "an expression has no truth of its own: write & | ~ instead of and, or, not, "
+            "an expression has no truth value: write & | ~ instead of and, or, not, "
             "and is_between(a, b) instead of a <= x <= b"
         )
 

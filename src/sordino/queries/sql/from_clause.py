@@ -234,7 +234,7 @@ def _with(place: Place, select: Any) -> list[tuple[str, Any]]:
                 raise QuestionRefused(f"{place.word(word)}WITH ... {word} is not supported: leave it out")
         found.append((item.alias.lower(), item.this))
     if len({name for name, _ in found}) != len(found):
-        raise QuestionRefused(f"{place.word('WITH')}WITH names two queries alike: give one another name")
+        raise QuestionRefused(f"{place.word('WITH')}WITH gives two queries the same name: rename one")
     return found
 
 

@@ -97,7 +97,7 @@ def _join_texts(item: Any, read: Read) -> Expr:
 
 def _trim(item: Any, read: Read) -> Expr:
     if item.expression is not None:
-        raise QuestionRefused("TRIM takes blanks away: TRIM(column)")
+        raise QuestionRefused("TRIM removes blanks: TRIM(column)")
     side = str(item.args.get("position") or "").upper()
     return Expr(TextFunction({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), read(item.this).node))
 

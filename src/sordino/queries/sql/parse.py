@@ -434,7 +434,7 @@ class _Reader:
             known = nearest(item.name, self._outputs)
             raise UnknownName(f"{self._place.of(item)}the answer has no column {item.name!r}; {known}")
         raise QuestionRefused(
-            f"{self._place.of(item)}{item.name} is no column of the answer: HAVING and ORDER BY read the released "
+            f"{self._place.of(item)}{item.name} is not a column of the answer: HAVING and ORDER BY read the released "
             "answer; filter rows with WHERE"
         )
 

@@ -109,7 +109,7 @@ def parse_select(text: str, columns: Iterable[str] = (), *, dialect: str | None 
 def known_dialect(name: str) -> str:
     """Return a dialect's name in lower case; raises QuestionRefused for one that is not read."""
     if name.lower() not in DIALECTS:
-        raise QuestionRefused(f"{name!r} is not a dialect that is read; {nearest(name, DIALECTS)}")
+        raise QuestionRefused(f"{name!r} is not a known dialect; {nearest(name, DIALECTS)}")
     return name.lower()
 
 
@@ -139,9 +139,9 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
     except errors.ParseError as error:
         told = error.errors[0] if error.errors else {}
         at = f"line {told.get('line')}, column {told.get('col')}"
-        failed = f"{at}: this is not SQL that can be read, near {told.get('highlight')!r}"
+        failed = f"{at}: this SQL cannot be parsed, near {told.get('highlight')!r}"
     except (errors.SqlglotError, RecursionError, ValueError):
-        failed = "this is not SQL that can be read: an unfinished quote or too deep a nesting"
+        failed = "this SQL cannot be parsed: a quote is not closed, or it is nested too deep"
     if failed:
         bare = next((c for c in columns if _lacks_quotes(c, text)), None)
         hint = "" if bare is None else f"; write {sql_name(bare)}, in double quotes"

@@ -174,7 +174,7 @@ class Translator:
             return Expr(IsNull(of.node))
         if isinstance(item.expression, trees().Not) and isinstance(item.expression.this, trees().Null):
             return Expr(Not(IsNull(of.node)))
-        raise self.refuse(self._place.of(item), "IS is supported with NULL only; compare truths with = TRUE")
+        raise self.refuse(self._place.of(item), "IS is supported with NULL only; compare booleans with = TRUE")
 
     def _function(self, item: Any) -> Expr:
         name, given = str(item.this).upper(), item.expressions
@@ -213,7 +213,7 @@ class Translator:
                 "bounds with find_bounds (sordino bounds)",
             )
         if isinstance(item, kinds.AggFunc):
-            inner = "an aggregate stands by itself in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
+            inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
             return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
             return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
