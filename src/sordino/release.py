@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+_PRACTICE = "DUMMY DATA: a made-up table of the declared shape answered; nothing was charged, and no data was read."
 _SHOWN = 40  # rows of a release that print shows
 
 Label = str | int | float | bool | None
@@ -99,6 +100,7 @@ class Release:
     chosen: tuple[tuple[str, Fraction | None], ...] = field(default=())  # of a search; None where it found nothing
     layout: tuple[str, ...] = field(default=())  # the columns as SELECT orders them; empty for keys first
     model: ModelSource | None = None  # where the answer was computed from a model, and nothing was charged
+    practice: bool = False  # of a made-up table: nothing was charged
 
     # ---- values
 
@@ -205,6 +207,7 @@ class Release:
         return {
             "schema": SCHEMA_VERSION,
             "private": self.private,
+            **({"practice": True} if self.practice else {}),
             "charge": self.charge,
             "request": self.request,
             "time": self.time,
@@ -264,6 +267,7 @@ class Release:
             table_name=data["table"],
             time=data["time"],
             private=data["private"],
+            practice=data.get("practice", False),
             request=data["request"],
             notes=tuple(data["notes"]),
             chosen=tuple((n, None if v is None else to_fraction(v, name=n)) for n, v in data.get("chosen", {}).items()),
@@ -275,6 +279,8 @@ class Release:
     def summary(self) -> str:
         """Return what it cost, what is left and whom it protects, in one line."""
         seal = "" if self.private else "NOT PRIVATE (seeded noise). "
+        if self.practice:
+            return f"{_PRACTICE} It would cost {self.cost.describe()}, left: {self.remaining.describe()}"
         if self.model is not None:
             return f"{seal}{self.model.describe(self.table_name)}; charge {self.charge}"
         return (

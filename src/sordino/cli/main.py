@@ -25,6 +25,7 @@ from sordino.cli.ask.show_release import show
 from sordino.cli.declare.check_project import check
 from sordino.cli.declare.import_csv import import_csv
 from sordino.cli.declare.init import init
+from sordino.cli.declare.make_dummy import dummy
 from sordino.cli.epsilon.assess_worlds import worlds
 from sordino.cli.epsilon.choose_interval import choose
 from sordino.cli.flags import in_flags
@@ -89,6 +90,7 @@ _PANELS: dict[str, Commands] = {
         ("init", init, "sordino init people.parquet"),
         ("check", check, "sordino check --project survey/sordino.toml"),
         ("import", import_csv, "sordino import --header raw.csv people.parquet"),
+        ("dummy", dummy, "sordino dummy --rows 500 -o practice.parquet"),
     ),
     "Ask": (
         ("plan", plan, f'sordino plan "{_COUNT}" --epsilon 0.5'),

@@ -30,7 +30,7 @@ class Charging:
         self.name = name
         self.ledger = ledger
         self.declaration = _digest(name, declared)
-        self._declared = declared
+        self.declared = declared
         self._neighbors = neighbors
         self._private = private
         self._on_record = ledger.is_declared(name, declared)
@@ -38,7 +38,7 @@ class Charging:
     def declare(self) -> None:
         """Put the declaration on the ledger's record, once; raises DeclarationChanged where it holds another."""
         if not self._on_record:
-            self.ledger.declare(self.name, self._declared)
+            self.ledger.declare(self.name, self.declared)
             self._on_record = True
 
     def charge(self, plan: Plan, *, identity: str, request: str | None) -> Charge | StoredAnswer:

@@ -30,6 +30,7 @@ from sordino.curator.planning import (
     read_question,
     refuse_altered,
 )
+from sordino.curator.practice import open_practice_engine
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
@@ -201,7 +202,7 @@ class Curator:
         return plan.seen_before(self._charging.earlier(plan))
 
     @overload
-    def ask(self, question: Batch) -> list[Release]: ...
+    def ask(self, question: Batch, *, on: Literal["data", "dummy"] = "data") -> list[Release]: ...
 
     @overload
     def ask(
@@ -212,6 +213,7 @@ class Curator:
         delta: Number | None = None,
         rho: Number | None = None,
         request_id: str | None = None,
+        on: Literal["data", "dummy"] = "data",
     ) -> Release: ...
 
     def ask(
@@ -222,20 +224,28 @@ class Curator:
         delta: Number | None = None,
         rho: Number | None = None,
         request_id: str | None = None,
+        on: Literal["data", "dummy"] = "data",
     ) -> Release | list[Release]:
         """Return the private answer, charged once: to a Plan, or to a question with its loss.
 
         Order: refusals (exit 2, 3), then the durable charge (BudgetExhausted, exit 4), then data, then noise. A
         `request_id` asked again returns the stored answer; one whose outcome is unknown raises InDoubt (exit 5). Raises
         ChargedError (exit 5) where the engine fails after the charge, whatever the cause.
+
+        `on="dummy"` asks a made-up table of the declared shape instead, for practice: nothing is charged and no data is read;
+        the release says so.
         """
+        if on not in ("data", "dummy"):
+            raise DeclarationError(f'on is "data" or "dummy", a made-up table to practise on, not {on!r}')
         if isinstance(question, Batch):
             if any(v is not None for v in (epsilon, delta, rho, request_id)):
                 raise DeclarationError(
                     "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
                 )
-            return self._ask_batch(question)
+            return self._ask_batch(question) if on == "data" else [self._practise(p) for p in question.plans]
         plan = self._plan_to_run(question, epsilon=epsilon, delta=delta, rho=rho)
+        if on == "dummy":
+            return self._practise(plan)
         identity = plan.identity()
         self._charging.declare()
         if request_id is not None:
@@ -425,6 +435,23 @@ class Curator:
             if isinstance(question, SqlText):
                 raise refused.in_sql() from None
             raise
+
+    def _practise(self, plan: Plan) -> Release:
+        """Return what a plan would answer of a made-up table, under a budget of its own that nobody keeps."""
+        table = self._table
+        practice = Curator(
+            table.name,
+            engine=open_practice_engine(table),
+            domain=table.domain,
+            neighbors=table.neighbors,
+            ledger=Ledger.open(None, cap=self._ledger.cap),
+            declaration=self._charging.declared,
+            rng=Rng.secure(),
+            public=table.public,
+            others=table.private,
+        )
+        release = practice.ask(plan)
+        return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 
     def _plan_to_run(
         self, question: Question | Plan, *, epsilon: Number | None, delta: Number | None, rho: Number | None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from sordino.cli.shared.options import (
     AnswerForm,
     AnswerFormat,
     AssumeRows,
     Confidence,
     Delta,
+    Dialect,
     Epsilon,
     OutputFile,
     ProjectPath,
@@ -38,6 +41,7 @@ def ask(
     delta: Delta = None,
     rho: Rho = None,
     assume_rows: AssumeRows = None,
+    dialect: Dialect = None,
     confidence: Confidence = 0.95,
     form: AnswerForm = None,
     output: OutputFile = None,
@@ -49,6 +53,12 @@ def ask(
             "Make the command safe to repeat: the same ID is charged once and returns the same answer.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Ask a made-up table of the declared shape instead: nothing is charged or read."
+        ),
+    ] = False,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -63,15 +73,17 @@ def ask(
 
     chosen = chosen_format(form, output)
     text = text_of(sql, file)
-    curator, plan = plan_question(text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+    curator, plan = plan_question(
+        text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows, dialect=dialect
+    )
     if chosen in (AnswerFormat.csv, AnswerFormat.parquet):
         keys = len(plan.groups)
         distinct_names(plan.names[:keys], plan.names[keys:])
     with open_if_named(output) as target:
-        if plan.earlier and request_id is None:
+        if plan.earlier and request_id is None and not dry_run:
             last = plan.earlier[-1]
             note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)
-        release = curator.ask(plan, request_id=request_id)
+        release = curator.ask(plan, request_id=request_id, on="dummy" if dry_run else "data")
         rule = f"the question was answered and charged ({release.charge}), but the answer cannot be written"
         with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows it at no cost"):
             deliver(release, chosen, confidence=confidence, target=target, quiet=quiet)

@@ -9,6 +9,7 @@ from sordino.cli.shared.options import (
     AssumeRows,
     Confidence,
     Delta,
+    Dialect,
     Epsilon,
     ProjectPath,
     QueryFile,
@@ -37,6 +38,7 @@ def plan(
     delta: Delta = None,
     rho: Rho = None,
     assume_rows: AssumeRows = None,
+    dialect: Dialect = None,
     confidence: Confidence = 0.95,
     form: TextForm = TextFormat.table,
     project: ProjectPath = None,
@@ -46,7 +48,7 @@ def plan(
     from sordino.cli.ask.question import plan_question, text_of
 
     curator, made = plan_question(
-        text_of(sql, file), project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows
+        text_of(sql, file), project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows, dialect=dialect
     )
     if form is TextFormat.json:
         say(json.dumps(made.to_dict(confidence=confidence), ensure_ascii=False, indent=2))

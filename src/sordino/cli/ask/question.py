@@ -42,6 +42,7 @@ def plan_question(
     delta: str | None,
     rho: str | None,
     assume_rows: int | None = None,
+    dialect: str | None = None,
 ) -> tuple[Curator, Plan]:
     """Return the curator of the table that a SQL text is about, and the plan of the question; nothing is spent.
 
@@ -50,5 +51,5 @@ def plan_question(
     import sordino as sd
     from sordino.cli.shared.opening import project_path
 
-    curator, question = sd.connect(project_path(project)).read_sql(text)
+    curator, question = sd.connect(project_path(project)).read_sql(text, dialect=dialect)
     return curator, curator.plan(question, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)

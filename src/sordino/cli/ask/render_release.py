@@ -125,6 +125,8 @@ def cost_lines(release: Release) -> list[str]:
     relation = release.neighbors.replace("_", "/")
     seal = [] if release.private else ["NOT PRIVATE: its noise was seeded"]
     notes = [*seal, *(f"note: {n}" for n in release.remarks)]
+    if release.practice:
+        return [*notes, release.summary()]
     if release.model is not None:
         return [*notes, release.model.describe(release.table_name)]
     left = left_of(release.remaining, release.spent)

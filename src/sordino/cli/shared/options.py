@@ -20,6 +20,7 @@ __all__ = [
     "Confidence",
     "Delimiter",
     "Delta",
+    "Dialect",
     "Epsilon",
     "Force",
     "Header",
@@ -187,6 +188,14 @@ PictureFile = Annotated[
     typer.Option("--plot", metavar="FILE", help="Draw a picture: .svg, .png, .html, .json.", callback=_check_drawable),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Dialect = Annotated[
+    str | None,
+    option(
+        "--dialect",
+        "NAME",
+        "Whose SQL it is: duckdb, postgres, bigquery, spark, tsql, ... Without it: shown by its quotes.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
 
 # what changes on record

@@ -1,0 +1,43 @@
+"""`sordino dummy`: a made-up table of the declared shape, to practise on. It reads the declaration, never the data."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from sordino.cli.shared.options import OutputFile, ProjectPath, Quiet, TableName, option
+from sordino.cli.shared.terminal import note
+
+__all__ = ["dummy"]
+
+
+def dummy(
+    table: TableName = None,
+    rows: Annotated[int, option("--rows", "N", "How many rows.")] = 1000,
+    seed: Annotated[int | None, option("--seed", "N", "The same table each time.")] = None,
+    output: OutputFile = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make a table of the declared shape to practise on: nothing in it is read from the data.
+
+    FILE ends in .csv or .parquet; without one, CSV goes to standard output.
+    """
+    import sordino as sd
+    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino.cli.shared.opening import project_path
+    from sordino.datasets.table_file import check_ending, csv_lines, write_tables
+
+    if output is not None:
+        check_ending(output)
+    declared = sd.connect(project_path(project)).project.table(table)
+    rng = None if seed is None else sd.Rng.seeded(seed)
+    made = sd.dummy(declared.domain, rows=rows, unit=declared.neighbors.unit, rng=rng)
+    if output is None:
+        sys.stdout.writelines(csv_lines(iter([made])))
+        sys.stdout.flush()
+        return
+    with open_atomic(output) as target:
+        write_tables(target.path, iter([made]), ending=output.suffix)
+        target.commit()
+    note(f"wrote {rows:,} made-up rows of {declared.name} to {output}", quiet=quiet)
