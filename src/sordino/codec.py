@@ -2,14 +2,15 @@
 
 It knows no record: a class joins a family by `@FAMILY.register("its name")`. Types say how fields are written: fractions
 as text, exactly, tuples as lists, records as objects. `Annotated[T, write, read]` has functions of its own: with `str`
-alone a whole number of any size is text. The key of a field is its name, or the "key" of its metadata.
+alone a whole number of any size is text. The key of a field is its name, or the "key" of its metadata. A field with a
+default may be absent, as in records from before it was there.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -54,7 +55,7 @@ class Records:
             raise DeclarationError(f"{name!r} is no kind of {self.noun}; {nearest(name, self._kinds)}")
         kind = self._kinds[name]
         keys = [key for key, _, _ in _typed_fields(kind)]
-        if set(data) != {self.tag, *keys}:
+        if not {self.tag, *_needed(kind)} <= set(data) <= {self.tag, *keys}:
             raise DeclarationError(f"{self.noun} of kind {name!r} has exactly the fields {', '.join(keys)}")
         return kind(*_fields_from_dict(kind, data))
 
@@ -68,6 +69,13 @@ def _typed_fields(kind: type) -> list[tuple[str, str, Any]]:
     """Return the key, the name and the type of each field."""
     hints = get_type_hints(kind, include_extras=True)
     return [(f.metadata.get("key", f.name), f.name, hints[f.name]) for f in fields(kind)]
+
+
+@functools.cache
+def _needed(kind: type) -> frozenset[str]:
+    """Return the keys that must be there: those of fields without a default, which older records may lack."""
+    bare = [f for f in fields(kind) if f.default is MISSING]
+    return frozenset(f.metadata.get("key", f.name) for f in bare)
 
 
 def _present(hint: Any) -> Any:
@@ -108,7 +116,9 @@ def _fields_to_dict(record: Any, fraction: Callable[[Fraction], str]) -> dict[st
 
 
 def _fields_from_dict(kind: Any, data: Mapping[str, Any]) -> list[Any]:
-    return [_read(data[key], hint, name=name) for key, name, hint in _typed_fields(kind)]
+    usual = {f.name: f.default for f in fields(kind)}
+    typed = _typed_fields(kind)
+    return [_read(data[key], hint, name=name) if key in data else usual[name] for key, name, hint in typed]
 
 
 def _read(value: Any, hint: Any, *, name: str) -> Any:

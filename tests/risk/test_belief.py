@@ -181,7 +181,7 @@ def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, los
         "sum": sd.sum("age"),
         "mean": sd.mean("age"),
         "keys": people.group_by("name").agg(sd.count()),
-        "sums": people.agg([sd.sum(sd.col("age").clip(0, 3)).alias(f"s{i}") for i in range(40)]),
+        "sums": people.agg([sd.sum(sd.col("age").clip(0, 3) + i).alias(f"s{i}") for i in range(40)]),
     }
     release = people.ask(questions[what], **loss)
     words = people.explain(release.charge)

@@ -28,7 +28,7 @@ class Choices:
     labels: tuple[Label, ...]
     candidates: int
     rate: Fraction
-    law: Law
+    law: Law = "exponential"  # releases from before it was stated: the wider bound, true of both laws
 
     error_unit: ClassVar[str] = "rows below the most common"
 

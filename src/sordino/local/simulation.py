@@ -88,7 +88,7 @@ def simulate_collection(
     >>> from sordino.local.protocols.response import GRR
     >>> found = simulate_collection(["a"] * 300 + ["b"] * 100, GRR(["a", "b"], epsilon=2), Rng.seeded(1))
     >>> found.rows[0].true, round(found.rows[0].estimate), found.rows[0].curator
-    (300.0, 294, 300.0)
+    (300.0, 310, 301.0)
     """
     estimate = protocol.estimate(protocol.count(protocol.perturb(answers, rng)))
     held, n = Counter(answers), estimate.n
