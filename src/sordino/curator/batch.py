@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.curator.plan import Plan
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, format_number, loss_from, loss_to_numbers, read_loss, to_fraction
 from sordino.queries.aggregates.robust import Robust
 from sordino.release import show_number, show_rows
@@ -44,6 +44,15 @@ class Batch:
     def errors(self) -> list[float]:
         """Return the largest expected error of each question, at the confidence of the batch."""
         return [_worst(plan, self.confidence) for plan in self.plans]
+
+    def check_covered(self, remaining: Loss) -> None:
+        """Raise BudgetExhausted unless what is left covers all plans, so that nothing is asked where it does not."""
+        left, cost = remaining.amounts(), self.cost.amounts()
+        if set(cost) != set(left):
+            raise DeclarationError("this batch was planned for a budget of another kind: plan again")
+        if any(amount > left[name] for name, amount in cost.items()):
+            rule = f"the batch costs {self.cost.describe()}, and {remaining.describe()} is left"
+            raise BudgetExhausted(f"{rule}; nothing was charged")
 
     def describe(self) -> str:
         """Return the batch in a few lines."""

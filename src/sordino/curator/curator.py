@@ -30,11 +30,11 @@ from sordino.curator.planning import (
     read_question,
     refuse_altered,
 )
-from sordino.curator.practice import open_practice_engine
+from sordino.curator.practice import check_target, open_practice
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
-from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.errors import DeclarationError, QuestionRefused
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge
 from sordino.loss import ZCDP, Event, Loss, Number, PureDP, read_loss
@@ -232,17 +232,18 @@ class Curator:
         `request_id` asked again returns the stored answer; one whose outcome is unknown raises InDoubt (exit 5). Raises
         ChargedError (exit 5) where the engine fails after the charge, whatever the cause.
 
-        `on="dummy"` asks a made-up table of the declared shape instead, for practice: nothing is charged and no data is read;
-        the release says so.
+        `on="dummy"` asks a made-up table of the declared shape instead: nothing is charged or read, and the release says so.
         """
-        if on not in ("data", "dummy"):
-            raise DeclarationError(f'on is "data" or "dummy", a made-up table to practise on, not {on!r}')
+        check_target(on)
         if isinstance(question, Batch):
             if any(v is not None for v in (epsilon, delta, rho, request_id)):
                 raise DeclarationError(
                     "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
                 )
-            return self._ask_batch(question) if on == "data" else [self._practise(p) for p in question.plans]
+            if on == "dummy":
+                return [self._practise(plan) for plan in question.plans]
+            question.check_covered(self._ledger.remaining())
+            return [self.ask(plan) for plan in question.plans]
         plan = self._plan_to_run(question, epsilon=epsilon, delta=delta, rho=rho)
         if on == "dummy":
             return self._practise(plan)
@@ -413,17 +414,6 @@ class Curator:
 
     # ---- inside
 
-    def _ask_batch(self, batch: Batch) -> list[Release]:
-        """Return the answer to each plan of a batch; nothing is asked where the budget does not cover all."""
-        remaining = self._ledger.remaining()
-        left, cost = remaining.amounts(), batch.cost.amounts()
-        if set(cost) != set(left):
-            raise DeclarationError("this batch was planned for a budget of another kind: plan again")
-        if any(amount > left[name] for name, amount in cost.items()):
-            rule = f"the batch costs {batch.cost.describe()}, and {remaining.describe()} is left"
-            raise BudgetExhausted(f"{rule}; nothing was charged")
-        return [self.ask(plan) for plan in batch.plans]
-
     def _plan(
         self, question: Question, asked: Loss, *, assume_rows: int | None = None, assume_mean: float | None = None
     ) -> Plan:
@@ -437,20 +427,8 @@ class Curator:
             raise
 
     def _practise(self, plan: Plan) -> Release:
-        """Return what a plan would answer of a made-up table, under a budget of its own that nobody keeps."""
-        table = self._table
-        practice = Curator(
-            table.name,
-            engine=open_practice_engine(table),
-            domain=table.domain,
-            neighbors=table.neighbors,
-            ledger=Ledger.open(None, cap=self._ledger.cap),
-            declaration=self._charging.declared,
-            rng=Rng.secure(),
-            public=table.public,
-            others=table.private,
-        )
-        release = practice.ask(plan)
+        declared, cap = self._charging.declared, self._ledger.cap
+        release = open_practice(Curator, self._table, cap=cap, declared=declared).ask(plan)
         return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 
     def _plan_to_run(

@@ -1,19 +1,43 @@
-"""Practice without spending: the engine of a made-up table of the declared shape. It may not know the true table."""
+"""Practice without spending: a curator of a made-up table of the declared shape. It may not know the true table."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from sordino.curator.table_context import TableContext
 from sordino.datasets.dummy_table import dummy
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.public import public_cells
+from sordino.errors import DeclarationError
+from sordino.ledger.ledger import Ledger
+from sordino.loss import Loss
+from sordino.noise.rng import Rng
 
-__all__ = ["PRACTICE_ROWS", "open_practice_engine"]
+__all__ = ["check_target", "open_practice"]
 
-PRACTICE_ROWS = 1000
+_ROWS = 1000
+C = TypeVar("C")
 
 
-def open_practice_engine(table: TableContext) -> DuckDBEngine:
-    """Return an engine over a made-up table of the declared columns, joined with the true public tables."""
+def check_target(on: object) -> None:
+    """Raise DeclarationError unless a question is asked of the data, or of a made-up table."""
+    if on not in ("data", "dummy"):
+        raise DeclarationError(f'on is "data" or "dummy", a made-up table to practise on, not {on!r}')
+
+
+def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, declared: dict[str, Any]) -> C:
+    """Return the curator that `make` makes of made-up rows: the same declaration, a budget of its own that nobody keeps."""
     unit = table.neighbors.unit
-    rows = dummy(table.domain, rows=PRACTICE_ROWS, unit=unit)
-    return DuckDBEngine(rows, domain=table.domain, unit=unit, public=public_cells(table.public))
+    rows = dummy(table.domain, rows=_ROWS, unit=unit)
+    return make(
+        table.name,
+        engine=DuckDBEngine(rows, domain=table.domain, unit=unit, public=public_cells(table.public)),
+        domain=table.domain,
+        neighbors=table.neighbors,
+        ledger=Ledger.open(None, cap=cap),
+        declaration=declared,
+        rng=Rng.secure(),
+        public=table.public,
+        others=table.private,
+    )

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
-from sordino.queries.sql.text import trees
-
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -34,8 +32,10 @@ _VARIANTS = {  # how others name what we know by another name
 
 def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     """Return a SELECT in the shape that is translated; `public` has the names of public tables, in lower case."""
+    from sqlglot import exp as kinds
+
     made: Any = select.copy()
-    for inner in list(made.find_all(trees().Select)):
+    for inner in list(made.find_all(kinds.Select)):
         _rename_columns(inner)
         _unwrap_table(inner)
         _join_commas(inner)
@@ -47,8 +47,9 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
 
 
 def _rewrite_functions(select: Any) -> Any:
+    from sqlglot import exp as kinds
+
     def rewrite(node: Any) -> Any:
-        kinds = trees()
         if isinstance(node, kinds.Anonymous) and str(node.this).upper() in _VARIANTS:
             made = getattr(kinds, _VARIANTS[str(node.this).upper()])(
                 this=node.expressions[0] if node.expressions else None
@@ -68,12 +69,16 @@ def _rewrite_functions(select: Any) -> Any:
 
 def _count(condition: Any) -> Any:
     """COUNT_IF(c) is COUNT(CASE WHEN c THEN 1 END)."""
-    return trees().Count(this=_case(condition, trees().Literal.number(1)))
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=_case(condition, kinds.Literal.number(1)))
 
 
 def _filter(node: Any) -> Any:
     """AGG(x) FILTER (WHERE c) is AGG(CASE WHEN c THEN x END): rows that do not meet c have nothing to add."""
-    kinds, of, condition = trees(), node.this, node.expression.this
+    from sqlglot import exp as kinds
+
+    of, condition = node.this, node.expression.this
     if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
         return _count(condition)
     if isinstance(of, kinds.WithinGroup):
@@ -89,13 +94,15 @@ def _filter(node: Any) -> Any:
 
 
 def _case(condition: Any, value: Any) -> Any:
-    kinds = trees()
+    from sqlglot import exp as kinds
+
     return kinds.Case(ifs=[kinds.If(this=condition.copy(), true=value.copy())])
 
 
 def _rename_columns(select: Any) -> None:
     """WITH name(a, b) AS (SELECT x, y ...) is WITH name AS (SELECT x AS a, y AS b ...); a sub-query's names likewise."""
-    kinds = trees()
+    from sqlglot import exp as kinds
+
     clause = select.args.get("with_") or select.args.get("with")
     sources = list(clause.expressions) if clause is not None else []
     start = select.args.get("from_") or select.args.get("from")
@@ -115,7 +122,8 @@ def _rename_columns(select: Any) -> None:
 
 def _unwrap_table(select: Any) -> None:
     """FROM (adult) is FROM adult, and JOIN ... ON (a = b) is ON a = b."""
-    kinds = trees()
+    from sqlglot import exp as kinds
+
     clause = select.args.get("from_") or select.args.get("from")
     for holder in [clause, *(select.args.get("joins") or [])]:
         source = None if holder is None else holder.this
@@ -135,7 +143,9 @@ def _unwrap_table(select: Any) -> None:
 
 def _join_commas(select: Any) -> None:
     """FROM a, b WHERE a.x = b.y AND rest is FROM a JOIN b ON a.x = b.y WHERE rest."""
-    kinds, where = trees(), select.args.get("where")
+    from sqlglot import exp as kinds
+
+    where = select.args.get("where")
     for join in select.args.get("joins") or []:
         plain = not any(join.args.get(n) for n in ("method", "side", "on", "using"))
         if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
@@ -157,7 +167,9 @@ def _join_commas(select: Any) -> None:
 
 def _compares_tables(condition: Any, alias: str) -> bool:
     """Return whether a condition says that a column of the named table equals one of another."""
-    kinds, condition = trees(), condition.unnest()
+    from sqlglot import exp as kinds
+
+    condition = condition.unnest()
     if not isinstance(condition, kinds.EQ):
         return False
     sides = [condition.this, condition.expression]
@@ -168,7 +180,9 @@ def _compares_tables(condition: Any, alias: str) -> bool:
 
 def _put_private_first(select: Any, public: Container[str]) -> None:
     """FROM regions JOIN adult ON ... is FROM adult JOIN regions ON ...: an inner join has no order."""
-    kinds, joins = trees(), select.args.get("joins") or []
+    from sqlglot import exp as kinds
+
+    joins = select.args.get("joins") or []
     clause = select.args.get("from_") or select.args.get("from")
     if clause is None or not isinstance(clause.this, kinds.Table) or clause.this.name.lower() not in public:
         return
@@ -188,7 +202,9 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
 
 def _list_groups(select: Any) -> None:
     """GROUP BY ALL is GROUP BY every item of SELECT without an aggregate in it."""
-    kinds, group = trees(), select.args.get("group")
+    from sqlglot import exp as kinds
+
+    group = select.args.get("group")
     if group is None or not group.args.get("all") or group.expressions:
         return
     keys = [e.unalias().copy() for e in select.expressions if e.find(kinds.AggFunc) is None]
@@ -197,14 +213,16 @@ def _list_groups(select: Any) -> None:
 
 def _drop_needless_distinct(select: Any) -> None:
     """SELECT DISTINCT of groups and aggregates has no row twice: every group has its own keys."""
+    from sqlglot import exp as kinds
+
     distinct, group = select.args.get("distinct"), select.args.get("group")
     if distinct is None or distinct.args.get("on") or group is None:
         return
     shown = [e.unalias() for e in select.expressions]
-    positions = {int(e.this) for e in group.expressions if isinstance(e, trees().Literal) and e.this.isdigit()}
+    positions = {int(e.this) for e in group.expressions if isinstance(e, kinds.Literal) and e.this.isdigit()}
     names = {e.alias.lower() for e in select.expressions if e.alias}
     for i, key in enumerate(group.expressions):
-        named = isinstance(key, trees().Column) and key.name.lower() in names
-        if not (key in shown or i + 1 in positions or named or isinstance(key, trees().Literal)):
+        named = isinstance(key, kinds.Column) and key.name.lower() in names
+        if not (key in shown or i + 1 in positions or named or isinstance(key, kinds.Literal)):
             return
     select.set("distinct", None)
