@@ -17,7 +17,7 @@ from typing import Any
 import sordino as sd
 from sordino import col
 from sordino.datasets import adult_columns, adult_domain, load_adult
-from sordino.report.synth import Histograms
+from sordino.reporting.synth import Histograms
 
 RANGES = ((21, 33), (30, 31), (30, 71), (20, 65), (20, 30))
 

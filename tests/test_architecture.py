@@ -28,7 +28,7 @@ LAYERS = (
     ("sensitivity", "engines", "local", "mechanisms", "project"),
     ("clipping", "synth"),
     ("risk",),
-    ("report",),
+    ("reporting",),
     ("curator",),
     ("collector",),
     ("cli",),
@@ -53,7 +53,7 @@ MAY_NOT = {
     "accounting": frozenset({"noise", "queries", "mechanisms"}),
     "synth": frozenset({"engines", "curator", "mechanisms"}),
     "clipping": frozenset({"engines", "curator", "mechanisms"}),
-    "report": frozenset({"curator", "engines"}),
+    "reporting": frozenset({"curator", "engines"}),
 }
 RANDOM_SOURCE = "sordino.noise.rng"
 DOTTED = re.compile(r"[a-z_]+(\.[a-z_][a-z0-9_]*)+")
@@ -64,9 +64,9 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "sqlglot": ("engines", "queries", "primitives", "curator"),
     "typer": ("cli",),
     "rich": ("cli",),
-    "altair": ("report",),
-    "vl_convert": ("report",),
-    "jinja2": ("report",),
+    "altair": ("reporting",),
+    "vl_convert": ("reporting",),
+    "jinja2": ("reporting",),
     "fastapi": ("collector",),
     "uvicorn": ("collector",),
     "sqlite3": ("ledger", "collector", "local.device"),

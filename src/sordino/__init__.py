@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sordino.curator.connect import Connection as Connection
     from sordino.curator.connect import connect as connect
     from sordino.curator.connect import protect as protect
+    from sordino.curator.connect import report as report
     from sordino.curator.curator import Curator as Curator
     from sordino.curator.explain import explain as explain
     from sordino.curator.plan import Plan as Plan
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from sordino.queries.expressions.expr import when as when
     from sordino.queries.sql.parse import sql as sql
     from sordino.release import Release as Release
-    from sordino.report.charts import plot as plot
+    from sordino.reporting.charts import plot as plot
     from sordino.source import Csv as Csv
     from sordino.source import public as public
 
@@ -78,7 +79,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "sordino.curator.against_data": "check_against_data",
     "sordino.curator.batch": "Batch",
-    "sordino.curator.connect": "Connection connect protect",
+    "sordino.curator.connect": "Connection connect protect report",
     "sordino.curator.curator": "Curator",
     "sordino.curator.explain": "explain",
     "sordino.curator.plan": "Plan",
@@ -97,7 +98,7 @@ _EXPORTS = {
     "sordino.queries.expressions.expr": "Expr col when",
     "sordino.queries.sql.parse": "sql",
     "sordino.release": "Release",
-    "sordino.report.charts": "plot",
+    "sordino.reporting.charts": "plot",
     "sordino.source": "Csv public",
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 import sordino
 from cli.support import Run
-from sordino.report.text_table import columns_of, plain
+from sordino.reporting.text_table import columns_of, plain
 
 PANELS = {
     "Declare": ("init", "check", "import"),
@@ -143,7 +143,7 @@ def test_values_are_rounded_to_two_figures_of_their_error_and_intervals_outward(
 
     from sordino.estimates.noisy import Noisy
     from sordino.noise.laws import DiscreteLaplace
-    from sordino.report.release_text import _format_estimate
+    from sordino.reporting.release_text import _format_estimate
 
     cents = Noisy((-12, 0, 123_456_789), Fraction(1, 100), DiscreteLaplace(Fraction(100)))
     assert _format_estimate(cents, 0.95) == [

@@ -13,7 +13,7 @@ from curator.support import S, curator
 from sordino import col
 from sordino.domain import Column
 from sordino.release import Release, show_number
-from sordino.report.release_text import table_lines
+from sordino.reporting.release_text import table_lines
 
 SCALES = ["1", "0.001", "1e-12", "250000"]
 KINDS: dict[str, Any] = {

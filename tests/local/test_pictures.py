@@ -10,8 +10,8 @@ import pytest
 from sordino.errors import DeclarationError
 from sordino.local import CollectionSimulation, Distribution, Hadamard, best, simulate_collection
 from sordino.noise.rng import Rng
-from sordino.report.charts import plot
-from sordino.report.local_charts import draw_simulation
+from sordino.reporting.charts import plot
+from sordino.reporting.local_charts import draw_simulation
 
 
 def spec_of(thing: object, title: str | None = None) -> str:

@@ -10,8 +10,8 @@ import pytest
 import sordino as sd
 from sordino.errors import DeclarationError, UnknownName
 from sordino.project.load import Project, load_project
-from sordino.report.odds_icons import tradeoff_of
-from sordino.report.risks import Risks, risks_of
+from sordino.reporting.odds_icons import tradeoff_of
+from sordino.reporting.risks import Risks, risks_of
 from sordino.risk import assess_risk, choose_for_table
 
 FILE = """

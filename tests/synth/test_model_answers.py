@@ -12,7 +12,7 @@ from sordino.cli.ask.render_release import arrow_table
 from sordino.errors import QuestionRefused, UnknownName
 from sordino.queries.build import Selection
 from sordino.release import Release
-from sordino.report.release_text import table_lines
+from sordino.reporting.release_text import table_lines
 from sordino.synth.evaluation.evaluation import Evaluation
 from synth.support import Source, small
 

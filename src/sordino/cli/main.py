@@ -42,7 +42,7 @@ from sordino.cli.synth.report_quality import synth_report
 from sordino.cli.synth.sample_rows import synth_sample
 from sordino.cli.synth.show_model import synth_show
 from sordino.errors import SordinoError
-from sordino.report.text_table import plain
+from sordino.reporting.text_table import plain
 
 __all__ = ["app", "main"]
 

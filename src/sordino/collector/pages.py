@@ -16,7 +16,7 @@ from sordino.collector.collector import Collector
 from sordino.errors import DeclarationError
 from sordino.local.task import Task, key_fingerprint
 from sordino.loss import format_number
-from sordino.report.html_page import open_templates
+from sordino.reporting.html_page import open_templates
 
 __all__ = ["POLICY", "add_pages", "client_module"]
 

@@ -25,10 +25,10 @@ from sordino.project.load import DeclaredTable, Project, find_project, load_proj
 from sordino.queries.sql.from_clause import is_same_table
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.release import Release
-from sordino.report.board import board_page
+from sordino.reporting.board import board_page
 from sordino.source import Csv, PublicTable, Source, source_from
 
-__all__ = ["Connection", "connect", "open_engine", "protect"]
+__all__ = ["Connection", "connect", "open_engine", "protect", "report"]
 
 
 class Connection:
@@ -126,6 +126,21 @@ def connect(project: str | Path | None = None) -> Connection:
     Raises DeclarationError, with file, line and column, where the file breaks a rule.
     """
     return Connection(load_project(find_project() if project is None else Path(project)))
+
+
+def report(
+    project: str | Path | Connection | None = None, *, budget: str | None = None, output: str | Path | None = None
+) -> str:
+    """Return one HTML page for a board: what was asked, and what all of it reveals at most; costs nothing, reads no data.
+
+    `project` is a connection, or what `connect` takes. The page is about all budgets, or the one named, and loads nothing
+    from elsewhere; `output` names a file that it is written to as well, over what is there. Raises DeclarationError where
+    the project file breaks a rule, UnknownName for a budget that is not declared.
+    """
+    page = (project if isinstance(project, Connection) else connect(project)).report(budget=budget)
+    if output is not None:
+        Path(output).write_text(page, encoding="utf-8", errors="backslashreplace")
+    return page
 
 
 def protect(

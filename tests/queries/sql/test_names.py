@@ -20,7 +20,7 @@ from sordino.cli.ask.render_release import encode_release
 from sordino.cli.shared.options import AnswerFormat
 from sordino.errors import QuestionRefused
 from sordino.release import Release
-from sordino.report.release_text import table_lines
+from sordino.reporting.release_text import table_lines
 
 DOMAIN = sd.Domain(
     {

@@ -19,7 +19,7 @@ from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss
 from sordino.noise.rng import Rng
-from sordino.report.synth_evaluation import evaluation_page
+from sordino.reporting.synth_evaluation import evaluation_page
 from sordino.source import Csv
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.correlations import Correlations

@@ -92,7 +92,7 @@ def ask(
 def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: AtomicFile | None, quiet: bool) -> None:
     """Print a release, or write it to its file; what it cost goes beside it unless `quiet`."""
     from sordino.cli.ask.render_release import cost_lines, encode_release
-    from sordino.report.release_text import table_lines
+    from sordino.reporting.release_text import table_lines
 
     if target is not None:
         target.write(encode_release(release, form, confidence=confidence))

@@ -21,7 +21,7 @@ def report(
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
-    from sordino.report.board import board_page
+    from sordino.reporting.board import board_page
 
     declared = project_at(project)
     refuse_existing(output, force=force)

@@ -13,7 +13,7 @@ import typer
 from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet, option
 from sordino.cli.shared.terminal import in_terminal, note, paint, say, wrap
 from sordino.errors import DeclarationError
-from sordino.report.text_table import plain
+from sordino.reporting.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.project.budget_status import BudgetStatus

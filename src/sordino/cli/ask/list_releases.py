@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet
 from sordino.cli.shared.terminal import note, paint, say, shorten
-from sordino.report.text_table import columns_of
+from sordino.reporting.text_table import columns_of
 
 if TYPE_CHECKING:
     from sordino.ledger.records import Charge

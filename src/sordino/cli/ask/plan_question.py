@@ -20,7 +20,7 @@ from sordino.cli.shared.options import (
     TextFormat,
 )
 from sordino.cli.shared.terminal import note, paint, say, wrap
-from sordino.report.text_table import plain
+from sordino.reporting.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.curator.curator import Curator

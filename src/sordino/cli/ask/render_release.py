@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.cli.shared.options import AnswerFormat
 from sordino.errors import DeclarationError, nearest
 from sordino.release import Key, Output
-from sordino.report.release_text import table_lines
+from sordino.reporting.release_text import table_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

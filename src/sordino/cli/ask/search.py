@@ -23,8 +23,8 @@ def deliver_search(
     """Search, charged once, print what was chosen and draw it; the picture's place is taken before the charge."""
     from sordino.cli.ask.render_release import cost_lines
     from sordino.cli.shared.atomic_file import open_if_named
-    from sordino.report.charts import plot as draw
-    from sordino.report.picture import encode_picture
+    from sordino.reporting.charts import plot as draw
+    from sordino.reporting.picture import encode_picture
 
     with open_if_named(plot) as target:
         release = search()

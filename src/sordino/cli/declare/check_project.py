@@ -12,7 +12,7 @@ import typer
 from sordino.cli.shared.options import ProjectPath, Quiet, TextForm, TextFormat
 from sordino.cli.shared.terminal import note, paint, say
 from sordino.errors import DeclarationError
-from sordino.report.text_table import plain
+from sordino.reporting.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.curator.against_data import DataCheck

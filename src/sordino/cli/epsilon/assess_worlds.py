@@ -14,7 +14,7 @@ from sordino.cli.epsilon.output import INDENT, print_labelled, print_written, wr
 from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextForm, TextFormat, WriteCap, option
 from sordino.cli.shared.terminal import say, wrap
 from sordino.errors import DeclarationError
-from sordino.report.text_table import columns_of
+from sordino.reporting.text_table import columns_of
 
 __all__ = ["worlds"]
 
@@ -56,7 +56,7 @@ def worlds(
     """
     from sordino.cli.shared.opening import project_path
     from sordino.cli.shared.universe_options import universes_from
-    from sordino.report.risks import risks_of
+    from sordino.reporting.risks import risks_of
     from sordino.risk.assessment import assess_risk, assessments_to_dict, cap_change_for
 
     if output is not None and epsilon is None:

@@ -68,7 +68,7 @@ def choose(
     Requirements follow from the declared domain alone: the data is never read, and nothing is charged.
     """
     from sordino.cli.shared.opening import project_at, project_path
-    from sordino.report.odds_icons import tradeoff_of
+    from sordino.reporting.odds_icons import tradeoff_of
     from sordino.risk import choose_for_table
 
     if plot is not None and (query is None or error is None):

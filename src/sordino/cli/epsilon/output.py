@@ -22,8 +22,8 @@ def write_both(plot: Path | None, draw: Callable[[], Any], change: CapChange | N
     Both are made, and both places are known to be writable, before anything is put in its place.
     """
     from sordino.cli.shared.atomic_file import open_if_named
-    from sordino.report.charts import plot as picture_of
-    from sordino.report.picture import encode_picture
+    from sordino.reporting.charts import plot as picture_of
+    from sordino.reporting.picture import encode_picture
 
     target = None if change is None else change.path.resolve()
     with open_if_named(plot) as drawing, open_if_named(target) as project:

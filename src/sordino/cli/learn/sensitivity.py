@@ -26,7 +26,7 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.report.picture import Picture
+    from sordino.reporting.picture import Picture
     from sordino.sensitivity import Change, Neighborhoods
 
 __all__ = ["Direction", "Relation", "sensitivity"]
@@ -126,7 +126,7 @@ def sensitivity(
         target = None if plot is None else stack.enter_context(open_atomic(plot))
         found = _find(request, span, worlds=worlds)
         if target is not None and plot is not None:
-            from sordino.report.picture import encode_picture
+            from sordino.reporting.picture import encode_picture
 
             target.write(encode_picture(_draw(request, found), plot.suffix))
     if form is TextFormat.json:
@@ -219,7 +219,7 @@ def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) 
 
 def _draw(request: Request, found: Findings) -> Picture:
     """Return the picture of what was found: the profile, the worlds, or the sensitivity at a few distances."""
-    from sordino.report.charts import plot
+    from sordino.reporting.charts import plot
 
     if found.profile is not None:
         return plot(found.profile)

@@ -52,7 +52,7 @@ def local_plan(
         shuffle_delta=shuffled,
     )
     if plot is not None:
-        from sordino.report.charts import plot as draw
+        from sordino.reporting.charts import plot as draw
 
         draw(plan.choice).save(plot)
     if form is TextFormat.json:

@@ -75,7 +75,7 @@ def local_simulate(
     made = _make_protocol(protocol, names, epsilon, len(answers), malicious)
     simulated = simulate_collection(answers, made, rng, subject=column)
     if plot is not None:
-        from sordino.report.charts import plot as draw
+        from sordino.reporting.charts import plot as draw
 
         draw(simulated).save(plot)
     if form is TextFormat.json:

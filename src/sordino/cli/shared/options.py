@@ -82,7 +82,7 @@ def refuse_existing(path: Path, *, force: bool, hint: str = "--force replaces it
 def _check_drawable(path: Path | None) -> Path | None:
     """Check where a picture goes, and that one can be drawn, before all else."""
     if path is not None:
-        from sordino.report.picture import need_plots, writer_of
+        from sordino.reporting.picture import need_plots, writer_of
 
         writer_of(path.suffix)
         need_plots()

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from typing import Literal, TextIO
 
-from sordino.report.text_table import columns_of, plain
+from sordino.reporting.text_table import columns_of, plain
 
 __all__ = ["columns_of", "in_terminal", "note", "paint", "plain", "say", "shorten", "wrap"]
 

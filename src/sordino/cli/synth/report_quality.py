@@ -78,7 +78,7 @@ def synth_report(
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import sets_of
     from sordino.cli.synth.progress import WatchedTable, stages
-    from sordino.report.synth_evaluation import evaluation_page
+    from sordino.reporting.synth_evaluation import evaluation_page
 
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
     _check_options(against, non_private=non_private, loss=loss)

@@ -12,12 +12,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, add_title, data_of, title_of
+from sordino.reporting.titles import COLORS, add_title, data_of, title_of
 from sordino.risk.hypotheses import posterior_bounds
 from sordino.risk.table_choice import TableChoice
 
 if TYPE_CHECKING:
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["Tradeoff", "draw", "icon_array", "tradeoff_of"]
 

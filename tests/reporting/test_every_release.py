@@ -17,7 +17,7 @@ from sordino.cli.shared.options import AnswerFormat
 from sordino.datasets import write_census_project
 from sordino.noise.rng import Rng
 from sordino.release import show_number
-from sordino.report.picture import encode_picture
+from sordino.reporting.picture import encode_picture
 
 _LOSS: dict[str, Any] = {"epsilon": "0.5", "delta": "1e-9"}
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.release import Release
-from sordino.report.picture import Picture, encode_picture, need_plots
+from sordino.reporting.picture import Picture, encode_picture, need_plots
 
 if TYPE_CHECKING:
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["plot", "svg_drawer"]
 
@@ -55,7 +55,7 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.report import bound_charts, contribution_charts, profiles, release_charts, synth
+    from sordino.reporting import bound_charts, contribution_charts, profiles, release_charts, synth
 
     if isinstance(thing, Release):
         if "max_rows" in dict(thing.chosen):
@@ -81,7 +81,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
     from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.simulation import CollectionSimulation
-    from sordino.report import local_charts, neighborhood_charts, odds_icons, risks, synth
+    from sordino.reporting import local_charts, neighborhood_charts, odds_icons, risks, synth
     from sordino.sensitivity.neighborhoods import Neighborhoods
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model

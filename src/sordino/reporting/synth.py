@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.estimates.curve import normal_quantile
-from sordino.report.titles import COLORS, data_of, mark_title, title_of
+from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["ACCURACY_COLUMNS", "MISSING", "Histograms", "Matrices", "Ways", "bins_of", "is_accuracy"]
 

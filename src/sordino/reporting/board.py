@@ -18,7 +18,7 @@ from sordino.project.budget_ledger import open_ledger
 from sordino.project.budget_status import BudgetStatus
 from sordino.project.load import Budget, Project
 from sordino.release import Release
-from sordino.report.board_page import (
+from sordino.reporting.board_page import (
     Account,
     Amendment,
     Amount,
@@ -27,9 +27,9 @@ from sordino.report.board_page import (
     UnansweredCharge,
     render_board,
 )
-from sordino.report.charts import svg_drawer
-from sordino.report.release_text import table_lines
-from sordino.report.text_table import plain
+from sordino.reporting.charts import svg_drawer
+from sordino.reporting.release_text import table_lines
+from sordino.reporting.text_table import plain
 from sordino.risk.belief import belief_after, epsilon_and_delta
 
 __all__ = ["board_page"]

@@ -7,7 +7,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import Any
 
 from sordino.release import Key, Output, Release, show_number, show_rows
-from sordino.report.text_table import columns_of, plain
+from sordino.reporting.text_table import columns_of, plain
 
 __all__ = ["table_lines"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, add_title, data_of
+from sordino.reporting.titles import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
     from sordino.risk.assessment import RiskAssessment
 
 __all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_columns", "risks_of"]

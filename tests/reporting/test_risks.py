@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sordino.errors import DeclarationError
-from sordino.report.charts import plot
-from sordino.report.odds_icons import Tradeoff, icon_array
-from sordino.report.risks import Densities, Risks
+from sordino.reporting.charts import plot
+from sordino.reporting.odds_icons import Tradeoff, icon_array
+from sordino.reporting.risks import Densities, Risks
 
 CURVE = [(0.2, 0.27, 0.3), (0.5, 0.34, 0.4), (1.0, 0.5, 0.6)]
 BELIEFS = [("1, 2, 3", 0.25, 0.62), ("1, 2, 10", 0.25, 0.16), ('it\'s "3"', 0.25, 0.12), ("2, 3, 10", 0.25, 0.1)]

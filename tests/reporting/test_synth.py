@@ -15,9 +15,9 @@ from protecting import protect
 from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
-from sordino.report.picture import encode_picture
-from sordino.report.synth import Histograms, Matrices, Ways
-from sordino.report.synth_page import Section, Sheet, sheet_page
+from sordino.reporting.picture import encode_picture
+from sordino.reporting.synth import Histograms, Matrices, Ways
+from sordino.reporting.synth_page import Section, Sheet, sheet_page
 
 DOMAIN = Domain(
     {

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.charts import svg_drawer
-from sordino.report.synth import Histograms, Matrices, Ways, bins_of
-from sordino.report.synth_page import Section, Sheet, sheet_page
+from sordino.reporting.charts import svg_drawer
+from sordino.reporting.synth import Histograms, Matrices, Ways, bins_of
+from sordino.reporting.synth_page import Section, Sheet, sheet_page
 
 if TYPE_CHECKING:
     from sordino.synth.evaluation.correlations import Correlations

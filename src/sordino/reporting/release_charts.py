@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.estimates.noisy import Noisy
 from sordino.release import show_number
-from sordino.report.titles import COLORS, SEEDED, add_title, data_of, join_panels
+from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
     from sordino.release import Output, Release
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["draw"]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.loss import round_up
-from sordino.report.titles import COLORS, data_of, mark_title, title_of
+from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.simulation import CollectionSimulation
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["draw", "draw_simulation", "draw_spread", "draw_weighed"]
 

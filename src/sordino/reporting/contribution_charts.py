@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sordino.report.titles import COLORS, SEEDED, add_title, data_of, join_panels
+from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
     from sordino.release import Release
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["draw"]
 

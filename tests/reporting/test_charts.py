@@ -22,8 +22,8 @@ from sordino.estimates.ratio import Ratio
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
 from sordino.release import Key, Output, Release
-from sordino.report.charts import plot
-from sordino.report.picture import save
+from sordino.reporting.charts import plot
+from sordino.reporting.picture import save
 from sordino.sensitivity import list_neighborhoods
 
 LAW = DiscreteLaplace(Fraction(3))

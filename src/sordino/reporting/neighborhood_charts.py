@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sordino.report.titles import data_of, mark_title, title_of
+from sordino.reporting.titles import data_of, mark_title, title_of
 from sordino.sensitivity.neighborhoods import Neighborhoods, list_values
 
 if TYPE_CHECKING:
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["draw"]
 

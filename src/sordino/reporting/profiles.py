@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.report.titles import COLORS, add_title, data_of
+from sordino.reporting.titles import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from sordino.report.titles import AnyChart
+    from sordino.reporting.titles import AnyChart
 
 __all__ = ["PROFILE_COLUMNS", "draw", "is_profile", "missing_columns"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError, nearest
-from sordino.report.html_page import render
+from sordino.reporting.html_page import render
 
 if TYPE_CHECKING:
     import altair as alt

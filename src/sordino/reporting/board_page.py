@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sordino.report.html_page import render
+from sordino.reporting.html_page import render
 
 __all__ = ["Account", "Amendment", "Amount", "AnsweredCharge", "Board", "UnansweredCharge", "render_board"]
 
