@@ -89,7 +89,7 @@ class Losses:
 class PrivacyLoss:
     """Hold the losses ln(P/Q) under P of a dominating pair: P with the unit, Q without (`removed`), and P, Q exchanged.
 
-    Theorem (Zhu, Dong, Wang 2022, Theorem 10): what is run on any two neighbors is no easier to tell apart than the
+    Theorem (Zhu, Dong, Wang 2022, Theorem 10): what is run on any two neighbors is no easier to distinguish than the
     pair, so sums of independent losses bound the composition. `added is removed` where both directions are alike.
     """
 

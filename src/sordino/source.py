@@ -26,7 +26,7 @@ class Csv:
 
     `header` says whether the first line holds names; without one, `names` must list every column in order. Without a
     `delimiter` it is a tab in a file that ends in .tsv, else a comma. A cell that is empty or equals one of `null_values`
-    is missing. `quote` is '"' or "'" where cells may be quoted (RFC 4180, but for line ends in cells: such files are
+    is missing. `quote` is '"' or "'" where cells may be quoted (RFC 4180, except line ends in cells: such files are
     imported to Parquet first); then a line that breaks the rules, or has another number of cells, is no row.
 
     >>> Csv(header=True, quote='"').cells('1,"Doe, Jane"')
@@ -182,9 +182,9 @@ def public(
 
 
 def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | None = None) -> Source:
-    """Return the Source at `path`, its format told by the ending of its name (and by `relation`, `csv` where given).
+    """Return the Source at `path`, its format given by the ending of its name (and by `relation`, `csv` where given).
 
-    Raises DeclarationError where the ending tells nothing.
+    Raises DeclarationError if the ending is not known.
 
     >>> source_from("people-*.parquet").format
     'parquet'

@@ -31,7 +31,7 @@ def test_each_type_has_its_chart() -> None:
             plot(unknown)
     spec = spec_of(estimate)
     assert "(missing)" in spec
-    assert "if 1% lie together" in spec
+    assert "if 1% collude" in spec
     assert "smoothed and biased" in spec_of(spread)
     assert "NOT PRIVATE (true values of known people are shown)" in spec_of(simulated)
     assert "respondents, a rare label" in spec_of(best(range(14), epsilon=1, respondents=1000, malicious=0.01))

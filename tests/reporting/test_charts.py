@@ -173,7 +173,7 @@ def test_a_profile_from_a_file_is_marked() -> None:
 def test_a_profile_with_gaps() -> None:
     rows = profile().to_pylist()
     rows[0]["value"], rows[-1]["value"] = None, float("inf")
-    assert "not drawn, as unbounded or not known: std, sum" in svg(pa.Table.from_pylist(rows))
+    assert "not drawn, because unbounded or unknown: std, sum" in svg(pa.Table.from_pylist(rows))
     with pytest.raises(DeclarationError, match="no finite value"):
         plot(pa.Table.from_pylist([{**row, "value": None} for row in rows]))
 

@@ -45,7 +45,7 @@ def test_what_is_drawn() -> None:
     spec = json.dumps(plot(risks()).spec())
     assert "exact risk: reached at epsilon 0.43" in spec
     assert "closed-form upper bound: reached at epsilon 0.38" in spec
-    assert "the risk asked for, 0.333333" in spec
+    assert "the requested risk, 0.333333" in spec
     assert "posterior (tick: prior)" not in spec
     both = plot(risks(beliefs=BELIEFS, seen="output 2.2")).spec()
     assert len(both["hconcat"]) == 2
@@ -53,7 +53,7 @@ def test_what_is_drawn() -> None:
 
 
 def test_without_an_exact_risk_or_an_epsilon() -> None:
-    assert "too many to count" in json.dumps(plot(risks(counted=False)).spec())
+    assert "too many worlds to count" in json.dumps(plot(risks(counted=False)).spec())
     assert "no epsilon reaches the risk" in json.dumps(plot(risks(exact=None, bound=None)).spec())
 
 
@@ -83,7 +83,7 @@ def test_beliefs_stand_below_the_curves_of_their_column() -> None:
     ).spec()
     assert [len(panel["vconcat"]) for panel in made["hconcat"]] == [3, 2]
     uncounted = json.dumps(plot([risks(column="age", counted=False), risks(column="days")]).spec())
-    assert "age: the worlds are too many to count: the closed-form bound alone" in uncounted
+    assert "age: there are too many worlds to count: only the closed-form bound" in uncounted
     assert "days: the worlds" not in uncounted
 
 
@@ -107,7 +107,7 @@ def test_accuracy_against_risk(tmp_path: Path, ending: str) -> None:
     picture.save(tmp_path / f"choice{ending}")
     spec = picture.spec()
     assert picture.title == "Accuracy against risk: a mean"
-    assert "shaded: what meets the requirements, epsilon from 0.5 to 1" in " ".join(
+    assert "shaded: the requirements are met, epsilon from 0.5 to 1" in " ".join(
         spec["hconcat"][0]["title"]["subtitle"]
     )
     band, *_, ends = spec["hconcat"][0]["layer"]
@@ -134,7 +134,7 @@ def test_ends_are_rounded_inwards() -> None:
     made = Tradeoff("a mean", 0.5, POINTS, least=least, most=most, chosen=least[0], odds=(0.6, 0.4), remarks=["so"])
     said = json.dumps(plot(made).spec()).replace('", "', " ")  # lines of the title
     assert "epsilon from 0.123457 to 0.987654" in said
-    assert "at the choice, epsilon 0.123457" in said
+    assert "at the chosen epsilon, 0.123457" in said
     assert '"subtitle": ["so"]' in said
 
 

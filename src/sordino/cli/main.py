@@ -203,7 +203,7 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # Typer's way to end when nobody reads on
+        if isinstance(end.__context__, BrokenPipeError):  # Typer's way to end when the output pipe is closed
             raise end.__context__ from None
         return end.code if isinstance(end.code, int) else 1
     except Exception as error:
@@ -225,7 +225,7 @@ def _end_misuse(error: Exception, said: str) -> int:
 
 
 def _end_unexpected(error: Exception) -> int:
-    """End after an error that nobody foresaw: its words may hold data, so they stay here unless asked for."""
+    """End after an unexpected error; its text may hold data, so it is hidden unless asked for."""
     if os.environ.get("SORDINO_DEBUG") == "1":
         import traceback
 
@@ -241,7 +241,7 @@ def _print_error(said: str, code: int) -> int:
 
 
 def _end_unread() -> int:
-    """End quietly where nobody reads on, as in `sordino ask ... | head -1`."""
+    """End quietly when the output pipe is closed, as in `sordino ask ... | head -1`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
 

@@ -52,7 +52,7 @@ class Collector:
             state.closed = state.closed or state.number in closed
 
     async def close(self, name: str) -> None:
-        """Close a task for ever."""
+        """Close a task permanently."""
         self.states[name].closed = True
         async with self.lock:
             assert self.store is not None
@@ -60,7 +60,7 @@ class Collector:
 
 
 def _wake_from_thread(loop: asyncio.AbstractEventLoop, waiters: list[Any]) -> None:
-    with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+    with suppress(RuntimeError):  # the loop has ended: no caller waits any more
         loop.call_soon_threadsafe(_wake, waiters)
 
 

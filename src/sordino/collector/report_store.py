@@ -202,7 +202,7 @@ class Store:
         return [StoredTask(int(n), t, m, bool(c), k) for n, t, m, c, k in rows]
 
     def close_task(self, task: str) -> None:
-        """Close a task for ever, durably: no report comes after."""
+        """Close a task permanently and durably; no report is accepted afterwards."""
         self.task(task)
         with self._transaction() as cursor:
             cursor.execute(self._words("UPDATE tasks SET closed = 1 WHERE task = ?"), (task,))

@@ -36,7 +36,7 @@ def find_task(store: Store, name: str | None) -> tuple[StoredTask, Task]:
 def estimate_task(
     store: Store, name: str | None, *, confidence: float, malicious: float, recount: bool
 ) -> dict[str, Any]:
-    """Return the `results` of a task of a store; `recount` counts every stored report anew first."""
+    """Return the `results` of a task of a store; `recount` first counts every stored report again."""
     stored, task = find_task(store, name)
     counts = count_again(task, store.chunks(stored.number)) if recount else counts_from(stored.counts, task)
     return results(task, counts, closed=stored.closed, confidence=confidence, malicious=malicious)
@@ -93,7 +93,7 @@ def export_batch(task: Task, chunks: Iterable[Chunk]) -> bytes:
 
 
 def count_again(task: Task, chunks: Iterable[Chunk]) -> SupportCounts:
-    """Return the counts of the reports themselves, whatever counts were kept beside them."""
+    """Return the counts of the reports themselves, not the counts stored beside them."""
     rows = np.frombuffer(b"".join(chunk.reports for chunk in chunks), dtype=np.uint8).reshape(-1, task.protocol.width)
     return task.protocol.count(Reports.of(task.protocol, rows.copy()))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AboveThreshold"]
 
-PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is told
+PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is measured
 
 
 class AboveThreshold:

@@ -221,7 +221,7 @@ def _as_read(domain: Domain, engine: DuckDBEngine) -> Domain:
 
 
 def _public_tables(public: Mapping[str, PublicTable] | None, table: str) -> Mapping[str, PublicTable]:
-    """Return the public tables by name; raises DeclarationError for names that SQL could not tell apart."""
+    """Return the public tables by name; raises DeclarationError for names that SQL cannot distinguish."""
     found = dict(public or {})
     for name, declared in found.items():
         if not isinstance(declared, PublicTable):

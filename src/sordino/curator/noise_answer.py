@@ -26,7 +26,7 @@ __all__ = ["after_release", "exact_vectors", "noisy_columns"]
 
 
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
-    """Return the keys and the noisy outputs of a release, but for selections; every exact value gets its noise here.
+    """Return the keys and the noisy outputs of a release, except selections; every exact value gets its noise here.
 
     `table` is the engine's answer, None where no aggregate needs one. With private keys only those at the threshold
     show, in the order of the keys; their values get noise of their own, so that their intervals hold.

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class PlannedQuestion(Protocol):
-    """A question as the curator plans it: it can be told apart from others and said in words."""
+    """A question as the curator plans it: it can be distinguished from others and described in words."""
 
     def identity(self) -> str:
         """Return canonical text of the question, whatever the loss."""

@@ -77,6 +77,6 @@ def _check_ledgers(project: Project) -> Iterator[tuple[str, str]]:
                     yield f"budgets.{name}.cap", f"the ledger holds a cap of {ledger.cap.describe()}; {_AMEND}"
                 for table, paths in changed_declarations(project, budget, ledger).items():
                     changed = ", ".join(list(paths)[:8])
-                    yield f"tables.{table}", f"not declared as in the ledger ({changed} changed); {_AMEND}"
+                    yield f"tables.{table}", f"declared differently from the ledger ({changed} changed); {_AMEND}"
         except SordinoError as error:
             yield f"budgets.{name}.ledger", str(error)

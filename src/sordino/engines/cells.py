@@ -51,7 +51,7 @@ def _total(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
         try:
             value = value.item() if type(value).__module__ == "numpy" else value
             return None if value is None or value != value else read(value)  # NaN and NaT differ from themselves
-        except Exception:  # an object of a kind that nobody thought of
+        except Exception:  # an object of an unforeseen kind
             return None
 
     return cell

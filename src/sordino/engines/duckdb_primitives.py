@@ -30,7 +30,7 @@ _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
 _BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
-_CHOICE = "sordino"  # public: keys hashes, so that they are nobody else's
+_CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +337,7 @@ class DuckDBPrimitives:
         )
         if max(abs(lower), abs(upper)) <= 2**53:
             return self._column(found)
-        return self._clip(found, lower, upper)  # a float cannot tell such bounds from their neighbors
+        return self._clip(found, lower, upper)  # a float cannot distinguish such bounds from their neighbors
 
     def _text(self, column: str) -> str:
         kind, cell = self._cell(column)

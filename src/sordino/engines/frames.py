@@ -78,7 +78,7 @@ def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
 
 
 def _is_exact(column: Column) -> bool:
-    """Return whether a column tells whole numbers apart that a float does not; the declaration alone says so."""
+    """Return whether a column may hold whole numbers that a float cannot distinguish, by the declaration alone."""
     if isinstance(column, Category):
         return any(isinstance(v, int) and abs(v) > _EXACT_IN_FLOAT for v in column.values)
     unbounded = isinstance(column, Integer) and (column.lower is None or column.upper is None)

@@ -62,7 +62,7 @@ def _check(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
         )
     column = table.columns[table.key]
     key: Any = cells["sordino_key"]
-    if isinstance(column, Category):  # its code among its own values: told as the value
+    if isinstance(column, Category):  # its code among its own values: reported as the value
         key = pa.chunked_array([pa.array(column.values).take(pc.cast(key, pa.int64()).combine_chunks())])
     cells = cells.set_column(0, "sordino_key", key).filter(pc.is_valid(key))
     counts = pc.value_counts(cells["sordino_key"])

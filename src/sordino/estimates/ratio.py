@@ -79,7 +79,7 @@ class Ratio:
 
 @functools.lru_cache(maxsize=8)
 def _fieller(ratio: Ratio, confidence: float) -> tuple[tuple[Number, Number], ...]:
-    """Return the intervals of a ratio; kept, since a release tells them more than once."""
+    """Return the intervals of a ratio; cached, since a release reports them more than once."""
     return tuple(ratio._ends(confidence))
 
 

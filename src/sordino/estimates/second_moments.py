@@ -90,7 +90,7 @@ class SecondMoments:
 
 @functools.lru_cache(maxsize=8)
 def _intervals(of: SecondMoments, confidence: float) -> tuple[tuple[Number, Number], ...]:
-    """Return the intervals; kept, since a release tells them more than once."""
+    """Return the intervals; cached, since a release reports them more than once."""
     ends = [_ends(of, rows, 1.0 - confidence) for rows in _chunks(of)]
     if not ends:
         return ()
@@ -101,7 +101,7 @@ def _intervals(of: SecondMoments, confidence: float) -> tuple[tuple[Number, Numb
 def sum_margin(laws: Sequence[Law], weights: Sequence[float], confidence: float) -> float:
     """Return t with P(|sum of w_i Z_i| > t) <= 1 - confidence, close above the least such t.
 
-    The law of a sum of Laplace noises is told by its variance and its fourth moment: between those of 1, 2, 3, ... equal
+    The law of a sum of Laplace noises is characterised by its variance and its fourth moment: between those of 1, 2, 3, ... equal
     Laplace noises and the Gaussian one. Half of the smallest step is added, since all may lie on one grid; and where one
     noise moves in steps that the others do not hide, half of those.
     """

@@ -70,7 +70,7 @@ class Selected:
 def simultaneous_confidence(confidence: float, among: int) -> float:
     """Return the confidence of each of `among` intervals at which all hold together with `confidence`, rounded up.
 
-    Raises DeclarationError where doubles cannot tell it from 1.
+    Raises DeclarationError if doubles cannot distinguish it from 1.
 
     >>> simultaneous_confidence(0.95, 1), simultaneous_confidence(0.95, 5)
     (0.95, 0.99)

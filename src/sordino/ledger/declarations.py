@@ -48,7 +48,7 @@ def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     paths = list(list_changes(old, new))
     if paths:
         more = f" and {len(paths) - 8} more" if len(paths) > 8 else ""
-        what = f"table {name!r} is not declared as in its ledger: {', '.join(paths[:8])}{more} changed"
+        what = f"table {name!r} is declared differently from its ledger: {', '.join(paths[:8])}{more} changed"
         same = _unit_of(name, old) == _unit_of(name, new)  # else an amendment would be refused
         raise DeclarationChanged(f"{what}; put it back, or {_AMEND if same else _ANEW}")
 

@@ -393,7 +393,7 @@ class Ledger:
         )
 
     def _others(self) -> tuple[Former, ...]:
-        """Return what the marks of this machine tell of other ledgers at this path."""
+        """Return what the marks of this machine record about other ledgers at this path."""
         if self.path is None:
             return ()
         seen = [one for one in marks_at(str(self.path)) if one.ledger != self.id]

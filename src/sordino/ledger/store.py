@@ -246,7 +246,7 @@ def check_mark(db: sqlite3.Connection, seen: Checkpoint | None, *, ledger: str, 
 
 
 def translate_errors(action: Callable[[], T], where: str) -> T:
-    """Return what `action` returns; tell an error of SQLite or of the disk as a LedgerError of one line, without it."""
+    """Return what `action` returns; report an error of SQLite or of the disk as a LedgerError of one line, without its text."""
     try:
         return action()
     except SordinoError:

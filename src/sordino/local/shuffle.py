@@ -31,7 +31,7 @@ _TIGHT = 1e-4  # relative width at which bisection stops
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """Hold an amplified epsilon at delta, the closed form beside it, and the condition on which both stand."""
+    """Hold an amplified epsilon at delta, the closed form beside it, and the condition on which both hold."""
 
     epsilon: float
     delta: float

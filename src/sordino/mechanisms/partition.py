@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = ["PARTS", "Partition", "Piece", "RankProblem", "pieces"]
 
-PARTS = 2**40  # a row is told in so many parts, so that rows that tie can be split
+PARTS = 2**40  # a row is split into so many parts, so that tied rows can be divided
 _NARROW = 2**62
 _FAR = 20.0  # beyond a chance of about exp(-20) all the rest is one piece: it bounds work, never the law
 

@@ -23,7 +23,7 @@ class ProposeTestRelease:
 
     Theorem (Dwork & Lei 2009; Dwork & Roth 2014, Algorithm 13): with half = epsilon / 2, the distance plus discrete
     Laplace noise of scale 1 / half is half-private, as the distance moves by at most 1 between neighbors. Where it passes
-    the threshold, at least ln(1 / delta) / half, the true distance is above 0 but for probability delta, so the local
+    the threshold, at least ln(1 / delta) / half, the true distance is above 0 except with probability delta, so the local
     sensitivity is at most `bound` and Laplace noise of scale bound / half is half-private: (epsilon, delta) in all,
     failure included.
 

@@ -88,7 +88,7 @@ class GaussianThreshold:
     `keys` as for `LaplaceThreshold` (m groups a unit; add_remove: m; replace: 2m): l2 sensitivity sqrt(keys), and
     sigma^2 = keys / (2 rho).
 
-    Theorem: but for an event of probability `delta`, that a key of one unit shows, it is rho-zCDP: delta-approximate
+    Theorem: except for an event of probability `delta`, that a key of one unit shows, it is rho-zCDP: delta-approximate
     rho-zCDP (Bun & Steinke 2016, Definition 8.1): given that no key that one table alone has shows, the two are Gaussian
     releases of the others. With the certificate (e, d) of the noise the whole is (e, d + delta), as in `LaplaceThreshold`.
     `threshold` is the least number, 2 or more, with keys P(X >= threshold - 1) <= delta on the discrete tail, rounded up.

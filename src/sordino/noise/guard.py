@@ -50,7 +50,7 @@ class SessionGuard:
             yield
 
     def end(self) -> None:
-        """End the session, once whoever holds it is done."""
+        """End the session, once its holder is done."""
         if self._home == _here():
             with self._lock:
                 self._ended = True

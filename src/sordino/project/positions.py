@@ -68,7 +68,7 @@ class _Scan:
                 self._pair(table)
 
     def _space(self) -> bool:
-        """Skip spaces, line ends and comments; tell whether text is left."""
+        """Skip spaces, line ends and comments; return whether text is left."""
         self.at = self._match(_SPACE).end()
         return self.at < len(self.text)
 

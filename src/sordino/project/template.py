@@ -77,7 +77,7 @@ _HEAD = f"""\
 # A budget belongs to the people in the tables that draw on it, and is never refilled. One of:
 #   cap = {{{{epsilon = 1.0}}}}                 pure differential privacy
 #   cap = {{{{epsilon = 1.0, delta = 1e-9}}}}   approximate; delta far below 1 / number of people
-#   cap = {{{{rho = 0.5, delta = 1e-6}}}}       zero-concentrated; delta only tells it as an epsilon
+#   cap = {{{{rho = 0.5, delta = 1e-6}}}}       zero-concentrated; delta is only for conversion to an epsilon
 cap = {{{{epsilon = "{FILL_IN}"}}}}
 ledger = {{ledger}}
 """

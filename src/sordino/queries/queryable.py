@@ -45,7 +45,7 @@ class VectorQuery(Protocol):
 
     @property
     def unit(self) -> Fraction:
-        """The step that the vectors are told in."""
+        """The step in which the vectors are counted."""
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> Sequence[VectorShare]:
         """Return each vector's sensitivity in steps and its share of the loss; raises QuestionRefused where it has none."""

@@ -107,7 +107,7 @@ def distinct_sensitivity(neighbors: Neighbors, *, cells: int, values: int | None
 
 
 def stack(parts: list[Sensitivity]) -> Sensitivity:
-    """Return the sensitivity of several answers told together: l0, l1 and l2 squared add, linf is the largest."""
+    """Return the sensitivity of several answers released together: l0, l1 and l2 squared add, linf is the largest."""
     if len(parts) == 1:
         return parts[0]
     return Sensitivity(

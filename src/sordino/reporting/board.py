@@ -82,7 +82,7 @@ def _account(project: Project, budget: Budget, draw: Draw) -> Account:
 def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
     said = []
     if found.cap != budget.cap:
-        said.append(f"The project file states another cap than the ledger holds: {budget.cap.describe()}.")
+        said.append(f"The project file states a different cap from the ledger: {budget.cap.describe()}.")
     said += [f"{words[0].upper()}{words[1:]}." for words in found.describe_before()]
     if drawn > _PICTURES:
         said.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")

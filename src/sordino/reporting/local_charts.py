@@ -21,7 +21,7 @@ __all__ = ["draw", "draw_simulation", "draw_spread", "draw_weighed"]
 
 MOST_LABELS = 200  # as many rows as a release shows
 _MALICIOUS = 0.01
-_PARTS = {"error": "the noise", "shift": "what the malicious clients weighed can add"}  # column: what the bar is due to
+_PARTS = {"error": "the noise", "shift": "what the assumed malicious clients can add"}  # column: what the bar is due to
 _TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
 
 
@@ -57,7 +57,7 @@ def draw(shares: FrequencyEstimate | BloomEstimate, confidence: float, title: st
     up, down = round_up(100 * added, digits=2), round_up(100 * taken, digits=2)
     notes = [
         f"lines: {100 * confidence:g}% intervals, each by itself; a raw share may be below 0",
-        f"bands: if 1% lie together, up to {up} points added or {down} taken",
+        f"bands: if 1% collude, up to {up} points added or {down} taken",
         *_cut(shares.labels),
     ]
     heading = title_of(said, notes, width=480, alarm=False)

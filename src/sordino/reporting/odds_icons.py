@@ -173,10 +173,10 @@ def _notes(made: Tradeoff) -> list[str]:
     if made.least is not None or made.most is not None:
         least = "0" if made.least is None else _format_epsilon(made.least[0], ROUND_CEILING)
         most = "any" if made.most is None else _format_epsilon(made.most[0], ROUND_FLOOR)
-        notes.append(f"shaded: what meets the requirements, epsilon from {least} to {most}")
+        notes.append(f"shaded: the requirements are met, epsilon from {least} to {most}")
     if made.chosen is not None and made.odds is not None:
         inside = ROUND_FLOOR if made.least is None else ROUND_CEILING
-        notes.append(f"icons: at the choice, epsilon {_format_epsilon(made.chosen, inside)}")
+        notes.append(f"icons: at the chosen epsilon, {_format_epsilon(made.chosen, inside)}")
     return notes
 
 

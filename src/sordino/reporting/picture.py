@@ -102,7 +102,7 @@ def _png(picture: Picture) -> bytes:
 
 
 def squeeze(png: bytes) -> bytes:
-    """Return the same PNG with its pixels packed anew, as small as zlib makes them: the converter packs in haste."""
+    """Return the same PNG with its pixels packed again, as small as zlib makes them: the converter packs in haste."""
     head, place, chunks, pixels = png[:8], 8, [], b""
     while place < len(png):
         size = int.from_bytes(png[place : place + 4], "big")

@@ -49,7 +49,7 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     if not all(p["exact"] for p in points):
         notes.append("filled marks: exact; hollow marks: a bound, the true value may be smaller")
     if undrawn:
-        notes.append(f"not drawn, as unbounded or not known: {', '.join(undrawn)}")
+        notes.append(f"not drawn, because unbounded or unknown: {', '.join(undrawn)}")
     across = 1 if one else len({p["across"] for p in points})
     chart = _lines(points, width=420 if one else 250, height=280 if one else 190)
     chart = chart if one else _facet(chart, points)

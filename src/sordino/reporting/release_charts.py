@@ -183,7 +183,7 @@ def _notes(release: Release, confidence: float) -> list[str]:
     unstated = [o.name for o in release.outputs if any(e is None for e in o.estimate.errors(confidence))]
     absent = [o.name for o in release.outputs if any(v is None for v in o.estimate.values())]
     notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if stated and _height(release) else []
-    notes += [f"{name}: no interval is stated, as the width of its noise is private" for name in unstated]
+    notes += [f"{name}: no interval is stated, because the width of its noise is private" for name in unstated]
     notes += [f"{name}: no value where a test failed" for name in absent]
     notes += [
         _without_interval(o, confidence) for o in release.outputs if o.name not in unstated and _lacks_interval(o)

@@ -63,7 +63,7 @@ def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
         ]
     largest = max(abs(x) for v, pair in zip(values, ends, strict=True) for x in (v, *pair) if math.isfinite(x))
     places = max(0, min(1 - math.floor(math.log10(least)), _FIGURES - math.floor(math.log10(largest or 1.0))))
-    if places > _PLACES:  # such as 2.9e-11, which no fixed number of places tells well
+    if places > _PLACES:  # such as 2.9e-11, which no fixed number of places shows well
         return [
             (_short(v, ROUND_HALF_EVEN), f"{_short(a, ROUND_FLOOR)} - {_short(b, ROUND_CEILING)}")
             for v, (a, b) in zip(values, ends, strict=True)

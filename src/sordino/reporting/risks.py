@@ -98,7 +98,7 @@ def _densities_at(at: dict[str, Any], sensitivity: float) -> tuple[Densities | N
     if len(alike) > MOST_LINES:
         return None, f"{len(alike):,} different answers: densities are drawn of {MOST_LINES} at most"
     if sensitivity == 0:
-        return None, "the answer never moves, so that it has no noise and no density"
+        return None, "the answer never changes, so it has no noise and no density"
     lines = []
     for answer, same in alike.items():
         name = _name(same[0]) if len(same) == 1 else f"{len(same)} worlds of answer {answer:.6g}, together"
@@ -117,7 +117,7 @@ def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, 
     del confidence
     if not risks.curve:
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
-    notes = [f"dotted line: the risk asked for, {risks.requirement:.6g}", *_notes(risks), *risks.remarks]
+    notes = [f"dotted line: the requested risk, {risks.requirement:.6g}", *_notes(risks), *risks.remarks]
     panels = [_curves(risks)]
     if risks.beliefs:
         panels.append(alt.vconcat(*_belief_panels(risks)).resolve_scale(color="independent"))
@@ -141,7 +141,7 @@ def draw_columns(several: Sequence[Risks], confidence: float, title: str | None)
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
     if "" in names or len(set(names)) < len(names):
         raise DeclarationError("risks side by side need a column each, by a name of its own: Risks(..., column=...)")
-    notes = ["dotted line: the risk asked for"]
+    notes = ["dotted line: the requested risk"]
     notes += [f"{risks.column}: {'; '.join([*_notes(risks), *risks.remarks])}" for risks in several]
     panels = [_column(risks) for risks in several]
     chart = alt.hconcat(*panels).resolve_scale(color="independent")
@@ -170,7 +170,7 @@ def _notes(risks: Risks) -> list[str]:
     notes = []
     if not risks.counted:
         notes.append(
-            "the worlds are too many to count: the closed-form bound alone is drawn, and the exact risk lies below"
+            "there are too many worlds to count: only the closed-form bound is drawn, and the exact risk is below it"
         )
     notes += [f"{name}: reached at epsilon {at:.6g}" for name, at in _marks(risks)]
     if risks.exact is None:

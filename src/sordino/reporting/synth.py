@@ -178,7 +178,7 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
     )
     ends = base.mark_rule(strokeWidth=1.4).encode(x="low:Q", x2="high:Q")
     floor = base.mark_tick(color=COLORS[1], thickness=3, size=22).encode(x="floor:Q")
-    remarks = ["orange: the floor, what as many rows sampled from the original itself would show", *made.remarks]
+    remarks = ["orange: the floor, the distance of as many rows sampled from the original itself", *made.remarks]
     heading = title_of(said, remarks, width=520, alarm=made.mark is not None)
     return alt.layer(bars, ends, floor).properties(width=420, height=alt.Step(34), title=heading), said
 

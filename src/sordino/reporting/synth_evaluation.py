@@ -43,7 +43,7 @@ def evaluation_page(model: Model, evaluation: Evaluation, *, subject: str) -> st
     if release is not None:
         facts.append(f"Protected: {release.privacy_unit}, {release.neighbors.replace('_', '/')}.")
     else:
-        facts.append("Cost of this comparison: none was charged, as it is NOT PRIVATE.")
+        facts.append("Cost of this comparison: nothing was charged, because it is NOT PRIVATE.")
     if "caps" in model.facts and release is None:
         facts.append(f"Note: the model is of fewer rows than the original here, since {model.facts['caps']}.")
     mark = None if evaluation.private else _OPEN
@@ -84,12 +84,12 @@ def _distances(evaluation: Evaluation, draw: Draw, mark: str | None) -> Section:
     e = evaluation
     figures = [(w, e.mean(w), e.error(w, 0.95), e.floor(w)) for w in e.ways]
     return Section(
-        "How far it lies from the original",
+        "How far it is from the original",
         _seal(e),
         (
             "Total-variation distance: 0 alike, 1 apart; the mean over sets of one, two and three columns (at most 60 sets "
-            "of three). The floor is what as many rows sampled from the original itself would show: below it nothing is "
-            "to be won. The error is that of the noise of asking, at 95%; noisy distances may come out below zero.",
+            "of three). The floor is the distance of as many rows sampled from the original itself: going below it "
+            "gains nothing. The error is that of the query noise, at 95%; noisy distances may be below zero.",
         ),
         ("columns", "mean distance", "95% error", "floor of sampling"),
         tuple((str(w), *(f"{v:.4f}" for v in rest)) for w, *rest in figures),
@@ -103,7 +103,7 @@ def _worst(evaluation: Evaluation) -> Section:
         for d in evaluation.worst(10)
     )
     words = (
-        "The sets of columns that lie farthest off, of the distances above: no further cost. With much noise, the noise "
+        "The sets of columns with the largest of the distances above, at no further cost. With much noise, the noise "
         "chooses them too."
     )
     return Section("The worst ten", _seal(evaluation), (words,), ("columns", "distance", "95% error", "floor"), rows)
@@ -112,7 +112,7 @@ def _worst(evaluation: Evaluation) -> Section:
 def _correlations(c: Correlations, cost: str, draw: Draw, mark: str | None) -> Section:
     words = (
         "Rank correlations of columns with an order or two values, each cut into at most four runs of about equal mass by "
-        f"the model. They differ by {c.largest:.2f} at most; the error of asking is about {c.error:.2f} each, at 95%."
+        f"the model. They differ by {c.largest:.2f} at most; the query error is about {c.error:.2f} each, at 95%."
     )
     rows = tuple(
         (a, *(f"{_two_places(s)} / {_two_places(o)}" for s, o in zip(synthetic, original, strict=True)))
@@ -125,7 +125,9 @@ def _correlations(c: Correlations, cost: str, draw: Draw, mark: str | None) -> S
 
 
 def _workload(w: Workload, cost: str) -> Section:
-    noise = "" if w.noise == 0 else f" The noise of asking has the deviation {w.noise:,.0f} rows, which is taken out."
+    noise = (
+        "" if w.noise == 0 else f" The query noise has the standard deviation {w.noise:,.0f} rows and is subtracted."
+    )
     words = (
         f"Random counts over sets of columns, answered by the model: they err by {w.error:,.0f} rows (root mean square), and "
         f"its 95% intervals held {100 * w.coverage:.0f}% of them.{noise}"
@@ -176,6 +178,6 @@ def _histograms(model: Model, evaluation: Evaluation, draw: Draw) -> Section:
         return Section(
             "Column by column", "NOT PRIVATE: the original's counts are shown", drawings=_drawings(draw, *things)
         )
-    words = ("What the model holds of each column by itself; the original's own counts are not asked.",)
+    words = ("The model's estimate of each column by itself; the original's own counts are not asked for.",)
     drawings = _drawings(draw, ("The model, column by column", model))
     return Section("Column by column", "free: from the model alone", words, drawings=drawings)

@@ -26,7 +26,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Hold a page: its title, facts in lines, sections; `alarm` stands on its face, None where all is private."""
+    """Hold a page: its title, facts in lines, sections; `alarm` is shown at the top, None if all is private."""
 
     title: str
     facts: tuple[str, ...]

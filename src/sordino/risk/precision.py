@@ -64,7 +64,7 @@ class Precision:
         if self.currency == "rho":
             return f"discrete Gaussian noise at rho, converted to epsilon at delta {format_number(self.delta)}"
         if self.delta:
-            return f"discrete Gaussian or Laplace noise, whichever errs less, at delta {format_number(self.delta)}"
+            return f"discrete Gaussian or Laplace noise, whichever has the smaller error, at delta {format_number(self.delta)}"
         return "discrete Laplace noise at pure epsilon"
 
     def error(self, epsilon: Number, *, rows: int | None = None) -> float:

@@ -88,7 +88,7 @@ def disclosure(*, worlds: Disclosing, risk: Number) -> Requirement:
     found = worlds.epsilon_for(risk=limit)
     if not isinstance(found, (int, float)) or not found >= 0:
         raise DeclarationError(f"worlds.epsilon_for must return an epsilon of 0 or more, not {found!r}")
-    says = f"an attacker who weighs possible worlds gives none of them more than {_share(limit)}, from that one answer"
+    says = f"an attacker who weighs possible worlds gives none of them a probability above {_share(limit)}, from that one answer"
     how = getattr(worlds, "method", None)
     source = "Lee & Clifton 2011" if how is None else f"Lee & Clifton 2011, {how}"
     return Requirement("disclosure", says, source, "add_remove", upper=float(found))

@@ -28,7 +28,7 @@ def parse_condition(text: str, columns: Sequence[str]) -> Expr:
         raise QuestionRefused("a condition is what follows WHERE, such as \"age > 30 AND sex = 'Female'\"")
     try:
         asked = parse_sql(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", table="model", columns=columns)
-    except QuestionRefused as error:  # the words name no place in a text that nobody wrote
+    except QuestionRefused as error:  # the words name no place in a text that the user did not write
         words, kind = _PLACE.sub("", str(error)), type(error)
     else:
         if asked.where is None or asked.groups or asked.after is not None or asked.joins or len(asked.aggregates) != 1:

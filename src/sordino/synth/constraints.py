@@ -193,7 +193,7 @@ def _mapping(one: Determines, by_name: Mapping[str, EncodedColumn]) -> Any:
     if source.edges is not None or target.edges is not None:
         raise DeclarationError(f"{one.describe()}: both need a declared value each key; declare them as categories")
     given = dict(one.values)
-    if source.dropped:  # whoever drops missing cells need not map them
+    if source.dropped:  # a column that drops missing cells need not map them
         given.setdefault(None, None if target.missing else label_of(target, 0))
     places = {label_of(target, k): k for k in range(target.size)}
     table = np.zeros(source.size, dtype=np.int64)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Histogram", "Range", "RangePlan", "Representation", "plan_ranges"]
 
 _MOST_BINS = 4096  # of a hierarchy
-_FEW = 60.0  # deviations up to which whole steps matter, and the exact law is reckoned
+_FEW = 60.0  # deviations up to which whole steps matter, and the exact law is computed
 _COUNTED = 0.1  # of the loss, for the number of rows where it is asked for
 
 

@@ -125,7 +125,7 @@ def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
         done = run(*asked, "--plot", f"choice.{ending}")
         assert done.code == 0, done.err
     said = (census / "choice.json").read_text()
-    assert "shaded: what meets the requirements" in said
+    assert "shaded: the requirements are met" in said
     assert "with you: at most" in said
     assert (census / "choice.svg").read_bytes().startswith(b"<svg")
 
@@ -271,8 +271,8 @@ def test_the_bound_is_labelled_where_worlds_cannot_be_counted(run: Run, tmp_path
     assert (made["exact"], made["method"], made["at"]["method"]) == (False, "closed-form bound", "closed-form bound")
     assert made["sentence"].endswith("(Lee & Clifton 2011, closed-form bound).")
     shown = " ".join(run(*asked, "--plot", str(tmp_path / "bound.json")).out.split())
-    assert "from the closed-form bound: the worlds are too many to count" in shown
-    assert "(closed-form bound: the worlds are too many to count)" in shown
+    assert "from the closed-form bound: there are too many worlds to count" in shown
+    assert "(closed-form bound: there are too many worlds to count)" in shown
     assert "exact" not in shown
     drawn = (tmp_path / "bound.json").read_text()
     assert "closed-form upper bound" in drawn

@@ -15,7 +15,7 @@ from sordino.cli.main import main
 from sordino.datasets import write_census_project
 from sordino.noise.rng import Rng
 
-SECTIONS = ("How far it lies", "The worst ten", "Correlations", "A workload of counts", "Column by column")
+SECTIONS = ("How far it is", "The worst ten", "Correlations", "A workload of counts", "Column by column")
 
 
 @pytest.fixture(scope="module")

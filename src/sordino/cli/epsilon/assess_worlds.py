@@ -96,7 +96,7 @@ def _print(told: dict[str, Any]) -> None:
 def _print_column(told: dict[str, Any]) -> None:
     if "column" in told:
         print_labelled("column", told["column"])
-    how = "from the exact risk" if told["exact"] else "from the closed-form bound: the worlds are too many to count"
+    how = "from the exact risk" if told["exact"] else "from the closed-form bound: there are too many worlds to count"
     print_labelled("worlds", f"{told['worlds']:,}" if isinstance(told["worlds"], int) else told["worlds"])
     print_labelled("sensitivity Df", f"{told['sensitivity']:.10g} (add/remove, distance 1)")
     print_labelled("spread Dv", f"{told['spread']:.10g}")
@@ -126,7 +126,7 @@ def _seen_lines(at: dict[str, Any] | None) -> list[str]:
         return []
     head = f"risk {at['risk']:.10g} (exact), bound {at['risk_bound']:.10g}"
     if at["method"] != "exact risk":
-        head = f"risk at most {at['risk_bound']:.10g} (closed-form bound: the worlds are too many to count)"
+        head = f"risk at most {at['risk_bound']:.10g} (closed-form bound: there are too many worlds to count)"
     lines = wrap(f"at epsilon {at['epsilon']:.6g}", head, indent=INDENT)
     rows = at.get("posteriors")
     if rows is None:

@@ -50,7 +50,7 @@ _AFTER = (  # the same after the lines in Python
         (("sordino epsilon worlds --universe 1,2,3,10 --size 3 --query mean --risk 1/3", ""),),
     ),
 )
-_SEED = 2026  # of the people, who are public: what the README shows comes out again, but for the noise
+_SEED = 2026  # of the people, who are public: the README's figures come out again, except for the noise
 _DECLARED = {  # the lines of the project file that are shown, and why they are there
     "cap =": "# the most that may ever be lost",
     "neighbors =": "# hides whether a person is in it at all",

@@ -1,4 +1,4 @@
-"""Repeated asking: one permanent answer per task and epoch, keyed by the device's secret, randomised anew a report.
+"""Repeated asking: one permanent answer per task and epoch, keyed by the device's secret, randomised again for each report.
 
 It may not know collectors. A true answer is read once, turned into its permanent randomised form, and never kept.
 """

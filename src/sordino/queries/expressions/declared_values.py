@@ -1,4 +1,4 @@
-"""Functions of text over declared values: worked out beforehand for each declared value, so that no row is computed with.
+"""Functions of text over declared values: computed beforehand for each declared value, never for a row.
 
 A category has a public list of values. What UPPER, SUBSTR, LIKE or a concatenation makes of each is public too, and a row
 has the code of its value: so these functions are total, exact on every engine, and their results are public keys.

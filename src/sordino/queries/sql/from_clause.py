@@ -38,7 +38,7 @@ class Scope:
     where: Node | None
     sample: Fraction | None
     joins: tuple[Join, ...] = ()
-    joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are told by `columns`
+    joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are given by `columns`
 
     def column(self, place: Place, item: Any) -> Expr:
         """Return what a name stands for; raises UnknownName for what is not there."""

@@ -52,7 +52,7 @@ def joins_of(
     public: Mapping[str, tuple[str, ...]],
     owns: Callable[[str], bool],
 ) -> list[tuple[Join, JoinedTable]]:
-    """Return the joins of a SELECT; `private` tells what a name of the private side stands for, `owns` if it has one."""
+    """Return the joins of a SELECT; `private` says what a name of the private side stands for, `owns` if it has one."""
     found: list[tuple[Join, JoinedTable]] = []
     for item in select.args.get("joins") or ():
         how = _how(place, item)

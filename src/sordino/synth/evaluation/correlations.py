@@ -29,7 +29,7 @@ BinnedColumn = tuple[int, "Codes", Floats]  # a column, the bin of each of its k
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """Rank correlations over runs of about equal mass: the model's, the table's, and the error of asking at 95%."""
+    """Rank correlations over runs of about equal mass: the model's, the table's, and the query error at 95%."""
 
     columns: tuple[str, ...]
     synthetic: tuple[tuple[float, ...], ...]

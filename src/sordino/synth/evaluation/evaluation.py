@@ -107,7 +107,7 @@ class Evaluation:
             words.append(f"counts err by {self.workload.error:,.0f} rows")
         if self.correlations is not None:
             c = self.correlations
-            words.append(f"correlations differ by {c.largest:.2f} at most, error of asking {c.error:.2f}")
+            words.append(f"correlations differ by {c.largest:.2f} at most, query error {c.error:.2f}")
         if self.prediction is not None:
             hits = self.prediction.original
             words.append(f"predicted right: {hits.accuracy:.3f} within {hits.error(1.96):.3f}")
@@ -156,7 +156,7 @@ class Evaluation:
         lines = []
         if self.correlations is not None:
             c = self.correlations
-            asked = "" if self.exact else f", error of asking {c.error:.2f}"
+            asked = "" if self.exact else f", query error {c.error:.2f}"
             lines.append(f"correlations: differ by {c.largest:.2f} at most{asked}")
         if self.workload is not None:
             w = self.workload
