@@ -294,7 +294,6 @@ def _nudge_up(loss: Array) -> Array:
 
 
 def _pair(row: Array, low: Array, low_mass: Array, high: Array, high_mass: Array) -> GridRows:
-    """Return both neighbors' masses."""
     return np.concatenate([row, row]), np.concatenate([low, high]), np.concatenate([low_mass, high_mass])
 
 

@@ -85,7 +85,6 @@ def _responses(several: list[tuple[float, float, int]], grid: Grid) -> PldRows |
 
 
 def _laplaces(several: list[tuple[float, int, int]], grid: Grid) -> PldRows | None:
-    """Lay out discrete Laplace noise."""
     if not several:
         return None
     epsilon, steps, times = (np.array(column) for column in zip(*several, strict=True))

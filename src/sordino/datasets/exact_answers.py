@@ -89,7 +89,6 @@ def load_answers(name: str, path: Path, *, labels: Sequence[str]) -> list[str | 
 
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as text."""
     import pyarrow as pa
 
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

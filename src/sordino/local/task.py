@@ -295,7 +295,6 @@ def _object(text: str, what: str) -> dict[str, Any]:
 
 
 def _manifest(plain: Mapping[str, Any]) -> Manifest:
-    """Return checked fields as a manifest."""
     if plain.get("schema") != _SCHEMA:
         raise DeclarationError(f"the manifest has schema {plain.get('schema')!r}; this program reads {_SCHEMA}")
     if set(plain) != _FIELDS:

@@ -83,7 +83,7 @@ def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
 
 
 def _short(value: float, rounding: str) -> str:
-    """Return three figures of a number, rounded as told."""
+    """Return a number with three significant digits, rounded by `rounding`."""
     return f"{Context(prec=3, rounding=rounding).create_decimal_from_float(value).normalize():g}"
 
 

@@ -143,7 +143,6 @@ def _csv(project: Path | None, table: str | None) -> Csv:
 
 
 def _print(made: Evaluation, *, quiet: bool) -> None:
-    """Print the figures, and what they cost."""
     from sordino.cli.ask.render_release import cost_lines
 
     if not made.private:

@@ -104,7 +104,6 @@ class OLH(ThresholdOracle):
         return Reports.of(self, out)
 
     def _reports(self, codes: np.ndarray[Any, Any], rng: Rng) -> Codes:
-        """Return reports as numbers."""
         g, base, rest = self.g, _least_factor(self.g), np.maximum(codes, 0).astype(np.uint32)
         narrow: Any = np.uint32 if g ** (self.digits + 1) <= FULL else np.uint64
         number: np.ndarray[Any, Any] = np.zeros(codes.size, dtype=narrow)
