@@ -132,7 +132,7 @@ def _together(found: Report, ledger: Ledger) -> str:
     state = "is this or that" if relations == {"replace"} else "is in the table"
     supposed = " (counted as a list of questions that was fixed beforehand)" if belief.chance else ""
     return (
-        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. Whoever knew everything else, "
+        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. Anyone who knew everything else, "
         f"and thought it as likely as not that a given one of those protected {state}, can be "
         f"{belief.describe(of='it after all of them')}{supposed}."
     )
