@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,30 @@ def test_a_model_answers_sql_and_what_is_done_to_the_answer() -> None:
         model.answer(sd.sql("SELECT COUNT(*) FROM other"))
     with pytest.raises(QuestionRefused, match="joins and samples"):
         model.answer(Selection().sample("0.1").agg(sd.count()))
+
+
+def test_a_model_answers_formulas_and_functions_of_a_row() -> None:
+    model = fitted()
+
+    def rows(text: str) -> list[dict[str, Any]]:
+        return model.answer(sd.sql(text)).rows
+
+    n = rows("SELECT COUNT(*) AS n FROM model")[0]["n"]
+    total = rows("SELECT SUM(age) AS s, COUNT(age) AS n FROM model")[0]
+    quotient = model.answer(sd.sql("SELECT SUM(age) / COUNT(age) AS r, 'x' AS k, COUNT(age) AS n FROM model"))
+    assert quotient.rows == [{"r": pytest.approx(total["s"] / total["n"]), "k": "x", "n": total["n"]}]
+    by_job = {r["job"]: r["n"] for r in rows("SELECT job, COUNT(*) AS n FROM model GROUP BY job")}
+    first = next(job for job in by_job if isinstance(job, str))
+    assert rows(f"SELECT COUNT(*) AS n FROM model WHERE job LIKE '{first}'")[0]["n"] == pytest.approx(by_job[first])
+    assert rows(f"SELECT COUNT(*) AS n FROM model WHERE UPPER(job) = '{first.upper()}'")[0]["n"] == pytest.approx(
+        by_job[first]
+    )
+    upper = {r["u"]: r["n"] for r in rows("SELECT UPPER(job) AS u, COUNT(*) AS n FROM model GROUP BY UPPER(job)")}
+    assert upper == pytest.approx({None if j is None else j.upper(): v for j, v in by_job.items()})
+    half = rows("SELECT SUM(age / 2) AS s FROM model")[0]["s"]
+    assert half == pytest.approx(total["s"] / 2)
+    long = rows(f"SELECT COUNT(*) AS n FROM model WHERE LENGTH(job) = {len(first)}")[0]["n"]
+    assert 0 < long <= n * (1 + 1e-9)
 
 
 def test_answers_and_evaluations_print_and_show_as_tables() -> None:

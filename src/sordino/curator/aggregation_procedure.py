@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.accounting.amplify import poisson_sampled
 from sordino.curator.allocation import Allocation, NoisyVector, Threshold, allocate
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.noise_answer import after_release, noisy_columns
+from sordino.curator.noise_answer import noisy_columns
 from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, cost_of, price
 from sordino.curator.quantile_scans import PlannedQuantile
 from sordino.curator.table_context import TableContext
@@ -28,6 +28,7 @@ from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_quer
 from sordino.queries.formulas import FormulaColumn
 from sordino.queries.joins import join_domain, join_neighbors, join_tables
 from sordino.queries.off_grid import never_equal
+from sordino.queries.post_processing import finish_answer
 from sordino.release import Output, show_number, show_rows
 
 if TYPE_CHECKING:
@@ -111,7 +112,10 @@ class AggregationProcedure:
         found: list[Output] = []
         for selection in self.allocation.selections:
             found += [next(summed)] if selection is None else selection.release(rows, rng)
-        return after_release(self.question, keys, tuple(found))
+        asked = self.question
+        if not asked.formulas and not asked.hidden and asked.after is None:
+            return keys, tuple(found)
+        return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
 
     # ---- words
 

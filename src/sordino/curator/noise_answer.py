@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.curator.allocation import Allocation, NoisyVector
 from sordino.curator.data_access import Answer
-from sordino.estimates.estimate import take_rows
-from sordino.estimates.formula import Formula
 from sordino.estimates.noisy import Noisy
-from sordino.estimates.selected import Selected
 from sordino.loss import format_number
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery
-from sordino.queries.post_processing import select_rows
 from sordino.release import Key, Output
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["after_release", "exact_vectors", "noisy_columns"]
+__all__ = ["exact_vectors", "noisy_columns"]
 
 
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
@@ -52,47 +48,6 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
     )
     keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
     return keys, outputs
-
-
-def after_release(question: Aggregation, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Answer:
-    """Return what is shown of a noisy answer: its formulas, and what HAVING, ORDER BY and LIMIT leave, in their order.
-
-    Post-processing, free. Where noisy values decide which rows are left, the intervals of those hold all together: see
-    `Selected`.
-    """
-    after, hidden = question.after, question.hidden
-    if question.formulas:
-        keys, outputs = _add_formulas(question, keys, outputs)
-    if after is not None:
-        columns: dict[str, Sequence[Any]] = {k.name: k.labels for k in keys}
-        columns |= {o.name: o.estimate.values() for o in outputs}
-        places = select_rows(after, columns)
-        rows = len(keys[0].labels) if keys else 1
-        chosen = after.selects([k.name for k in keys], rows)
-        keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
-        outputs = tuple(Output(o.name, take_rows(o.estimate, places), o.mechanism) for o in outputs)
-        if chosen:
-            outputs = tuple(Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in outputs)
-    return keys, tuple(o for o in outputs if o.name not in hidden)
-
-
-def _add_formulas(question: Aggregation, keys: tuple[Key, ...], outputs: tuple[Output, ...]) -> Answer:
-    """Return the answer with the columns that are computed from it; a constant is a key that all rows have."""
-    rows = len(keys[0].labels) if keys else 1
-    released = {o.name: o for o in outputs}
-    labels: list[Key] = []
-    made: list[Output] = []
-    for formula in question.formulas:
-        if formula.is_constant:
-            labels.append(Key(formula.alias, (formula.label,) * rows))
-            continue
-        parts = [released[name] for name in formula.names()]
-        tree = formula.tree({p.name: i for i, p in enumerate(parts)})
-        words = "; ".join(dict.fromkeys(p.mechanism for p in parts))
-        alone = len(parts) == 1 and tree == ["column", 0]
-        estimate = parts[0].estimate if alone else Formula(tree, tuple(p.estimate for p in parts))
-        made.append(Output(formula.alias, estimate, words))
-    return (*keys, *labels), (*outputs, *made)
 
 
 def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:

@@ -109,6 +109,8 @@ def _intervals(of: Formula, confidence: float) -> tuple[tuple[Number | None, Num
     if isinstance(confidence, bool) or not 0 < confidence < 1:
         raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
     values = of.values()
+    if not all(has_joint_law(e) for e in of.of):  # such as a model's answers, whose errors depend on each other
+        return ((None, None),) * len(values)
     step = max(1, _MOST_CELLS // _draws(of))
     found: list[tuple[Number | None, Number | None]] = []
     for start in range(0, len(values), step):

@@ -14,7 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
-from sordino.estimates.formula import evaluate
+from sordino.estimates.estimate import take_rows
+from sordino.estimates.formula import Formula, evaluate
+from sordino.estimates.selected import Selected
 from sordino.queries.expressions.nodes import (
     OPERATORS,
     Absolute,
@@ -36,8 +38,9 @@ from sordino.queries.expressions.nodes import (
     walk,
 )
 from sordino.queries.formulas import FormulaColumn, rename
+from sordino.release import Key, Output
 
-__all__ = ["PostProcessing", "select_rows"]
+__all__ = ["PostProcessing", "finish_answer", "select_rows"]
 
 _BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull)
@@ -117,6 +120,56 @@ def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> 
         known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
         places = [*known, *(i for i in places if keys[i] is None)]
     return places if after.limit is None else places[: after.limit]
+
+
+def finish_answer(
+    after: PostProcessing | None,
+    formulas: Sequence[FormulaColumn],
+    hidden: Sequence[str],
+    keys: tuple[Key, ...],
+    outputs: tuple[Output, ...],
+    *,
+    together: bool,
+) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
+    """Return what is shown of a noisy answer: its formulas, what `after` leaves of its rows, nothing that is hidden.
+
+    Where noisy values decide which rows are left and the intervals are to hold `together`, those of the rows that are left
+    allow for all rows: see `Selected`.
+    """
+    if formulas:
+        keys, outputs = _add_formulas(formulas, keys, outputs)
+    if after is not None:
+        columns: dict[str, Sequence[Any]] = {k.name: k.labels for k in keys}
+        columns |= {o.name: o.estimate.values() for o in outputs}
+        places = select_rows(after, columns)
+        rows = len(keys[0].labels) if keys else 1
+        chosen = together and after.selects([k.name for k in keys], rows)
+        keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
+        outputs = tuple(Output(o.name, take_rows(o.estimate, places), o.mechanism) for o in outputs)
+        if chosen:
+            outputs = tuple(Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in outputs)
+    return keys, tuple(o for o in outputs if o.name not in hidden)
+
+
+def _add_formulas(
+    formulas: Sequence[FormulaColumn], keys: tuple[Key, ...], outputs: tuple[Output, ...]
+) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
+    """Return the answer with the columns that are computed from it; a constant is a key that all rows have."""
+    rows = len(keys[0].labels) if keys else 1
+    released = {o.name: o for o in outputs}
+    labels: list[Key] = []
+    made: list[Output] = []
+    for formula in formulas:
+        if formula.is_constant:
+            labels.append(Key(formula.alias, (formula.label,) * rows))
+            continue
+        parts = [released[name] for name in formula.names()]
+        tree = formula.tree({p.name: i for i, p in enumerate(parts)})
+        words = "; ".join(dict.fromkeys(p.mechanism for p in parts))
+        alone = len(parts) == 1 and tree == ["column", 0]
+        estimate = parts[0].estimate if alone else Formula(tree, tuple(p.estimate for p in parts))
+        made.append(Output(formula.alias, estimate, words))
+    return (*keys, *labels), (*outputs, *made)
 
 
 def _check_names(node: Node, columns: Sequence[str]) -> None:

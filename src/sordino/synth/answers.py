@@ -16,21 +16,21 @@ import numpy as np
 from sordino.accounting.events import Composed
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.estimates.estimate import take_rows
 from sordino.estimates.model_estimate import ModelEstimate, ModelSource
 from sordino.loss import PureDP
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation, compile_query
+from sordino.queries.expressions.declared_values import bind_values, is_text, value_keys
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
-from sordino.queries.post_processing import select_rows
+from sordino.queries.post_processing import finish_answer
 from sordino.release import Key, Output, Release
 from sordino.synth.arrays import Floats
 from sordino.synth.constraints import Constraint, Never, functional_dependencies
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.equivalence_classes import ClassGrid, Dependencies, class_grid, predicates_of
 from sordino.synth.error_law import ErrorLaw, kind_of
-from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in
+from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in, text_values
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.one_way_marginals import DomainCompression
@@ -103,16 +103,14 @@ def _make_release(
     facts: Mapping[str, str],
 ) -> Release:
     """Return the answer as a release of no cost, with the rows that HAVING, ORDER BY and LIMIT leave."""
-    if question.after is not None:
-        columns = {k.name: k.labels for k in keys} | {o.name: o.estimate.values() for o in outputs}
-        shown = select_rows(question.after, columns)
-        keys = [Key(k.name, tuple(k.labels[i] for i in shown)) for k in keys]
-        outputs = [Output(o.name, take_rows(o.estimate, shown), o.mechanism) for o in outputs]
+    shown = finish_answer(
+        question.after, question.formulas, question.hidden, tuple(keys), tuple(outputs), together=False
+    )
     unit, _, relation = facts.get("neighbors", "").rpartition(", ")
     return Release(
         question=question.describe(),
-        keys=tuple(keys),
-        outputs=tuple(outputs),
+        keys=shown[0],
+        outputs=shown[1],
         cost=_NOTHING,
         spent=_NOTHING,
         remaining=_NOTHING,
@@ -271,6 +269,8 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any
         if one.encoded.edges is not None:
             raise QuestionRefused(f"the model holds {node.name!r} in runs: group by bins of it")
         return np.where(one.missing, -1, one.keys) if one.encoded.dropped else one.keys
+    if is_text(node):
+        return _text_key(node, domain, cells)
     if not isinstance(node, Bin):
         raise QuestionRefused(f"cannot group by {describe(node)}")
     value, absent = evaluate_number(node.of, cells)
@@ -289,6 +289,15 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any
     outside = len(cuts) - 1 if kept else -1
     found = np.where((found < 0) | (found > len(cuts) - 2), outside, found)
     return np.where(absent, outside, found)
+
+
+def _text_key(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any:
+    """Return the place of each cell's text among its different values; one more for missing where that is a key."""
+    values, one = text_values(node, cells)
+    labels = list(value_keys(bind_values(node, domain))[0])
+    absent = len(labels) if _keeps_missing(one.encoded) else -1
+    places = np.array([absent if v is None else labels.index(v) for v in values] + [absent])
+    return np.where(one.missing, absent, places[np.minimum(one.keys, len(values))])
 
 
 def _keeps_missing(encoded: EncodedColumn) -> bool:

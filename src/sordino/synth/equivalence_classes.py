@@ -14,6 +14,7 @@ from sordino.queries.expressions.nodes import (
     Constant,
     IsIn,
     IsNull,
+    Match,
     Name,
     Node,
     Not,
@@ -79,7 +80,7 @@ def predicates_of(node: Node | None) -> list[Node]:
         return [*predicates_of(node.left), *predicates_of(node.right)]
     if isinstance(node, Not):
         return predicates_of(node.of)
-    if isinstance(node, (Compare, IsIn, IsNull, Name)):
+    if isinstance(node, (Compare, IsIn, IsNull, Match, Name)):
         return [node]
     if isinstance(node, Constant):
         return []

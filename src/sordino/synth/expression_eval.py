@@ -7,22 +7,26 @@ is neither, as in SQL. Within a run, values are taken to be spread evenly.
 from __future__ import annotations
 
 import datetime
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Date
+from sordino.domain import Boolean, Category, Date, Domain
 from sordino.errors import QuestionRefused
+from sordino.estimates.formula import evaluate
 from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.column_codes import code_of
+from sordino.queries.expressions.declared_values import bind_values, is_text, pattern_test, text_number
 from sordino.queries.expressions.nodes import (
     MIRROR,
     OPERATORS,
     Absolute,
+    Apply,
     Arithmetic,
     Clip,
     Compare,
@@ -30,9 +34,11 @@ from sordino.queries.expressions.nodes import (
     Constant,
     IsIn,
     IsNull,
+    Match,
     Name,
     Node,
     Not,
+    TextFunction,
     Value,
     describe,
     walk,
@@ -40,7 +46,7 @@ from sordino.queries.expressions.nodes import (
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import EncodedColumn
 
-__all__ = ["ColumnCells", "Truth", "column_cells", "evaluate_condition", "evaluate_number", "names_in"]
+__all__ = ["ColumnCells", "Truth", "column_cells", "evaluate_condition", "evaluate_number", "names_in", "text_values"]
 
 Truth = tuple[Floats, Floats]
 
@@ -99,6 +105,9 @@ def evaluate_condition(node: Node, cells: Mapping[str, ColumnCells]) -> Truth:
         return true, present - true
     if isinstance(node, Compare):
         return _compare(node, cells)
+    if isinstance(node, Match):
+        matches = pattern_test(node.kind, node.pattern)
+        return _choose(node.of, cells, lambda value: matches(str(value)))
     if isinstance(node, Name) and isinstance(cells[node.name].encoded.column, Boolean):
         return _compare(Compare("=", node, Constant(True)), cells)
     if isinstance(node, Constant) and isinstance(node.value, bool):
@@ -127,13 +136,58 @@ def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Float
     if isinstance(node, Arithmetic):
         (a, absent), (b, lacking) = evaluate_number(node.left, cells), evaluate_number(node.right, cells)
         return OPERATORS[node.op](a, b), absent | lacking
+    if isinstance(node, Apply):
+        pairs = [evaluate_number(part, cells) for part in (node.of, node.right) if part is not None]
+        tree = ["/" if node.function == "divide" else node.function, *(["column", i] for i in range(len(pairs)))]
+        made = evaluate(tree, [value for value, _ in pairs])
+        return made, np.isnan(made) | functools.reduce(np.logical_or, [absent for _, absent in pairs])
+    if isinstance(node, TextFunction) and not is_text(node):
+        return _text_number(node, cells)
     raise QuestionRefused(f"a number is needed, not {describe(node)}")
+
+
+def text_values(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[tuple[Any, ...], ColumnCells]:
+    """Return what a function of text makes of each declared value of its one column, and the column's cells."""
+    names = names_in(node)
+    if len(names) != 1:
+        raise QuestionRefused(f"a model answers functions of one column of text, not {describe(node)}")
+    one = cells[names[0]]
+    return bind_values(node, Domain({names[0]: one.encoded.column})).values, one
+
+
+def _choose(node: Node, cells: Mapping[str, ColumnCells], chosen: Callable[[Any], bool]) -> Truth:
+    """Return where the value of a text is one of those chosen."""
+    values, one = text_values(node, cells)
+    met = np.isin(one.keys, [i for i, v in enumerate(values) if v is not None and chosen(v)])
+    present = np.isin(one.keys, [i for i, v in enumerate(values) if v is not None]) & ~one.missing
+    return (met & present).astype(np.float64), (~met & present).astype(np.float64)
+
+
+def _text_number(node: TextFunction, cells: Mapping[str, ColumnCells]) -> tuple[Floats, Any]:
+    """Return the number that a function makes of each declared value: its length, or the number that it writes."""
+    names = names_in(node)
+    if (
+        len(names) == 1
+        and isinstance(node.of, Name)
+        and not isinstance(cells[names[0]].encoded.column, (Category, Boolean))
+    ):
+        return evaluate_number(node.of, cells)  # a cast of a number
+    values, one = text_values(node.of, cells)
+    numbers = [None if v is None else text_number(node.function, v) for v in values]
+    table = np.array([math.nan if n is None else float(n) for n in numbers] + [math.nan])
+    made = table[np.minimum(one.keys, len(values))]
+    return made, np.isnan(made) | one.missing
 
 
 def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
     left, right, op = node.left, node.right, node.op
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
+    if is_text(left):
+        if op not in ("=", "!=") or not isinstance(right, Constant):
+            raise QuestionRefused(f"{describe(left)} is no number: it can be compared with a value by = and != only")
+        wanted = right.value
+        return _choose(left, cells, lambda value: (value == wanted) == (op == "="))
     if isinstance(left, Name) and isinstance(right, Constant):
         one = cells[left.name]
         share = _share(one, op, right.value)

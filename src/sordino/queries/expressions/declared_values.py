@@ -34,6 +34,7 @@ __all__ = [
     "match_text",
     "number_of_text",
     "pattern_test",
+    "text_number",
     "value_keys",
 ]
 
@@ -143,7 +144,7 @@ def value_keys(of: DeclaredValues) -> tuple[tuple[Any, ...], Build]:
 def number_of_text(node: TextFunction, domain: Domain) -> BoundNumber:
     """Return the number that a function makes of declared values: LENGTH, or CAST of values that are numbers."""
     of = bind_values(node.of, domain)
-    made = [None if v is None else _number(node.function, _text(v)) for v in of.values]
+    made = [None if v is None else text_number(node.function, v) for v in of.values]
     known = [n for n in made if n is not None]
     if not known:
         raise QuestionRefused(f"{describe(node)}: no declared value is a number")
@@ -195,7 +196,9 @@ def _regex(pattern: str) -> Callable[[str], bool]:
     return lambda text: search(text) is not None
 
 
-def _number(function: str, text: str) -> Fraction | None:
+def text_number(function: str, value: Any) -> Fraction | None:
+    """Return the number that length or number makes of a declared value; None where it is no number."""
+    text = _text(value)
     if function == "length":
         return Fraction(len(text))
     try:
