@@ -117,3 +117,11 @@ def test_formulas_hold_for_each_unit_with_many_rows_and_under_replace() -> None:
         plan = people.plan(sd.sum("b") / sd.count(), rho=0.5)
         assert [c.names for c in plan.procedure.columns(0.95)] == [("sum_b",), ("count",), ("sum_b / count",)]
         assert people.ask(plan).error(0.95) is not None
+
+
+def test_a_formula_of_too_many_groups_is_refused_before_the_charge() -> None:
+    domain = sd.Domain({"a": sd.Integer(0, 400), "b": sd.Integer(0, 400)})
+    people = protect(pa.table({"a": [1], "b": [2]}), domain, name="people")
+    asked = people.group_by("a", "b").agg(sd.sum("a") / sd.count())
+    with pytest.raises(sd.errors.QuestionRefused, match="means and formulas of 160801 groups"):
+        people.plan(asked, epsilon=1)

@@ -192,7 +192,7 @@ def plan_aggregation(
     if question.joins:
         domain, wider = join_domain(domain, question.joins), join_neighbors(wider, question.joins)
     compiled = compile_query(question, domain)
-    _check_groups(compiled, table, wider)
+    _check_groups(question, compiled, table, wider)
     allocation = allocate(question, compiled, domain, wider, asked)
     event = _sample_event(question.sample, allocation.event, table.neighbors)
     sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
@@ -202,12 +202,14 @@ def plan_aggregation(
     return price(question, table, asked=asked, procedure=procedure)
 
 
-def _check_groups(compiled: CompiledQuery, table: TableContext, wider: Neighbors) -> None:
-    """Refuse private keys that no budget or unit allows, and means of more groups than their intervals can be found for."""
+def _check_groups(question: Aggregation, compiled: CompiledQuery, table: TableContext, wider: Neighbors) -> None:
+    """Refuse private keys that no budget or unit allows, and more groups than intervals can be found for."""
     if not compiled.private_keys:
-        if compiled.cells > _MOST_MEANS and any(len(several) > 1 for several in compiled.parts):
+        several_parts = any(len(several) > 1 for several in compiled.parts)
+        if compiled.cells > _MOST_MEANS and (several_parts or any(not f.is_constant for f in question.formulas)):
             raise QuestionRefused(
-                f"means of {compiled.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for SUM and COUNT"
+                f"means and formulas of {compiled.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for "
+                "SUM and COUNT"
             )
         return
     if table.neighbors.unit is None and wider.copies > 1:
