@@ -20,6 +20,7 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
     "ask": (_SQL, "--epsilon", "0.1", "-o"),
     "show": ("c-0001", "-o"),
     "report": ("-o",),
+    "dummy": ("-o",),
     "init": ("people.parquet", "-o"),
     "bounds": ("capital_gain", "--epsilon", "0.1", "--plot"),
     "caps": ("--epsilon", "0.1", "--plot"),

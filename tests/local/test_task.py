@@ -106,7 +106,7 @@ def test_another_signer_is_refused() -> None:
         ({"question": ""}, "question"),
         ({"schema": 2}, "schema"),
         ({"more": 1}, "fields"),
-        ({"mechanism": {"kind": "plain"}}, "no protocol"),
+        ({"mechanism": {"kind": "plain"}}, "is not a protocol"),
     ],
 )
 def test_a_manifest_that_does_not_hold_is_refused(changed: dict[str, Any], says: str) -> None:

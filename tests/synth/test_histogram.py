@@ -87,7 +87,7 @@ def test_what_is_no_range_is_refused() -> None:
         (lambda: rep.range(50, 20), QuestionRefused, "swap"),
         (lambda: rep.range(20, 40).interval(95), DeclarationError, "0.95"),
         (lambda: synth.Histogram("agee").fit(small_source(), epsilon=1), UnknownName, "age"),
-        (lambda: synth.Histogram("job", width=2).fit(small_source(), epsilon=1), QuestionRefused, "no number"),
+        (lambda: synth.Histogram("job", width=2).fit(small_source(), epsilon=1), QuestionRefused, "is not a number"),
         (
             lambda: synth.Histogram("age", width="0.5").fit(small_source(), epsilon=1),
             DeclarationError,

@@ -137,7 +137,7 @@ def test_gaussian_noise_in_the_currency_of_the_budget(run: Run, census: Path) ->
     power = ("--test-level", "0.05", "--max-power", "0.2", "--delta", "1e-6", "--format", "json")
     pair = read_json(run("epsilon", "choose", *AVERAGE, *power))
     assert (pair["delta"], pair["rho"]) == (1e-6, None)
-    assert "whichever errs less" in pair["noise"]
+    assert "whichever has the smaller error" in pair["noise"]
     refused = run("epsilon", "choose", *AVERAGE, *power, "--write")
     assert (refused.code, refused.out) == (2, "")
     assert "is not {epsilon = ..., delta = ...}" in refused.err

@@ -107,7 +107,7 @@ def test_simulate_reads_any_table_with_declared_labels(capsys: pytest.CaptureFix
     for wrong, exit_code, says in (
         (("--column", "color", "--labels", "red,green"), 2, "300 cells of column 'color' are none of the declared"),
         (("--column", "colour", "--labels", "red,blue"), 2, "no column 'colour'"),
-        (("--column", "color", "--labels", "red,blue", "--value", "pink"), 3, "no declared value"),
+        (("--column", "color", "--labels", "red,blue", "--value", "pink"), 3, "is not a declared value"),
         (("--column", "color"), 3, "other files take --labels"),
     ):
         code, out, err = run(capsys, *plain, *wrong)
