@@ -234,14 +234,14 @@ def test_changing_answers_are_charged_one_by_one(device: Client) -> None:
 def test_what_cannot_be_answered_is_not_charged(device: Client) -> None:
     task = task_of(ROUNDS["grr"])
     wrong: list[tuple[Label, datetime.datetime, str]] = [
-        ("label 99", NOW, "none of the 14 labels"),
+        ("label 99.799", NOW, "none of the 14 labels"),
         (None, NOW, "none of the 14 labels"),
         (LABELS[0], UNTIL, "expired"),
     ]
     for answer, now, says in wrong:
         with pytest.raises(DeclarationError, match=says) as caught:
             device.report(task, answer, rng=Rng.seeded(3), now=now)
-        assert "99" not in str(caught.value)
+        assert "99.799" not in str(caught.value)
     assert device.ledger.spent() == 0
 
 
