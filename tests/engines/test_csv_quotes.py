@@ -157,7 +157,14 @@ def test_compressed_files_are_refused(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize(
     "first",
-    [b"\x1f\x8b\x08\x00secret,a", b"jane doe,52.752,secret", b"secret,secret", b"sordino_secret,b", b"name,,secret", b""],
+    [
+        b"\x1f\x8b\x08\x00secret,a",
+        b"jane doe,52.752,secret",
+        b"secret,secret",
+        b"sordino_secret,b",
+        b"name,,secret",
+        b"",
+    ],
 )
 def test_no_error_names_what_a_first_line_holds(tmp_path: Path, first: bytes) -> None:
     """Where `header = true` is wrong the first line is a row, or the bytes of some other file: it is in no error."""

@@ -220,7 +220,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
         if not question.groups and (question.after.having is not None or question.after.limit == 0):
             raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
     if any(
-        qualify(j.table, public_table(j).key) not in domain for j in question.joins
+        qualify(j.table, public_table(j).keys[0]) not in domain for j in question.joins
     ):  # a join must not be passed over
         raise QuestionRefused("a question with a join is planned and asked of its table: adult.plan(...)")
     found = tuple(keys(g.of, domain) for g in question.groups)

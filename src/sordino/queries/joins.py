@@ -1,9 +1,10 @@
 """Joins of the table with public tables by key: what the question may then name, and how many rows one row becomes.
 
-A row meets the rows of a public table whose key is equal to one of its cells, as both are declared; a missing cell meets
-none. Theorem: with at most m rows a key, putting in or taking out one row of the table puts in or takes out at most m
-joined rows, whatever the other rows are. So a unit of C rows has at most C m joined rows, and every sensitivity of the
-joined table follows with C m for C (stability; McSherry 2009, section 3.4). Only public tables can be joined.
+A row meets the rows of a public table whose key is equal to one of its cells, as both are declared; a key of several
+columns is equal where each is. A missing cell meets none. Theorem: with at most m rows a key, putting in or taking out
+one row of the table puts in or takes out at most m joined rows, whatever the other rows are. So a unit of C rows has at
+most C m joined rows, and every sensitivity of the joined table follows with C m for C (stability; McSherry 2009, section
+3.4). Only public tables can be joined.
 """
 
 from __future__ import annotations
@@ -30,26 +31,27 @@ __all__ = ["Join", "join_cell", "join_domain", "join_neighbors", "join_tables", 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join public table `table` where its key equals column `on`; "inner" drops rows that meet none, "left" keeps them.
+    """Join public table `table` where its key equals columns `on`; "inner" drops rows that meet none, "left" keeps them.
 
-    `key` is the public column that the question compares, the declared key where None; `to` is the declared table, once
-    it is known which one is meant.
+    `key` are the public columns that the question compares with `on`, the declared key where None; `to` is the declared
+    table, once it is known which one is meant.
     """
 
     table: str
-    on: str
+    on: tuple[str, ...]
     how: Literal["inner", "left"]
-    key: str | None = None
+    key: tuple[str, ...] | None = None
     to: PublicTable | None = None
 
     def describe(self) -> str:
         """Return the join in words."""
         kept = ", rows without a match kept" if self.how == "left" else ""
-        return f"joined with {self.table} by {self.on}{kept}"
+        return f"joined with {self.table} by {' and '.join(self.on)}{kept}"
 
     def plain(self) -> Any:
         """Return the join as canonical JSON data."""
-        return [self.table, self.on, self.how, None if self.to is None else self.to.to_dict()]
+        on = self.on[0] if len(self.on) == 1 else list(self.on)
+        return [self.table, on, self.how, None if self.to is None else self.to.to_dict()]
 
 
 def qualify(table: str, column: str) -> str:
@@ -82,12 +84,13 @@ def join_tables(on: Primitives, joins: Sequence[Join], domain: Domain) -> Primit
     from sqlglot import exp
 
     for join in joins:
-        column = domain[join.on]
-        _, build = join_cell(join.on, column)
-        key: exp.Expression = exp.column("sordino_key")
-        if isinstance(column, Category):
-            key = on.code_of(key, column.values, None)
-        on.join(join.table, build(on), key, left=join.how == "left")
+        cells: list[exp.Expression] = []
+        keys: list[exp.Expression] = []
+        for place, name in enumerate(join.on):
+            column, key = domain[name], exp.column(f"sordino_key_{place}")
+            cells.append(join_cell(name, column)[1](on))
+            keys.append(on.code_of(key, column.values, None) if isinstance(column, Category) else key)
+        on.join(join.table, cells, keys, left=join.how == "left")
     return on
 
 
