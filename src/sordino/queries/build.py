@@ -250,7 +250,7 @@ class Selection:
             flat.append(item.alias(name))
         if not all(isinstance(a, AggregateExpr) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        return _ask(flat, Aggregation(self.condition, self.groups, (), sample=self.share, joins=self.joins))
+        return _ask(flat, Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.joins))
 
 
 def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:

@@ -41,9 +41,10 @@ def bind_names(
     Raises UnknownName for a table that is not public or a name that is not there, QuestionRefused for keys that cannot
     be compared and names that could mean two columns.
     """
-    if len(question.joins) > _MOST_JOINS:
-        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(question.joins)}")
-    made = tuple(_find_table(j, public, domain, table, private) for j in question.joins)
+    joins = [s for s in question.steps if isinstance(s, Join)]
+    if len(joins) > _MOST_JOINS:
+        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(joins)}")
+    made = tuple(_find_table(j, public, domain, table, private) for j in joins)
     if len({j.table for j in made}) != len(made):
         raise QuestionRefused("a public table is joined twice in one question: join it once")
     meant = _Names(table, domain, made, written=names == "written")
@@ -60,7 +61,7 @@ def bind_names(
         where=None if question.where is None else _rename(question.where, meant),
         groups=groups,
         aggregates=aggregates,
-        joins=made,
+        steps=made,
     )
 
 
