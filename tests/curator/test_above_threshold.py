@@ -9,7 +9,7 @@ import pytest
 import sordino as sd
 from curator.support import S, curator
 from sordino import col
-from sordino.errors import BudgetExhausted, QuestionRefused
+from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 
 
 def test_a_session_is_charged_once_and_halts_after_its_crossings() -> None:
@@ -59,3 +59,19 @@ def test_under_rho_the_session_is_worth_the_root() -> None:
     with held.above_threshold(count=1, rho=0.5):
         pass
     assert 0.4999 < held.spent.amounts()["rho"] <= 0.5
+
+
+def test_a_monotone_session_has_less_noise_and_takes_counts_and_sums_from_0_alone() -> None:
+    held = curator(budget=sd.PureDP(100))
+    with held.above_threshold(count=2, monotone=True, epsilon=80) as session:
+        assert not session.above(sd.count(), threshold=602)
+        assert session.above(sd.sum("age"), threshold=1000)
+        for question in (sd.sum(col("age") - 60), sd.sum(col("age") * -1)):
+            with pytest.raises(QuestionRefused, match="monotone session"):
+                session.above(question, threshold=0)
+        assert session.open
+    assert "monotone sparse vector" in session.release.outputs[0].mechanism
+    replaced = curator(budget=sd.PureDP(1), neighbors="replace")
+    with pytest.raises(DeclarationError, match="add_remove"):
+        replaced.above_threshold(count=1, monotone=True, epsilon=1)
+    assert replaced.spent == sd.PureDP(0)

@@ -89,7 +89,7 @@ def find_bounds(
       by powers of two and then finely within the ends found; all clipped sums follow from it.
     - "ladder": sums clipped at each bound of `ladder` (ascending upper bounds), an equal share of the loss each; the
       first bound after which the sum is flat within its noise.
-    - "sparse_vector": the first bound with few rows beyond, by AboveThreshold (Dwork & Roth 2014, section 3.6).
+    - "sparse_vector": the first bound with few rows beyond, by AboveThreshold (Lyu, Su, Li 2017).
     - "quantile": the bound with about as many rows beyond as the exponential mechanism needs to prefer it to empty ones.
 
     Raises QuestionRefused for a column without numbers or a ladder that does not ascend, before anything is spent.
@@ -268,11 +268,15 @@ def _by_edges(q: Queryable, node: Node, number: BoundNumber, method: Method) -> 
 def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
     """Return the outer edges by sparse vector, the rows aimed at beyond each, and at most how many there may be."""
     top, epsilon, moved = len(histogram.edges) - 1, _epsilon(loss), q.neighbors.contributions
-    target = math.ceil(_LEFT * math.log(top) / epsilon) * moved
+    at_threshold, at_edge = (
+        (2.0, 2.0) if q.neighbors.relation == "add_remove" else (2.6, 3.27)
+    )  # scales x epsilon / moved
+    target = math.ceil(_LEFT / 4 * at_edge * math.log(top) / epsilon) * moved
     high = q.above([TailCount(histogram, j, target, "few", below=False) for j in range(top + 1)], 0, loss).value
     down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
     low = q.above([TailCount(histogram, j, target, "few", below=True) for j in down], 0, loss).value
-    most = target + 8 * (math.log(top) + math.log(2 / _MISS)) / epsilon * moved
+    fails = math.log(2 / _MISS)
+    most = target + (at_threshold * fails + at_edge * (math.log(top) + fails)) / epsilon * moved
     return 0 if low is None else top - low, top if high is None else high, target, most
 
 

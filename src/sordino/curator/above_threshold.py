@@ -10,12 +10,17 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sordino.curator.adaptive_procedure import plan_adaptive
+from sordino.curator.charging import Charging
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
+from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
-from sordino.errors import QuestionRefused
+from sordino.engines.engine import Engine
+from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.point_estimate import PointEstimate
-from sordino.loss import Number, format_number, to_fraction
+from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
+from sordino.mechanisms.selection_choice import root_below
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
@@ -27,16 +32,17 @@ from sordino.release import Key, Output, Release
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["AboveThreshold"]
+__all__ = ["AboveThreshold", "open_above_threshold"]
 
 PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is measured
 
 
 class AboveThreshold:
-    """Answer a stream of questions with yes or no until `count` of them were yes (Dwork & Roth 2014, section 3.6).
+    """Answer a stream of questions with yes or no until `count` of them were yes (Lyu, Su, Li 2017).
 
     Each question's distance from its threshold is measured in its own sensitivity, rounded down to 1/1024 of it, so all
-    move by 1025 parts at most and one noise serves counts and sums alike. Use it in a `with` block: at its end the
+    move by 1025 parts at most and one noise serves counts and sums alike; what an added unit cannot lower, it cannot lower
+    in whole parts either, so a monotone session stays one. Use it in a `with` block: at its end the
     answers are put on record. One session may serve many threads, one question at a time; a forked process or a copy would
     use the same noisy threshold again, so neither is answered.
     """
@@ -141,7 +147,42 @@ class AboveThreshold:
         if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
             raise QuestionRefused("a session is asked for one count or sum at a time, without group_by")
         part = resolved.parts[0][0]
+        if self._mechanism.monotone and (part.rule is not None or (part.bounds is not None and part.bounds[0] < 0)):
+            raise QuestionRefused(
+                "a monotone session is asked for counts, and sums of values that cannot be below 0: clip the values at 0, or "
+                "open a session without monotone=True"
+            )
         moved = resolved.sensitivity(part, self._neighbors).l1
         if not moved:
             raise QuestionRefused("no unit can move this answer: ask for it as it is, at no cost")
         return asked, part.unit, moved
+
+
+def open_above_threshold(
+    table: TableContext, charging: Charging, engine: Engine, rng: Rng, *, asked: Loss, count: int, monotone: bool
+) -> AboveThreshold:
+    """Charge a whole session and return it; raises DeclarationError for a monotone one under replace."""
+    if monotone and table.neighbors.relation != "add_remove":
+        raise DeclarationError(
+            "a monotone session needs neighbors add_remove: under replace, a count may rise while another falls"
+        )
+    worth = root_below(2 * asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
+    mechanism = SparseVector(Fraction(PARTS + 1), worth, count, monotone)
+    words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
+    plan = plan_adaptive(words, table, asked=PureDP(worth))
+    charged = charging.charge_new(plan)
+
+    def commit(answer: Answer) -> Release:
+        release = charging.make_release(plan, charged, answer)
+        charging.commit(charged, release.to_json())
+        return release
+
+    return AboveThreshold(
+        mechanism,
+        rows=DataAccess(engine),
+        domain=table.domain,
+        neighbors=table.neighbors,
+        rng=rng,
+        commit=commit,
+        fail=lambda: charging.fail(charged),
+    )

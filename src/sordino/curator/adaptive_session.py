@@ -29,7 +29,7 @@ from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.own import refuse_foreign
-from sordino.queries.queryable import CountsQuery, Inquiry, Scan, ScanQuery, VectorQuery
+from sordino.queries.queryable import CountsQuery, Inquiry, Scan, ScanQuery, VectorQuery, is_monotone
 from sordino.release import Output, Release
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class AdaptiveSession:
         """Return the place of about the largest answer, by the cheapest selection for this loss."""
         candidates = list(candidates)
         sensitivity, _ = self._measure(candidates)
-        mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss)
+        monotone = is_monotone(candidates, self._neighbors)
+        mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss, monotone=monotone)
         self._build(*candidates)
         cost = self._charge(mechanism.event)
         exact_scores = [self._exact_score(c) for c in candidates]
@@ -117,7 +118,7 @@ class AdaptiveSession:
         asked = list(queries)
         sensitivity, unit = self._measure(asked)
         epsilon = _pure(loss)
-        mechanism = SparseVector(sensitivity=sensitivity, epsilon=epsilon, crossings=1)
+        mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(asked, self._neighbors))
         self._build(*asked)
         cost = self._charge(mechanism.event)
         level = to_fraction(threshold, name="threshold") / unit

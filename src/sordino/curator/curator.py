@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Literal, NoReturn, TypeVar, cast, overload
 
 from sordino.clipping.contribution_bounds import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
-from sordino.curator.above_threshold import PARTS, AboveThreshold
+from sordino.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.curator.adaptive_procedure import AdaptiveProcedure, plan_adaptive
 from sordino.curator.adaptive_session import AdaptiveSession
 from sordino.curator.batch import Batch, plan_batch
@@ -37,9 +36,7 @@ from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge
-from sordino.loss import ZCDP, Event, Loss, Number, PureDP, read_loss
-from sordino.mechanisms.selection_choice import root_below
-from sordino.mechanisms.sparse_vector import SparseVector
+from sordino.loss import Event, Loss, Number, read_loss
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
@@ -101,8 +98,8 @@ class Curator:
         """Return a sample of the units, each in it with chance `rate` by a secret coin; end it with `.agg(...)`."""
         return Selection().sample(rate)
 
-    def join(self, table: str, *, on: str | Sequence[str], how: Literal["inner", "left"] = "inner") -> Selection:
-        """Return the rows joined with a public table where its key equals `on`, one column or several; then `.agg(...)`."""
+    def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:
+        """Return the rows joined with a declared public table where its key equals column `on`; end it with `.agg(...)`."""
         return Selection().join(table, on=on, how=how)
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
@@ -330,35 +327,25 @@ class Curator:
         )
 
     def above_threshold(
-        self, *, count: int, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None
+        self,
+        *,
+        count: int,
+        monotone: bool = False,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
     ) -> AboveThreshold:
         """Return a sparse-vector session, charged now as a whole: `.above(question, threshold=)` until so many were yes.
 
-        Questions that are below cost nothing more, however many are asked (Dwork & Roth 2014, section 3.6).
+        Questions that are below cost nothing more, however many are asked (Lyu, Su, Li 2017). With `monotone`, only counts
+        and sums of values from 0 up are asked, and the noise is about half; it needs neighbors add_remove.
 
             with people.above_threshold(count=1, epsilon=1) as session:
                 session.above(sd.count(), threshold=1000)
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        worth = root_below(2 * asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
-        mechanism = SparseVector(Fraction(PARTS + 1), worth, count)
-        words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
-        plan = plan_adaptive(words, self._table, asked=PureDP(worth))
-        charged = self._charging.charge_new(plan)
-
-        def commit(answer: Answer) -> Release:
-            release = self._charging.make_release(plan, charged, answer)
-            self._charging.commit(charged, release.to_json())
-            return release
-
-        return AboveThreshold(
-            mechanism,
-            rows=DataAccess(self._engine),
-            domain=self._table.domain,
-            neighbors=self._table.neighbors,
-            rng=self._rng,
-            commit=commit,
-            fail=lambda: self._charging.fail(charged),
+        return open_above_threshold(
+            self._table, self._charging, self._engine, self._rng, asked=asked, count=count, monotone=monotone
         )
 
     # ---- the budget and what was released

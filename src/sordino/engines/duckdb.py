@@ -272,7 +272,8 @@ class DuckDBEngine:
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
         found = dict(self._schema(f'"{public_name(name)}"'))
-        return {column: kind for column, kind in found.items() if not column.startswith("sordino_key_")}
+        del found["sordino_key"]
+        return found
 
     def _schema(self, relation: str) -> Mapping[str, str]:
         """Return the physical type of each column, parameters cut off, as the relation's own schema states it."""

@@ -21,17 +21,22 @@ __all__ = ["SparseSession", "SparseVector"]
 class SparseVector:
     """Say of each question of a stream whether its answer is above a threshold, until `crossings` of them were.
 
-    Theorem (Dwork & Roth 2014, Theorems 3.23 and 3.25; Lyu, Su, Li 2017, Algorithm 1): questions are whole numbers that
-    move by at most `sensitivity` between neighbors, chosen adaptively. With discrete Laplace noise of scale
-    2 crossings sensitivity / epsilon on the threshold, drawn anew after each crossing, and of 4 crossings sensitivity /
-    epsilon on each question, all the answers together are epsilon-differentially private, however many are below.
-    Proof of the discrete case: take one crossing, e = epsilon / crossings, s the whole part of `sensitivity`. Map the
-    threshold's noise r to r + s: answers below stay below, at a factor of exp(s e / (2 sensitivity)) at most; map the
-    noise v of the question that crosses to v + 2 s: it still crosses, at exp(2 s e / (4 sensitivity)). Both maps are of
-    whole numbers to whole numbers, one to one, so sums stand for the integrals; together exp(e), and crossings compose.
+    Theorem (Lyu, Su, Li 2017, Algorithm 7 and Theorems 2, 4 and 5): questions are whole numbers that move by at most
+    `sensitivity`, D, between neighbors, chosen adaptively. Split epsilon into e1 + e2. With discrete Laplace noise of
+    scale D / e1 on the threshold, drawn once, and of scale 2 c D / e2 on each question, all the answers together are
+    epsilon-differentially private, however many are below. `monotone` states that between two neighbors all answers move
+    the same way, as counts do under add_remove; then c D / e2 is enough for the questions.
 
-    `crossings` = 1 is AboveThreshold. Numbers released beside the answers are charged separately. Raises
-    DeclarationError unless sensitivity and epsilon are exact and above 0 and crossings is 1 or more.
+    Proof of the discrete case: let s be the whole part of D. Map the threshold's noise r to r + s: a question that is
+    below stays below, at a factor of exp(s e1 / D) in all. Map the noise v of each of the c questions that cross to
+    v + 2 s: it still crosses, at exp(2 s e2 / (2 c D)) each. If all answers rise, v + s is enough beside r + s, as the
+    answers do not fall; if all fall, r stays, below stays below, and v + s makes up for the fall. Both maps are of whole
+    numbers to whole numbers, one to one, so sums stand for the integrals; together exp(e1 + e2).
+
+    e1 : e2 is about 1 : (2c)^(2/3), or 1 : c^(2/3) if monotone, which makes the variance of the difference least
+    (section 4.2 there). `crossings` = 1 is AboveThreshold. Numbers released beside the answers are charged separately.
+
+    Raises DeclarationError unless sensitivity and epsilon are exact and above 0 and crossings is 1 or more.
 
     >>> session = SparseVector(1, Fraction(1), 1).session(100, Rng.seeded(1))
     >>> session.above(-10**6), session.above(10**6), session.open
@@ -41,6 +46,7 @@ class SparseVector:
     sensitivity: Fraction
     epsilon: Fraction
     crossings: int
+    monotone: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sensitivity", positive(self.sensitivity, "sensitivity"))
@@ -56,12 +62,21 @@ class SparseVector:
     @property
     def threshold_law(self) -> DiscreteLaplace:
         """The law of the threshold's noise."""
-        return DiscreteLaplace(2 * self.crossings * self.sensitivity / self.epsilon)
+        return DiscreteLaplace(self.sensitivity / (self.epsilon * self._threshold_share()))
 
     @property
     def question_law(self) -> DiscreteLaplace:
         """The law of the noise of each question."""
-        return DiscreteLaplace(4 * self.crossings * self.sensitivity / self.epsilon)
+        moved = self._moves() * self.sensitivity
+        return DiscreteLaplace(moved / (self.epsilon * (1 - self._threshold_share())))
+
+    def _moves(self) -> int:
+        """Return the noise of questions that must be moved, in sensitivities."""
+        return self.crossings if self.monotone else 2 * self.crossings
+
+    def _threshold_share(self) -> Fraction:
+        """Return the threshold's share of epsilon, in thousandths: any share is private, this one is about the best."""
+        return Fraction(max(1, round(1000 / (1 + self._moves() ** (2 / 3)))), 1000)
 
     def session(self, threshold: int, rng: Rng) -> SparseSession:
         """Return a session at a public threshold, a whole number, with its noise drawn."""
@@ -70,21 +85,21 @@ class SparseVector:
     def error(self, confidence: float, *, questions: int) -> int:
         """Return the distance from the threshold beyond which all answers are right at `confidence`, in whole steps.
 
-        Of at most `questions` questions, by a union bound on exact tails: half of what may fail goes to the thresholds,
-        half to the questions. Below Dwork & Roth 2014, Theorem 3.24.
+        Of at most `questions` questions, by a union bound on exact tails: half of what may fail goes to the threshold, half
+        to the questions. Below Dwork & Roth 2014, Theorem 3.24.
 
         >>> SparseVector(1, Fraction(1), 1).error(0.95, questions=100)
-        40
+        37
         """
         check_miss(confidence, questions)
         miss = (1 - Fraction(repr(float(confidence)))) / 2
-        thresholds = self.threshold_law.error(1 - miss / min(self.crossings, questions))
-        return thresholds + self.question_law.error(1 - miss / questions)
+        return self.threshold_law.error(1 - miss) + self.question_law.error(1 - miss / questions)
 
     def describe(self) -> str:
         """Return the mechanism in words."""
         scales = f"scales {format_number(self.threshold_law.scale)} and {format_number(self.question_law.scale)} steps"
-        return f"sparse vector, {self.crossings} crossing(s), discrete Laplace of {scales}"
+        kind = "monotone sparse vector" if self.monotone else "sparse vector"
+        return f"{kind}, {self.crossings} crossing(s), discrete Laplace of {scales}"
 
 
 class SparseSession:
@@ -94,13 +109,13 @@ class SparseSession:
     serve many threads.
     """
 
-    __slots__ = ("_guard", "_left", "_made", "_noisy_threshold", "_rng", "_threshold")
+    __slots__ = ("_guard", "_left", "_made", "_noisy_threshold", "_question_law", "_rng")
 
     def __init__(self, made: SparseVector, threshold: int, rng: Rng) -> None:
-        self._made, self._threshold, self._rng = made, _whole(threshold, "threshold"), rng
-        self._left = made.crossings
+        self._made, self._rng, self._left = made, rng, made.crossings
         self._guard = SessionGuard("this sparse-vector session")
-        self._noisy_threshold = self._threshold + made.threshold_law.sample(rng)
+        self._noisy_threshold = _whole(threshold, "threshold") + made.threshold_law.sample(rng)
+        self._question_law = made.question_law
 
     @property
     def open(self) -> bool:
@@ -117,10 +132,9 @@ class SparseSession:
             if self._left == 0:
                 count = self._made.crossings
                 raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
-            crossed = exact + self._made.question_law.sample(self._rng) >= self._noisy_threshold
+            crossed = exact + self._question_law.sample(self._rng) >= self._noisy_threshold
             if crossed:
                 self._left -= 1
-                self._noisy_threshold = self._threshold + self._made.threshold_law.sample(self._rng)
             return crossed
 
     def __repr__(self) -> str:

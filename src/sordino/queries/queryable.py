@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["Adaptive", "CountsQuery", "Inquiry", "Queryable", "ReleaseContent", "Scan", "ScanQuery", "VectorQuery"]
+__all__ = [
+    "Adaptive",
+    "CountsQuery",
+    "Inquiry",
+    "Queryable",
+    "ReleaseContent",
+    "Scan",
+    "ScanQuery",
+    "VectorQuery",
+    "is_monotone",
+]
 
 T = TypeVar("T")
 
@@ -81,6 +91,12 @@ class ScanQuery(Protocol):
 
 
 Inquiry = Aggregation | VectorQuery
+
+
+def is_monotone(queries: Iterable[Inquiry], neighbors: Neighbors) -> bool:
+    """Return whether an added unit moves the answers of all queries the same way, as each states by its `direction`."""
+    directions = {getattr(query, "direction", 0) for query in queries}
+    return neighbors.relation == "add_remove" and directions in ({1}, {-1})
 
 
 class Queryable(Protocol):

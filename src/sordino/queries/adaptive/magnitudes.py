@@ -152,7 +152,8 @@ class TailCount:
 
     `handicap`, a public number, is taken off, so that of many empty edges the nearest is likely.
 
-    Theorem: the rows beyond an edge are a count, so every score moves by C under add_remove and under replace.
+    Theorem: the rows beyond an edge are a count, so every score moves by C under add_remove and under replace. An added
+    unit raises all counts or none, so it lowers every "few" score and raises every "many" score, or leaves it.
     """
 
     histogram: MagnitudeHistogram
@@ -166,6 +167,11 @@ class TailCount:
     def unit(self) -> Fraction:
         """One row."""
         return Fraction(1)
+
+    @property
+    def direction(self) -> int:
+        """Which way alone an added unit may move the score: 1 up, -1 down, 0 either."""
+        return {"few": -1, "many": 1, "near": 0}[self.score]
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity of the score."""
