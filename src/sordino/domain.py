@@ -267,7 +267,7 @@ class Domain:
 
     `row_ceiling` bounds the rows the table can ever have (public; used only to prove that exact sums cannot overflow).
     `unreadable_rows` says that a row of the source may be lost as a whole (CSV), so that the number of rows is private
-    even when rows are replaced.
+    even when rows are replaced. `steps` are those of a question that made its rows: no part of a declaration.
 
     >>> Domain({"age": Integer(0, 125)})["age"].upper
     125
@@ -276,9 +276,15 @@ class Domain:
     columns: Mapping[str, Column]
     row_ceiling: int
     unreadable_rows: bool
+    steps: tuple[object, ...]
 
     def __init__(
-        self, columns: Mapping[str, Column], *, row_ceiling: int = ROW_CEILING, unreadable_rows: bool = False
+        self,
+        columns: Mapping[str, Column],
+        *,
+        row_ceiling: int = ROW_CEILING,
+        unreadable_rows: bool = False,
+        steps: tuple[object, ...] = (),
     ) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise DeclarationError('a domain needs at least one column, such as {"age": Integer(0, 125)}')
@@ -296,6 +302,7 @@ class Domain:
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
         object.__setattr__(self, "row_ceiling", row_ceiling)
         object.__setattr__(self, "unreadable_rows", unreadable_rows)
+        object.__setattr__(self, "steps", steps)
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:

@@ -20,16 +20,28 @@ class PrivacyUnit:
     """Protect all rows that share one value of `column`, of which at most `max_rows` are used.
 
     The rows kept are chosen for each unit by itself, whatever the order of rows; rows without a unit are dropped.
-    `max_groups`, where given, also caps the private keys that one unit's rows may fall under in one question.
+    `max_groups`, where given, also caps the private keys that one unit's rows may fall under in one question. `of` says
+    whose unit it is, where the column's name does not: tables with the same are of the same people.
+
+    >>> PrivacyUnit("member_id", max_rows=5, of="person").people
+    'person'
     """
 
     column: str
     max_rows: int
     max_groups: int | None = None
+    of: str | None = None
+
+    @property
+    def people(self) -> str:
+        """Whose unit it is: `of`, or the column's name."""
+        return self.column if self.of is None else self.of
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise DeclarationError("the privacy unit's column must be the name of a column")
+        if self.of is not None and (not isinstance(self.of, str) or not self.of):
+            raise DeclarationError('must be a name, such as of = "person"', key="of")
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= 10**9:
             raise DeclarationError("must be from 1 to 10^9: the most rows of one unit that count", key="max_rows")
         if self.max_groups is not None and (isinstance(self.max_groups, bool) or not 1 <= self.max_groups <= 10**9):
@@ -62,6 +74,11 @@ class Neighbors:
         return self.copies * (1 if self.unit is None else self.unit.max_rows)
 
     @property
+    def people(self) -> str | None:
+        """Whose rows they are, None where each row is a unit of its own."""
+        return None if self.unit is None else self.unit.people
+
+    @property
     def groups(self) -> int:
         """The most private keys that one unit may count under."""
         most = None if self.unit is None else self.unit.max_groups
@@ -75,13 +92,13 @@ class Neighbors:
         """Return what is protected, in words."""
         if self.unit is None:
             return "one row"
-        return f"all rows of one {self.unit.column} (at most {self.unit.max_rows} count)"
+        return f"all rows of one {self.unit.people} (at most {self.unit.max_rows} count)"
 
     def describe_caps(self, *, private_keys: bool = False) -> tuple[str, ...]:
         """Return which rows of a unit take no part in an answer, in words; nothing where every row does."""
         if self.unit is None:
             return ()
-        most, one = self.unit.max_rows, self.unit.column
+        most, one = self.unit.max_rows, self.unit.people
         rows = f"at most {most:,} {'row' if most == 1 else 'rows'} of one {one} count; rows beyond are not counted"
         if not private_keys or self.groups >= self.contributions:
             return (rows,)
@@ -94,6 +111,8 @@ class Neighbors:
             unit = {"column": self.unit.column, "max_rows": self.unit.max_rows}
             if self.unit.max_groups is not None:
                 unit["max_groups"] = self.unit.max_groups
+            if self.unit.of is not None:
+                unit["of"] = self.unit.of
         return {"neighbors": self.relation, "privacy_unit": unit}
 
 

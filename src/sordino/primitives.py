@@ -63,8 +63,8 @@ class Primitives(Protocol):
         is nearest to, up to 10^15 steps; beyond, as a step that may be one or a few from it.
         """
 
-    def join(self, table: str, cell: exp.Expression, key: exp.Expression, *, left: bool) -> None:
-        """Join a public table where `key`, of its column sordino_key, equals `cell`; call it before all other words.
+    def join(self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool) -> None:
+        """Join a public table where each of `keys`, of its columns sordino_key_0.., equals its cell; call it first.
 
         From then on its columns are named table.column. Without `left`, rows that meet no key are dropped.
         """

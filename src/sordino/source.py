@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -120,26 +121,35 @@ class Source:
 class PublicTable:
     """Declare a table that holds nothing private, to be joined by `key`; at most `max_rows` of its rows share one.
 
-    `source` is a Source on disk, or a frame in memory. Whoever declares it says that it is public: nothing hides it.
+    `key` is a column, or several columns that are compared together. `source` is a Source on disk, or a frame in memory.
+    Whoever declares it says that it is public: nothing hides it.
     """
 
     source: Any = field(compare=False)
-    key: str
+    key: str | tuple[str, ...]
     columns: Domain
     max_rows: int
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return (self.key,) if isinstance(self.key, str) else self.key
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Domain):
             raise DeclarationError('columns must be a Domain, such as sd.Domain({"state": sd.Identifier()})')
-        if self.key not in self.columns:
-            raise DeclarationError(
-                f"must be a declared column of the public table, not {self.key!r}; {nearest(self.key, self.columns)}",
-                key="key",
-            )
-        if isinstance(self.columns[self.key], Real):
-            raise DeclarationError(
-                f"{self.key!r} is declared as real: reals cannot be compared for equality", key="key"
-            )
+        if not isinstance(self.key, str):
+            object.__setattr__(self, "key", _key_columns(self.key))
+        for name in self.keys:
+            if name not in self.columns:
+                raise DeclarationError(
+                    f"must be a declared column of the public table, not {name!r}; {nearest(name, self.columns)}",
+                    key="key",
+                )
+            if isinstance(self.columns[name], Real):
+                raise DeclarationError(
+                    f"{name!r} is declared as real: reals cannot be compared for equality", key="key"
+                )
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= 10**6:
             raise DeclarationError("must be from 1 to 10^6: the most of its rows that share a key", key="max_rows")
         for name in self.columns:
@@ -150,13 +160,23 @@ class PublicTable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""
-        return {"key": self.key, "max_rows": self.max_rows, **self.columns.to_dict()}
+        key = self.key if isinstance(self.key, str) else list(self.key)
+        return {"key": key, "max_rows": self.max_rows, **self.columns.to_dict()}
+
+
+def _key_columns(names: object) -> str | tuple[str, ...]:
+    """Return the columns of a key of several; of one, that column itself."""
+    if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) for n in names):
+        raise DeclarationError('must be a column, or several such as ("state", "year")', key="key")
+    if len(set(names)) != len(names):
+        raise DeclarationError("names a column twice", key="key")
+    return str(names[0]) if len(names) == 1 else tuple(names)
 
 
 def public(
     source: Any,
     *,
-    key: str,
+    key: str | Sequence[str],
     columns: Domain,
     max_rows: int = 1,
     csv: Csv | None = None,
@@ -164,6 +184,7 @@ def public(
 ) -> PublicTable:
     """Return a public table for `protect(..., public={name: ...})`: a path as `protect` takes it, or a frame.
 
+    `key` is the column that a private table's column is compared with, or several: `key=["state", "year"]`.
     `max_rows` is how many of its rows may share one value of `key`; it is checked when the table is opened, and a
     question that joins it moves by that many rows for each row of the private table.
 
@@ -174,6 +195,7 @@ def public(
         ...
     sordino.errors.DeclarationError: key 'state' is declared as real: reals cannot be compared for equality
     """
+    key = key if isinstance(key, str) else tuple(key)
     if isinstance(source, (str, Path)):
         return PublicTable(source_from(source, relation=relation, csv=csv), key, columns, max_rows)
     if csv is not None or relation is not None:

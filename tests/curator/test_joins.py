@@ -295,3 +295,83 @@ def test_a_join_is_never_passed_over_by_those_who_only_reckon() -> None:
         sd.sensitivity.worst_case_sensitivity(asked, DOMAIN, neighbors="replace", privacy_unit="row", n=600)
     with pytest.raises(QuestionRefused, match="asked of its table"):
         asked.sensitivity(DOMAIN, sd.Neighbors("replace", None))
+
+
+STAFF = pa.table({"state": ["NY", "NY", "CA", None], "year": [2020, 2021, 2020, 2020], "pay": [1, 2, 4, 8]})
+RATES = pa.table({"st": ["NY", "NY", "CA", "TX"], "year": [2020, 2021, 2021, 2020], "rate": [2, 3, 5, 7]})
+
+
+def staff(**how: Any) -> Any:
+    rates: dict[str, Any] = {
+        "key": ["st", "year"],
+        "columns": sd.Domain({"st": sd.Identifier(), "year": sd.Integer(2000, 2030), "rate": sd.Integer(0, 9)}),
+    }
+    return protect(
+        STAFF,
+        sd.Domain({"state": sd.Category(["NY", "CA"]), "year": sd.Integer(2000, 2030), "pay": sd.Integer(0, 9)}),
+        budget=sd.PureDP(1_000_000),
+        seed=3,
+        name="staff",
+        public={"rates": public(RATES, **(rates | how))},
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT SUM(pay * rate) AS s FROM staff a JOIN rates r ON a.state = r.st AND a.year = r.year",
+        "SELECT SUM(pay * rate) AS s FROM staff a JOIN rates r ON (r.year = a.year AND r.st = a.state)",
+        "SELECT SUM(a.pay * r.rate) AS s FROM staff a, rates r WHERE a.year = r.year AND a.state = r.st",
+        "SELECT SUM(pay * rate) AS s FROM rates r JOIN staff a ON a.state = r.st AND a.year = r.year",
+    ],
+)
+def test_a_key_of_several_columns_is_compared_as_a_whole(text: str) -> None:
+    held = staff()
+    asked = held.join("rates", on=["state", "year"]).agg(sd.sum(col("pay") * col("rate")).alias("s"))
+    assert held.plan(sd.sql(text), epsilon=1).identity() == held.plan(asked, epsilon=1).identity()
+    assert held.ask(sd.sql(text), epsilon=10_000).value == 8
+
+
+def test_using_takes_several_columns_and_their_names_are_clear() -> None:
+    rates = RATES.rename_columns(["state", "year", "rate"])
+    columns = sd.Domain({"state": sd.Identifier(), "year": sd.Integer(2000, 2030), "rate": sd.Integer(0, 9)})
+    held = protect(
+        STAFF,
+        staff().domain,
+        budget=sd.PureDP(1_000_000),
+        seed=3,
+        name="staff",
+        public={"rates": public(rates, key=("state", "year"), columns=columns)},
+    )
+    text = (
+        "SELECT state, SUM(rate) AS s FROM staff LEFT JOIN rates USING (year, state) WHERE year < 2021 GROUP BY state"
+    )
+    assert held.ask(sd.sql(text), epsilon=10_000).table.to_pydict() == {"state": ["NY", "CA"], "s": [2, 0]}
+    swapped = held.join("rates", on=["year", "state"], how="left").where(col("year") < 2021).group_by("state")
+    assert (
+        held.plan(swapped.agg(sd.sum("rate").alias("s")), epsilon=1).question
+        == held.plan(sd.sql(text), epsilon=1).question
+    )
+
+
+def test_a_part_of_a_key_is_no_key_and_a_key_repeats_no_more_than_declared() -> None:
+    held = staff()
+    for on in (["state"], ["state", "year", "pay"]):
+        with pytest.raises(QuestionRefused, match="declared key 'st' and 'year'"):
+            held.plan(held.join("rates", on=on).agg(sd.count()), epsilon=1)
+    with pytest.raises(QuestionRefused, match="declared key 'st' and 'year'"):
+        held.plan(sd.sql("SELECT COUNT(*) FROM staff JOIN rates ON staff.state = rates.st"), epsilon=1)
+    with pytest.raises(DeclarationError, match="2 of its rows share one 'st'"):
+        staff(key="st")
+    with pytest.raises(DeclarationError, match="names a column twice"):
+        staff(key=["st", "st"])
+
+
+def test_a_project_declares_a_key_of_several_columns(tmp_path: Path) -> None:
+    path = tmp_path / "sordino.toml"
+    path.write_text(PROJECT.replace('key = "state"', 'key = ["state", "size"]'))
+    assert check_file(path) == []
+    assert sd.connect(path).project.public["regions"].key == ("state", "size")
+    for wrong, message in [("3", "a column, or a list"), ("[]", "not be empty"), ('["state", 3]', "text in quotes")]:
+        path.write_text(PROJECT.replace('key = "state"', f"key = {wrong}"))
+        assert [message in str(p) and "public.regions.key" in p.key for p in check_file(path)] == [True]

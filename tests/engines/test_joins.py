@@ -24,7 +24,7 @@ from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, as_aggregation
 from sordino.queries.joined_names import bind_names
-from sordino.queries.joins import join_domain, join_neighbors, join_tables
+from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
 from sordino.source import Csv, PublicTable, public, source_from
 
 S = Selection()
@@ -53,6 +53,13 @@ REGIONS = pa.table(
         "share": [0.5, float("nan"), float("inf"), 0.1, 0.2, 0.3, 0.3],
     }
 )
+RATES = pa.table(
+    {
+        "state": ["NY", "NY", "NY", "CA", "CA", None, "TX"],
+        "code": [1, 1, 12, 0, None, 1, 9],
+        "rate": [2, 3, 4, 5, 6, 7, -9],
+    }
+)
 CODES = pa.table({"code": [0, 1, 1, 9, 12, None], "weight": [1, 2, 4, 8, 16, 32]})
 PUBLIC = {
     "regions": public(
@@ -67,6 +74,12 @@ PUBLIC = {
                 "share": sd.Real(0, 1, resolution=0.25),
             }
         ),
+    ),
+    "rates": public(
+        RATES,
+        key=("state", "code"),
+        max_rows=2,
+        columns=sd.Domain({"state": sd.Identifier(), "code": sd.Integer(0, 9), "rate": sd.Integer(-5, 5)}),
     ),
     "codes": public(
         CODES,
@@ -83,6 +96,8 @@ QUESTIONS: list[Any] = [
     S.join("regions", on="state", how="left").group_by("kind").agg(sd.count(), sd.sum("x"), sd.sum("size")),
     S.join("codes", on="code").agg(sd.count(), sd.sum("weight")),
     J.join("codes", on="code", how="left").group_by("kind").agg(sd.count(), sd.sum("weight")),
+    S.join("rates", on=["state", "code"]).agg(sd.count(), sd.sum("rate"), sd.sum("x")),
+    S.join("rates", on=["code", "state"], how="left").group_by("state").agg(sd.count(), sd.sum("rate")),
 ]
 ODD: list[dict[str, Any]] = [
     {"state": s, "code": c, "x": x, "r": 0.5, "day": datetime.date(2000, 1, 2), "flag": True}
@@ -115,10 +130,10 @@ def answers(
     try:
         for question in questions:
             asked = asked_of(question)
-            whole = join_domain(DOMAIN, asked.joins)
+            whole = step_domain(DOMAIN, asked.steps)
             meant = compile_query(asked, whole)
             flat = [p for several in meant.parts for p in several]
-            exact = exact_vectors(engine.run(meant.select(join_tables(engine.primitives, asked.joins, whole))), meant)
+            exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, asked.steps, DOMAIN))), meant)
             found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=True)])
     finally:
         engine.close()
@@ -129,8 +144,8 @@ def answers(
 def bounds(place: int, neighbors: Neighbors) -> list[Any]:
     """Return the sensitivity of each part of a question."""
     asked = asked_of(QUESTIONS[place])
-    meant = compile_query(asked, join_domain(DOMAIN, asked.joins))
-    wider = join_neighbors(neighbors, asked.joins)
+    meant = compile_query(asked, step_domain(DOMAIN, asked.steps))
+    wider = step_neighbors(neighbors, asked.steps)
     return [meant.sensitivity(part, wider) for several in meant.parts for part in several]
 
 
@@ -176,7 +191,7 @@ def test_a_unit_in_the_fullest_key_moves_a_count_by_cap_times_max_rows() -> None
     unit = PrivacyUnit("id", max_rows=3)
     rows = [{"id": "v", **ODD[0], "r": i / 10} for i in range(9)]
     assert answers(rows, [QUESTIONS[0]], unit=unit)[0][0] == [6]
-    wider = join_neighbors(Neighbors("add_remove", unit), asked_of(QUESTIONS[0]).joins)
+    wider = step_neighbors(Neighbors("add_remove", unit), asked_of(QUESTIONS[0]).steps)
     assert wider.contributions == 6
 
 
@@ -218,13 +233,13 @@ def test_days_and_truths_are_keys_too(how: Any) -> None:
     tables = {"days": days, "flags": flags}
     asked = S.join("days", on="day", how=how).join("flags", on="flag", how=how).agg(sd.sum("n"), sd.sum("m"))
     made = bind_names(asked, public=tables, table="people", domain=DOMAIN, names="written")
-    whole = join_domain(DOMAIN, made.joins)
+    whole = step_domain(DOMAIN, made.steps)
     rows = [{"id": "a", **ODD[0]}, {"id": "b", **ODD[0], "flag": None}, {"id": "c", **ODD[0], "day": None}]
     engine = DuckDBEngine(
         pa.Table.from_pylist(rows, schema=SCHEMA), domain=DOMAIN, unit=None, public=public_cells(tables)
     )
     meant = compile_query(made, whole)
-    exact = exact_vectors(engine.run(meant.select(join_tables(engine.primitives, made.joins, whole))), meant)
+    exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, made.steps, DOMAIN))), meant)
     engine.close()
     assert exact == ([[7], [2]] if how == "inner" else [[14], [4]])
 
@@ -260,7 +275,7 @@ def test_csv_public_tables_are_trimmed_and_their_null_words_match_nothing(tmp_pa
         csv=Csv(header=True, null_values=("NA",)),
     )
     cells = public_cells({"regions": table})["regions"]
-    assert sorted(cells["sordino_key"].to_pylist()) == ["CA", "NY"]
+    assert sorted(cells["sordino_key_0"].to_pylist()) == ["CA", "NY"]
     asked = [J.agg(sd.count(), sd.sum("size"))]
     rows = [{"id": str(i), **r} for i, r in enumerate(ODD)]
     assert answers(rows, asked, unit=None, tables={**PUBLIC, "regions": table})[0] == [[3], [11]]

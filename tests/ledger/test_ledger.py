@@ -182,6 +182,21 @@ def test_tables_of_one_ledger_share_relation_and_unit(ledger: Ledger, other: dic
     ledger.declare("second", ROW)
 
 
+def test_tables_of_the_same_people_share_a_ledger_whatever_their_columns(ledger: Ledger) -> None:
+    def unit(column: str, **of: str) -> dict[str, object]:
+        declared: dict[str, object] = {"column": column, "max_rows": 3, **of}
+        return {**ROW, "privacy_unit": declared}
+
+    ledger.declare("person", unit("person_id", of="person"))
+    ledger.declare("visits", unit("member_id", of="person"))
+    ledger.declare("names", unit("person"))
+    for other in (unit("person_id"), unit("member_id", of="member"), ROW):
+        with pytest.raises(DeclarationError, match="cannot share a ledger"):
+            ledger.declare("other", other)
+    with pytest.raises(DeclarationError, match="cannot be amended"):
+        ledger.amend(reason="another column", declarations={"visits": unit("host_id", of="person")})
+
+
 def test_amendments(path: Path) -> None:
     ledger = Ledger.open(path, cap=PureDP(1))
     ledger.declare("adult", ROW)

@@ -31,6 +31,7 @@ from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregation import Aggregation
+from sordino.queries.joins import Join
 from sordino.queries.queryable import Queryable
 
 OCC = ContingencyTable((Axis("occ"),))
@@ -302,7 +303,8 @@ def test_a_plan_of_a_join_finds_its_public_table_again() -> None:
     assert abs(held.ask(plan).value - 300) < 300
     question = plan.question
     assert isinstance(question, Aggregation)
-    (join,) = question.joins
+    (join,) = question.steps
+    assert isinstance(join, Join)
     wider = replace(regions, max_rows=7)
-    altered = replace(plan, question=replace(question, joins=(replace(join, to=wider),)))
+    altered = replace(plan, question=replace(question, steps=(replace(join, to=wider),)))
     assert held.ask(altered).cost == plan.cost

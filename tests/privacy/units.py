@@ -247,7 +247,7 @@ class Asker:
 
     def plan(self, plan: Any, held: Any) -> list[Exact]:
         """Return each part's exact value by key, in steps, and at the end the units of each private key."""
-        rows = data_access_of(held).join(plan.question.joins, plan.procedure.domain)
+        rows = data_access_of(held).follow(plan.question.steps, plan.procedure.domain)
         resolved: CompiledQuery = plan.procedure.compiled
         table = self.run(plan.identity(), rows, resolved.select)
         if plan.procedure.allocation.threshold is None:

@@ -341,6 +341,12 @@ def test_tables_on_one_budget_protect_the_same_people(tmp_path: Path) -> None:
     problem = only(tmp_path, PARQUET + row)
     assert problem.key == "tables.stays.privacy_unit"
     assert "user_id" in problem.message
+    column = second.replace('{column = "user_id"', '{column = "member_id", of = "user_id"')
+    column = column.replace('user_id = {type = "identifier"}', 'member_id = {type = "identifier"}')
+    assert check_file(write(tmp_path, PARQUET + column)) == []
+    other = only(tmp_path, PARQUET + column.replace('of = "user_id"', 'of = "member"'))
+    assert 'of = "user_id"' in other.message
+    assert only(tmp_path, PARQUET + column.replace('of = "user_id"', 'of = ""')).key == "tables.stays.privacy_unit.of"
     own = PARQUET.replace("[tables", '[budgets.other]\ncap = {epsilon = 1}\nledger = "o.ledger"\n[tables', 1)
     assert check_file(write(tmp_path, own + row.replace('budget = "people"', 'budget = "other"'))) == []
     shared = own.replace('"o.ledger"', '"people.ledger"')

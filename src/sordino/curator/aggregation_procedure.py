@@ -26,9 +26,9 @@ from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.formulas import FormulaColumn
-from sordino.queries.joins import join_domain, join_neighbors, join_tables
 from sordino.queries.off_grid import never_equal
 from sordino.queries.post_processing import finish_answer
+from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
 from sordino.release import Output, show_number, show_rows
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Trees = tuple["exp.Select | None", "tuple[exp.Select | None, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class AggregationProcedure:
-    """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is that of the joined rows."""
+    """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is the table's."""
 
     question: Aggregation
     domain: Domain
@@ -85,10 +85,10 @@ class AggregationProcedure:
 
     def build(self, primitives: Callable[[], Primitives]) -> Trees:
         """Build the tree of all sums and counts, None without any, and the first tree of each selection."""
-        joins, compiled, selections = self.question.joins, self.compiled, self.allocation.selections
+        steps, compiled, selections = self.question.steps, self.compiled, self.allocation.selections
 
         def words() -> Primitives:
-            return join_tables(primitives(), joins, self.domain) if joins else primitives()
+            return apply_steps(primitives(), steps, self.domain)
 
         table = compiled.select(words()) if compiled.terms else None
         return table, tuple(None if s is None else s.select(words()) for s in selections)
@@ -104,8 +104,8 @@ class AggregationProcedure:
             return self._release(self.build(drawn.primitives), drawn, rng)
 
     def _release(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
-        if self.question.joins:
-            rows = rows.join(self.question.joins, self.domain)
+        if self.question.steps:
+            rows = rows.follow(self.question.steps, self.domain)
         table = None if trees[0] is None else rows.run(trees[0])
         keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
         summed = iter(outputs)
@@ -188,9 +188,7 @@ def plan_aggregation(
         isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1
     ):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
-    domain, wider = table.domain, table.neighbors
-    if question.joins:
-        domain, wider = join_domain(domain, question.joins), join_neighbors(wider, question.joins)
+    domain, wider = step_domain(table.domain, question.steps), step_neighbors(table.neighbors, question.steps)
     compiled = compile_query(question, domain)
     _check_groups(question, compiled, table, wider)
     allocation = allocate(question, compiled, domain, wider, asked)
@@ -198,7 +196,7 @@ def plan_aggregation(
     sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
     notes = _say_notes(question, allocation, domain, table.neighbors, sample)
-    procedure = AggregationProcedure(question, domain, allocation, event, rows, notes, assume_rows, assume_mean)
+    procedure = AggregationProcedure(question, table.domain, allocation, event, rows, notes, assume_rows, assume_mean)
     return price(question, table, asked=asked, procedure=procedure)
 
 

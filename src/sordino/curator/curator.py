@@ -98,8 +98,8 @@ class Curator:
         """Return a sample of the units, each in it with chance `rate` by a secret coin; end it with `.agg(...)`."""
         return Selection().sample(rate)
 
-    def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:
-        """Return the rows joined with a declared public table where its key equals column `on`; end it with `.agg(...)`."""
+    def join(self, table: str, *, on: str | Sequence[str], how: Literal["inner", "left"] = "inner") -> Selection:
+        """Return the rows joined with a public table where its key equals `on`, one column or several; then `.agg(...)`."""
         return Selection().join(table, on=on, how=how)
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:

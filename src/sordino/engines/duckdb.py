@@ -272,8 +272,7 @@ class DuckDBEngine:
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
         found = dict(self._schema(f'"{public_name(name)}"'))
-        del found["sordino_key"]
-        return found
+        return {column: kind for column, kind in found.items() if not column.startswith("sordino_key_")}
 
     def _schema(self, relation: str) -> Mapping[str, str]:
         """Return the physical type of each column, parameters cut off, as the relation's own schema states it."""

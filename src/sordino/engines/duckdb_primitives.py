@@ -107,14 +107,15 @@ class DuckDBPrimitives:
             f"WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_units"
         )
 
-    def join(self, table: str, cell: exp.Expression, key: exp.Expression, *, left: bool) -> None:
+    def join(self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool) -> None:
         """Join a public table, held in memory; what is named from now on may use its columns."""
-        at = self._let(cell.sql(dialect="duckdb"))
+        at = [self._let(cell.sql(dialect="duckdb")) for cell in cells]
         columns = self._held.public[table]
         new = {f"{table}.{column}": kind for column, kind in columns.items()}
         told = "".join(f", sordino_r.{quote_name(c)} AS {quote_name(f'{table}.{c}')}" for c in columns)
         kind = "LEFT JOIN" if left else "INNER JOIN"
-        on = f"{kind} {quote_name(public_name(table))} AS sordino_r ON {at} = ({key.sql(dialect='duckdb')})"
+        same = " AND ".join(f"{a} = ({key.sql(dialect='duckdb')})" for a, key in zip(at, keys, strict=True))
+        on = f"{kind} {quote_name(public_name(table))} AS sordino_r ON {same}"
         self._joins.append((len(self._stages), told, on, f"sordino_j{len(self._joins)}"))
         self._public.update(new)
         self._floor = len(self._stages)

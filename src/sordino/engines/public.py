@@ -22,7 +22,7 @@ _MOST = 10_000_000  # rows: a public table is held in memory
 
 
 def public_cells(public: Mapping[str, PublicTable]) -> dict[str, pa.Table]:
-    """Return each public table's cells beside `sordino_key`, its key as declared; rows without a key are left out.
+    """Return each public table's cells beside `sordino_key_0`.., its key as declared; rows without a key are left out.
 
     Raises SourceError where one cannot be read, DeclarationError where a key has more rows than declared or a table
     more than ten million.
@@ -38,8 +38,8 @@ def _read(name: str, table: PublicTable) -> pa.Table:
         held = table.source if isinstance(table.source, Source) else arrow_of(table.source, table.columns)
         engine = DuckDBEngine(held, domain=table.columns, unit=None)
         on = engine.primitives
-        key = join_cell(table.key, table.columns[table.key])[1](on)
-        chosen = [exp.alias_(key, "sordino_key")]
+        keys = [join_cell(name, table.columns[name])[1](on) for name in table.keys]
+        chosen = [exp.alias_(key, f"sordino_key_{i}") for i, key in enumerate(keys)]
         chosen += [exp.alias_(on.raw(c), f"sordino_cell_{i}") for i, c in enumerate(table.columns)]
         found = engine.run(exp.Select(expressions=chosen).from_(on.source()).limit(_MOST + 1))
     except EngineFailed:
@@ -49,7 +49,11 @@ def _read(name: str, table: PublicTable) -> pa.Table:
     finally:
         if engine is not None:
             engine.close()
-    return found.rename_columns(["sordino_key", *table.columns])
+    return found.rename_columns([*_key_names(table), *table.columns])
+
+
+def _key_names(table: PublicTable) -> list[str]:
+    return [f"sordino_key_{i}" for i in range(len(table.keys))]
 
 
 def _check(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
@@ -60,16 +64,18 @@ def _check(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
         raise DeclarationError(
             f"public table {name!r} has more than {_MOST:,} rows: join one row a key, and fewer keys"
         )
-    column = table.columns[table.key]
-    key: Any = cells["sordino_key"]
-    if isinstance(column, Category):  # its code among its own values: reported as the value
-        key = pa.chunked_array([pa.array(column.values).take(pc.cast(key, pa.int64()).combine_chunks())])
-    cells = cells.set_column(0, "sordino_key", key).filter(pc.is_valid(key))
-    counts = pc.value_counts(cells["sordino_key"])
-    most = max((c["counts"] for c in counts.to_pylist()), default=0)
+    names = _key_names(table)
+    for place, (named, column) in enumerate(zip(names, (table.columns[key] for key in table.keys), strict=True)):
+        key: Any = cells[named]
+        if isinstance(column, Category):  # its code among its own values: reported as the value
+            key = pa.chunked_array([pa.array(column.values).take(pc.cast(key, pa.int64()).combine_chunks())])
+        cells = cells.set_column(place, named, key).filter(pc.is_valid(key))
+    counts = cells.select(names).group_by(names).aggregate([([], "count_all")])
+    most = pc.max(counts["count_all"]).as_py() or 0
     if most > table.max_rows:
+        shared = ", ".join(map(repr, table.keys))
         raise DeclarationError(
-            f"public table {name!r}: {most:,} of its rows share one {table.key!r}, and max_rows = {table.max_rows} is "
+            f"public table {name!r}: {most:,} of its rows share one {shared}, and max_rows = {table.max_rows} is "
             f"declared. A join would multiply rows, and the noise, by that: declare max_rows = {most}, or make the key "
             "unique"
         )

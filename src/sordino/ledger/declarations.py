@@ -55,11 +55,11 @@ def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 def accept_new(name: str, declaration: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise DeclarationError unless a new table counts the same unit, by the same relation, as those declared before."""
-    own = _unit_of(name, declaration)
+    own = _people_of(name, declaration)
     for other, theirs in known.items():
-        if _unit_of(other, theirs) != own:
+        if _people_of(other, theirs) != own:
             rule = "one budget protects one kind of unit under one neighbor relation"
-            words = f"table {name!r} ({_words(own)}) and table {other!r} ({_words(_unit_of(other, theirs))})"
+            words = f"table {name!r} ({_words(own)}) and table {other!r} ({_words(_people_of(other, theirs))})"
             raise DeclarationError(f"{words} cannot share a ledger: {rule}; give the new table a ledger of its own")
 
 
@@ -78,16 +78,22 @@ def table_among(name: str, known: Mapping[str, Any]) -> None:
         )
 
 
-def _unit_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the relation and the unit's column, None for a row; how many rows of a unit count may be amended."""
+def _unit_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+    """Return the relation, the unit's column, None for a row, and whose it is; how many rows count may be amended."""
     relation, unit = declaration.get("neighbors"), declaration.get("privacy_unit")
     if relation not in ("add_remove", "replace"):
         raise DeclarationError(f'table {name!r} must declare neighbors = "add_remove" or "replace"')
     if isinstance(unit, Mapping) and isinstance(unit.get("column"), str):
-        return relation, str(unit["column"])
+        return relation, str(unit["column"]), unit.get("of")
     if unit != "row":
         raise DeclarationError(f'table {name!r} must declare privacy_unit = "row" or a column with max_rows')
-    return relation, None
+    return relation, None, None
+
+
+def _people_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the relation and whose unit it is: what `of` says, else the unit's column; None for a row."""
+    relation, column, of = _unit_of(name, declaration)
+    return relation, of or column
 
 
 def _words(protected: tuple[str, str | None]) -> str:

@@ -290,7 +290,7 @@ class _Reading:
         if source is None or not self._is_clean(at):
             return None
         return self._attempt(
-            at, lambda: PublicTable(source, raw["key"], Domain(columns), raw.get("max_rows", 1)), key="columns"
+            at, lambda: PublicTable(source, _as_key(raw["key"]), Domain(columns), raw.get("max_rows", 1)), key="columns"
         )
 
     def _lies(self, at: At, raw: Mapping[str, Any]) -> tuple[Source | None, dict[str, Column]]:
@@ -329,10 +329,14 @@ class _Reading:
             rule = f"as table {first.name!r} has, which draws on the same budget: state the same, or use another budget"
             if table.neighbors.relation != first.neighbors.relation:
                 self._refuse(("tables", name, "neighbors"), f'must be "{first.neighbors.relation}", {rule}')
-            if _unit(table) != _unit(first):
+            if table.neighbors.people != first.neighbors.people:
                 self._refuse(("tables", name, "privacy_unit"), f"must be {_unit(first)}, {rule}")
 
 
 def _unit(table: DeclaredTable) -> str:
-    unit = table.neighbors.unit
-    return '"row"' if unit is None else f'all rows of one "{unit.column}"'
+    people = table.neighbors.people
+    return '"row"' if people is None else f'all rows of one "{people}" (a column of that name, or of = "{people}")'
+
+
+def _as_key(raw: str | list[str]) -> str | tuple[str, ...]:
+    return raw if isinstance(raw, str) else tuple(raw)

@@ -59,6 +59,12 @@ _LABELS: Rule = {
     "items": _LABEL,
 }
 _LIST: Rule = {"type": "array", "title": "a list [...]"}
+_COLUMN_NAMES: Rule = {
+    "type": ["string", "array"],
+    "title": 'a column, or a list of columns such as ["state", "year"]',
+    "items": {"type": "string", "title": "text in quotes", "minLength": 1},
+    "minLength": 1,
+}
 _CELL: Rule = {
     "type": ["number", "string", "boolean"],
     "title": "one value of the column: a number, a text, a day, true or false",
@@ -161,6 +167,7 @@ _UNIT = _keys(
     column=_say(_TEXT, "the identifier column whose values are the units"),
     max_rows=_say(_WHOLE, "the most rows of one unit that count"),
     max_groups=_say(_WHOLE, "the most private keys that one unit counts under"),
+    of=_say(_TEXT, "whose rows these are, such as person: tables of the same people can be joined by their units"),
 )
 _TABLE = _keys(
     "a table",
@@ -186,7 +193,9 @@ _PUBLIC = _keys(
     "A table that holds nothing private, to be joined by its key.",
     "source key columns",
     **_SOURCE,
-    key=_say(_TEXT, "the column of the public table that a private table's column is compared with"),
+    key=_say(
+        _COLUMN_NAMES, "the column of the public table that a private table's column is compared with, or several"
+    ),
     max_rows=_say(_WHOLE, "the most of its rows that share a key; checked when it is opened", default=1),
 )
 _CAP = _keys(

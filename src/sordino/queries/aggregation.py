@@ -21,9 +21,10 @@ from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Arithmetic, Connective, Constant, Name, Node, describe, plain
 from sordino.queries.expressions.sql_trees import Build
 from sordino.queries.formulas import FormulaColumn
-from sordino.queries.joins import Join, join_domain, join_neighbors, join_tables, public_table, qualify
+from sordino.queries.joins import Join
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.query import Aggregate, SqlAggregate, Vector
+from sordino.queries.row_steps import RowStep, apply_steps, step_domain, step_neighbors
 from sordino.queries.sensitivity_rules import stack
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Aggregation:
     """Ask for `aggregates` over the rows where `where` is true, one row for each combination of declared keys.
 
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
-    noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `joins` are public tables.
+    noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `steps` make its rows.
     `formulas` are columns computed from the released ones, `hidden` names those that are released for them alone.
     `layout` orders the columns that are shown; it is no part of what is asked.
     """
@@ -59,7 +60,7 @@ class Aggregation:
     aggregates: tuple[Aggregate, ...]
     after: PostProcessing | None = None
     sample: Fraction | None = None
-    joins: tuple[Join, ...] = ()
+    steps: tuple[RowStep, ...] = ()
     layout: tuple[str, ...] = ()  # the answer's columns in the order of SELECT; empty for groups first
     formulas: tuple[FormulaColumn, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -85,12 +86,12 @@ class Aggregation:
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact answer: columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
-        whole = join_domain(domain, self.joins)
-        return compile_query(self, whole).select(join_tables(on, self.joins, whole))
+        compiled = compile_query(self, step_domain(domain, self.steps))
+        return compiled.select(apply_steps(on, self.steps, domain))
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all noisy parts together."""
-        found, neighbors = compile_query(self, join_domain(domain, self.joins)), join_neighbors(neighbors, self.joins)
+        found, neighbors = compile_query(self, step_domain(domain, self.steps)), step_neighbors(neighbors, self.steps)
         return stack([found.sensitivity(p, neighbors) for parts in found.parts for p in parts])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -113,9 +114,9 @@ class Aggregation:
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
         share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
-        joins = "".join(f", {j.describe()}" for j in self.joins)
+        steps = "".join(f", {s.describe()}" for s in self.steps)
         after = "" if self.after is None else f"; {self.after.describe()}"
-        return f"{what}{per}{where}{joins}{share}{after}"
+        return f"{what}{per}{where}{steps}{share}{after}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions, whatever their spelling in Python or SQL."""
@@ -131,8 +132,9 @@ class Aggregation:
             data["after"] = self.after.plain()
         if self.sample is not None:
             data["sample"] = format_number(self.sample)
-        if self.joins:
-            data["joins"] = [j.plain() for j in self.joins]
+        if self.steps:
+            joins_only = all(isinstance(s, Join) for s in self.steps)
+            data["joins" if joins_only else "steps"] = [s.plain() for s in self.steps]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -219,9 +221,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
         question.after.check(names)
         if not question.groups and (question.after.having is not None or question.after.limit == 0):
             raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
-    if any(
-        qualify(j.table, public_table(j).key) not in domain for j in question.joins
-    ):  # a join must not be passed over
+    if domain.steps != question.steps:  # a step must not be passed over
         raise QuestionRefused("a question with a join is planned and asked of its table: adult.plan(...)")
     found = tuple(keys(g.of, domain) for g in question.groups)
     cells = math.prod(len(k.labels) for k in found if not k.private)

@@ -208,17 +208,18 @@ class Selection:
             )
         return replace(self, share=share)
 
-    def join(self, table: str, *, on: str, how: Literal["inner", "left"] = "inner") -> Selection:
-        """Return the selection of rows joined with a public table where its key equals column `on`.
+    def join(self, table: str, *, on: str | Sequence[str], how: Literal["inner", "left"] = "inner") -> Selection:
+        """Return the selection of rows joined with a public table where its key equals column `on`, or several columns.
 
         "inner" drops rows that meet no key, "left" keeps them with missing cells. Columns are named "table.column", or
         by the column alone where that is clear.
         """
-        if not isinstance(table, str) or not isinstance(on, str):
-            raise QuestionRefused('join takes names: join("regions", on="state")')
+        columns = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, (list, tuple)) else ()
+        if not isinstance(table, str) or not columns or not all(isinstance(c, str) for c in columns):
+            raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
         if how not in ("inner", "left"):
             raise QuestionRefused(f'how is "inner" or "left", not {how!r}')
-        return replace(self, joins=(*self.joins, Join(table, on, how)))
+        return replace(self, joins=(*self.joins, Join(table, columns, how)))
 
     def where(self, condition: Expr) -> Selection:
         """Return the selection of those rows that also meet `condition`."""
@@ -249,7 +250,7 @@ class Selection:
             flat.append(item.alias(name))
         if not all(isinstance(a, AggregateExpr) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        return _ask(flat, Aggregation(self.condition, self.groups, (), sample=self.share, joins=self.joins))
+        return _ask(flat, Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.joins))
 
 
 def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:

@@ -41,9 +41,10 @@ def bind_names(
     Raises UnknownName for a table that is not public or a name that is not there, QuestionRefused for keys that cannot
     be compared and names that could mean two columns.
     """
-    if len(question.joins) > _MOST_JOINS:
-        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(question.joins)}")
-    made = tuple(_find_table(j, public, domain, table, private) for j in question.joins)
+    joins = [s for s in question.steps if isinstance(s, Join)]
+    if len(joins) > _MOST_JOINS:
+        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(joins)}")
+    made = tuple(_find_table(j, public, domain, table, private) for j in joins)
     if len({j.table for j in made}) != len(made):
         raise QuestionRefused("a public table is joined twice in one question: join it once")
     meant = _Names(table, domain, made, written=names == "written")
@@ -60,7 +61,7 @@ def bind_names(
         where=None if question.where is None else _rename(question.where, meant),
         groups=groups,
         aggregates=aggregates,
-        joins=made,
+        steps=made,
     )
 
 
@@ -79,17 +80,30 @@ def _find_table(
             f"{join.table!r} is not declared as a public table, and only those can be joined; {nearest(join.table, public)}"
         )
     to = public[name]
-    on = join.on.removeprefix(f"{table}.")
-    if on not in domain:
-        raise UnknownName(f"join by a column of {table}, not {join.on!r}; {nearest(on, domain)}")
-    if join.key is not None and join.key != to.key:
-        raise QuestionRefused(f"{name} is joined by its declared key {to.key!r}, not by {join.key!r}")
-    one, other = join_cell(on, domain[on])[0], join_cell(to.key, to.columns[to.key])[0]
-    if one != other:
+    own = [column.removeprefix(f"{table}.") for column in join.on]
+    for column in own:
+        if column not in domain:
+            raise UnknownName(f"join by a column of {table}, not {column!r}; {nearest(column, domain)}")
+    on = _order_by_key(name, own, join.key, to)
+    for column, key in zip(on, to.keys, strict=True):
+        one, other = join_cell(column, domain[column])[0], join_cell(key, to.columns[key])[0]
+        if one != other:
+            raise QuestionRefused(
+                f"{column!r} holds {_KINDS[one]} and the key {name}.{key} {_KINDS[other]}: declare both alike to join them"
+            )
+    return Join(name, on, join.how, to.keys, to)
+
+
+def _order_by_key(name: str, on: Sequence[str], key: Sequence[str] | None, to: PublicTable) -> tuple[str, ...]:
+    """Return the columns compared in the order of the declared key; by name, where they are not paired with it."""
+    paired = key if key is not None else on if set(on) == set(to.keys) else to.keys
+    if len(on) != len(to.keys) or set(paired) != set(to.keys):
+        words = " and ".join(map(repr, to.keys))
         raise QuestionRefused(
-            f"{on!r} holds {_KINDS[one]} and the key {name}.{to.key} {_KINDS[other]}: declare both alike to join them"
+            f"{name} is joined by its declared key {words}, not by {' and '.join(map(repr, key or on))}"
         )
-    return Join(name, on, join.how, to.key, to)
+    own = dict(zip(paired, on, strict=True))
+    return tuple(own[column] for column in to.keys)
 
 
 class _Names:
@@ -103,7 +117,7 @@ class _Names:
             for column in public_table(join).columns:
                 whole = qualify(join.table, column)
                 self._meant.setdefault(whole, whole)
-                if column in domain and column == join.on and column == public_table(join).key:
+                if column in domain and (column, column) in zip(join.on, public_table(join).keys, strict=True):
                     continue  # equal on both sides: the table's own
                 self._several.setdefault(column, [f"{table}.{column}"] if column in domain else []).append(whole)
         if not written:

@@ -1,17 +1,16 @@
 """Joins of the table with public tables by key: what the question may then name, and how many rows one row becomes.
 
-A row meets the rows of a public table whose key is equal to one of its cells, as both are declared; a missing cell meets
-none. Theorem: with at most m rows a key, putting in or taking out one row of the table puts in or takes out at most m
-joined rows, whatever the other rows are. So a unit of C rows has at most C m joined rows, and every sensitivity of the
-joined table follows with C m for C (stability; McSherry 2009, section 3.4). Only public tables can be joined.
+A row meets the rows of a public table whose key is equal to one of its cells, as both are declared; a key of several
+columns is equal where each is. A missing cell meets none. Theorem: with at most m rows a key, putting in or taking out
+one row of the table puts in or takes out at most m joined rows, whatever the other rows are. So a unit of C rows has at
+most C m joined rows, and every sensitivity of the joined table follows with C m for C (stability; McSherry 2009, section
+3.4). Only public tables can be joined.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer
 from sordino.errors import QuestionRefused
@@ -22,73 +21,64 @@ from sordino.queries.expressions.column_codes import category_code, truth_code
 from sordino.queries.expressions.sql_trees import Build
 from sordino.source import PublicTable
 
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-__all__ = ["Join", "join_cell", "join_domain", "join_neighbors", "join_tables", "public_table", "qualify"]
+__all__ = ["Join", "join_cell", "public_table", "qualify"]
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join public table `table` where its key equals column `on`; "inner" drops rows that meet none, "left" keeps them.
+    """Join public table `table` where its key equals columns `on`: a row step. "inner" drops rows that meet none.
 
-    `key` is the public column that the question compares, the declared key where None; `to` is the declared table, once
-    it is known which one is meant.
+    `key` are the public columns that the question compares with `on`, the declared key where None; `to` is the declared
+    table, once it is known which one is meant.
     """
 
     table: str
-    on: str
+    on: tuple[str, ...]
     how: Literal["inner", "left"]
-    key: str | None = None
+    key: tuple[str, ...] | None = None
     to: PublicTable | None = None
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain of the joined rows: the columns before, and those of the public table as table.column."""
+        to = public_table(self)
+        columns: dict[str, Column] = dict(domain.columns)
+        columns.update({qualify(self.table, name): to.columns[name] for name in to.columns})
+        lost = self.how != "left" or to.max_rows > 1
+        ceiling = domain.row_ceiling * to.max_rows
+        return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or lost)
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation of the joined rows: each row of a unit may have become several."""
+        copies = public_table(self).max_rows
+        return replace(neighbors, copies=neighbors.copies * copies) if copies > 1 else neighbors
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Return an engine's words with the join said."""
+        from sqlglot import exp
+
+        cells: list[exp.Expression] = []
+        keys: list[exp.Expression] = []
+        for place, name in enumerate(self.on):
+            column, key = domain[name], exp.column(f"sordino_key_{place}")
+            cells.append(join_cell(name, column)[1](on))
+            keys.append(on.code_of(key, column.values, None) if isinstance(column, Category) else key)
+        on.join(self.table, cells, keys, left=self.how == "left")
+        return on
 
     def describe(self) -> str:
         """Return the join in words."""
         kept = ", rows without a match kept" if self.how == "left" else ""
-        return f"joined with {self.table} by {self.on}{kept}"
+        return f"joined with {self.table} by {' and '.join(self.on)}{kept}"
 
     def plain(self) -> Any:
         """Return the join as canonical JSON data."""
-        return [self.table, self.on, self.how, None if self.to is None else self.to.to_dict()]
+        on = self.on[0] if len(self.on) == 1 else list(self.on)
+        return [self.table, on, self.how, None if self.to is None else self.to.to_dict()]
 
 
 def qualify(table: str, column: str) -> str:
     """Return the name of a joined column."""
     return f"{table}.{column}"
-
-
-def join_domain(domain: Domain, joins: Sequence[Join]) -> Domain:
-    """Return the domain of the joined rows: the table's columns, and those of each public table as table.column."""
-    if not joins:
-        return domain
-    columns: dict[str, Column] = dict(domain.columns)
-    ceiling, kept = domain.row_ceiling, True
-    for join in joins:
-        to = public_table(join)
-        columns.update({qualify(join.table, name): to.columns[name] for name in to.columns})
-        ceiling *= to.max_rows
-        kept = kept and join.how == "left" and to.max_rows == 1
-    return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or not kept)
-
-
-def join_neighbors(neighbors: Neighbors, joins: Sequence[Join]) -> Neighbors:
-    """Return the relation of the joined rows: each row of a unit may have become several."""
-    copies = math.prod(public_table(j).max_rows for j in joins)
-    return replace(neighbors, copies=neighbors.copies * copies) if copies > 1 else neighbors
-
-
-def join_tables(on: Primitives, joins: Sequence[Join], domain: Domain) -> Primitives:
-    """Return an engine's words with the joins said; take it before any other word."""
-    from sqlglot import exp
-
-    for join in joins:
-        column = domain[join.on]
-        _, build = join_cell(join.on, column)
-        key: exp.Expression = exp.column("sordino_key")
-        if isinstance(column, Category):
-            key = on.code_of(key, column.values, None)
-        on.join(join.table, build(on), key, left=join.how == "left")
-    return on
 
 
 def join_cell(name: str, column: Column) -> tuple[str, Build]:

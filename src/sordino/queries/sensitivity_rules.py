@@ -123,4 +123,4 @@ def _unit(neighbors: Neighbors) -> str:
     joined = "" if neighbors.copies == 1 else f", each joined with up to {neighbors.copies} public rows"
     if neighbors.unit is None:
         return f"one row{joined}"
-    return f"one {neighbors.unit.column} with at most {neighbors.unit.max_rows} rows{joined}"
+    return f"one {neighbors.unit.people} with at most {neighbors.unit.max_rows} rows{joined}"

@@ -62,7 +62,7 @@ def answer_question(
     Constraints on the question's columns hold in it: cells that no row may be in count nothing, and the others are raised
     so that as many rows are left. HAVING, ORDER BY and LIMIT are applied to the answer. `facts` are the model's.
     """
-    if question.sample is not None or question.joins:
+    if question.sample is not None or question.steps:
         raise QuestionRefused("a model answers questions about its own columns: leave out joins and samples")
     resolved = compile_query(question, parts.domain)
     by_name = {c.name: c for c in parts.columns}

@@ -31,7 +31,7 @@ def parse_condition(text: str, columns: Sequence[str]) -> Expr:
     except QuestionRefused as error:  # the words name no place in a text that the user did not write
         words, kind = _PLACE.sub("", str(error)), type(error)
     else:
-        if asked.where is None or asked.groups or asked.after is not None or asked.joins or len(asked.aggregates) != 1:
+        if asked.where is None or asked.groups or asked.after is not None or asked.steps or len(asked.aggregates) != 1:
             raise QuestionRefused("a condition is what follows WHERE alone, without GROUP BY, ORDER BY or LIMIT")
         return Expr(asked.where)
     raise kind(words)

@@ -50,7 +50,7 @@ class Scope:
         if not item.table:
             others = [j for j in self.joined if j.has(item.name)]
             own = self.columns is not None and item.name.lower() in self.columns
-            if own and all(j.on is not None and j.on.lower() == item.name.lower() for j in others):
+            if own and all(item.name.lower() in j.same for j in others):
                 others = []
             if len(others) + own > 1:
                 where = ", ".join([*([self.table] if own else []), *(j.table for j in others)])

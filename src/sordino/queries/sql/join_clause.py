@@ -27,7 +27,7 @@ class JoinedTable:
     table: str
     alias: str
     columns: Mapping[str, str]
-    on: str | None = None  # the private column that equals the column of the same name here
+    same: tuple[str, ...] = ()  # the columns that equal the private column of the same name, in lower case
 
     def has(self, name: str) -> bool:
         """Return whether a column of this name is declared."""
@@ -76,7 +76,7 @@ def joins_of(
             raise QuestionRefused(f"{place.of(source)}{source.alias_or_name!r} is joined twice: join it once")
         joined = JoinedTable(table, alias, columns)
         on, key = _condition(place, item, joined, private, owns)
-        same = on if on.lower() == key.lower() else None
+        same = tuple(k.lower() for o, k in zip(on, key, strict=True) if o.lower() == k.lower())
         made = JoinedTable(table, alias, columns, same)
         found.append((Join(table, on, how, key), made))
     return found
@@ -98,34 +98,42 @@ def _how(place: Place, item: Any) -> Any:
 
 def _condition(
     place: Place, item: Any, joined: JoinedTable, private: Callable[[Any], Expr], owns: Callable[[str], bool]
-) -> tuple[str, str]:
-    """Return the private column and the public one that a join compares."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the private columns and the public ones that a join compares, pair by pair."""
     kinds = trees()
     at = place.word("ON") or place.word("USING") or place.word("JOIN")
     using, on = item.args.get("using"), item.args.get("on")
     if using:
-        if len(using) != 1:
-            raise QuestionRefused(f"{at}USING takes one column here: the key of {joined.table}")
-        name = using[0].name
-        node = private(kinds.column(name)).node
-        key = joined.column(place, kinds.column(name)).node
+        columns = [kinds.column(u.name) for u in using]
+        pairs = [(private(column), joined.column(place, column)) for column in columns]
     else:
-        sides = [on.this, on.expression] if isinstance(on, kinds.EQ) else []
-        if len(sides) != 2 or not all(isinstance(s, kinds.Column) for s in sides):
+        parts = [part.unnest() for part in on.flatten()] if isinstance(on, kinds.And) else [on]
+        pairs = [_sides(place, at, part, joined, private, owns) for part in parts]
+    for ours, _ in pairs:
+        if not isinstance(ours.node, Name) or "." in ours.node.name:
             raise QuestionRefused(
-                f"{at}JOIN compares one column with one key, nothing else, and filters in WHERE: {_WRITE}"
+                f"{at}JOIN compares a declared column of the private table, not one that is computed or joined"
             )
-        theirs = [s for s in sides if _is_of(s, joined, owns)]
-        if len(theirs) != 1:
-            raise QuestionRefused(f"{at}JOIN compares a column of the table with the key of {joined.table}: {_WRITE}")
-        ours = sides[1] if sides[0] is theirs[0] else sides[0]
-        node, key = private(ours).node, joined.column(place, theirs[0]).node
-    if not isinstance(node, Name) or "." in node.name:
-        raise QuestionRefused(
-            f"{at}JOIN compares a declared column of the private table, not one that is computed or joined"
-        )
-    assert isinstance(key, Name)
-    return node.name, key.name.removeprefix(f"{joined.table}.")
+    keys = [column.node for _, column in pairs]
+    return (
+        tuple(ours.node.name for ours, _ in pairs if isinstance(ours.node, Name)),
+        tuple(key.name.removeprefix(f"{joined.table}.") for key in keys if isinstance(key, Name)),
+    )
+
+
+def _sides(
+    place: Place, at: str, part: Any, joined: JoinedTable, private: Callable[[Any], Expr], owns: Callable[[str], bool]
+) -> tuple[Expr, Expr]:
+    """Return the private column and the public one that an equality in ON compares."""
+    kinds = trees()
+    sides = [part.this, part.expression] if isinstance(part, kinds.EQ) else []
+    if len(sides) != 2 or not all(isinstance(s, kinds.Column) for s in sides):
+        raise QuestionRefused(f"{at}JOIN compares columns with a key, nothing else, and filters in WHERE: {_WRITE}")
+    theirs = [s for s in sides if _is_of(s, joined, owns)]
+    if len(theirs) != 1:
+        raise QuestionRefused(f"{at}JOIN compares a column of the table with the key of {joined.table}: {_WRITE}")
+    ours = sides[1] if sides[0] is theirs[0] else sides[0]
+    return private(ours), joined.column(place, theirs[0])
 
 
 def _is_of(item: Any, joined: JoinedTable, owns: Callable[[str], bool]) -> bool:

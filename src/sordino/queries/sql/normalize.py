@@ -146,18 +146,20 @@ def _join_commas(select: Any) -> None:
     from sqlglot import exp as kinds
 
     where = select.args.get("where")
-    for join in select.args.get("joins") or []:
+    joins = select.args.get("joins") or []
+    for place, join in enumerate(joins):
         plain = not any(join.args.get(n) for n in ("method", "side", "on", "using"))
         if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
             continue
         parts = list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
         alias = join.this.alias_or_name.lower()
-        found = next((p for p in parts if _compares_tables(p, alias)), None)
-        if found is None:
+        later = {other.this.alias_or_name.lower() for other in joins[place + 1 :]}
+        found = [p for p in parts if _compares_tables(p, alias, later)]
+        if not found:
             continue
-        join.set("on", found.unnest())
+        join.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
         join.set("kind", None)
-        rest = [p for p in parts if p is not found]
+        rest = [p for p in parts if not any(p is f for f in found)]
         if rest:
             where.set("this", kinds.and_(*rest, copy=False))
         else:
@@ -165,8 +167,8 @@ def _join_commas(select: Any) -> None:
             where = None
 
 
-def _compares_tables(condition: Any, alias: str) -> bool:
-    """Return whether a condition says that a column of the named table equals one of another."""
+def _compares_tables(condition: Any, alias: str, later: Container[str]) -> bool:
+    """Return whether a condition says that a column of the named table equals one of another, not of a later one."""
     from sqlglot import exp as kinds
 
     condition = condition.unnest()
@@ -175,7 +177,8 @@ def _compares_tables(condition: Any, alias: str) -> bool:
     sides = [condition.this, condition.expression]
     if not all(isinstance(s, kinds.Column) and s.table for s in sides):
         return False
-    return [s.table.lower() == alias for s in sides].count(True) == 1
+    tables = [s.table.lower() for s in sides]
+    return tables.count(alias) == 1 and not any(t in later for t in tables)
 
 
 def _put_private_first(select: Any, public: Container[str]) -> None:
