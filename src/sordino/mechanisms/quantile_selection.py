@@ -73,6 +73,14 @@ class QuantileSelection:
     has W_g and W'_g rows, moves by at most (W_g + W'_g) max(q, 1 - q), and D = 2 C max(q, 1 - q) gives epsilon in all.
     Log ratios of independent selections add, and so do their ranges, so rho = epsilon^2 / 8 stays.
 
+    Theorem (the ends). At level 1 the cost of v is the number of rows above v. A unit's rows raise it by f(v) >= 0 and the
+    rows they replace lower it by g(v) >= 0; f and g fall in v, from at most W_g and W'_g. Where f - g is p at some v and
+    -m at some u < v, g(u) >= m + f(u) >= m + f(v) >= m + p; likewise for u > v. So costs move within a range of
+    max(W_g, W'_g), at most C (in all groups together C, or 2 C under replace), and the log ratio, which is the move times
+    the rate less a constant, lies in a range of that times the rate; as two distributions' log ratio crosses 0, it is at
+    most that range. So the rate is twice that of the theorems above at levels 0 and 1, with the same epsilon and rho.
+    (The exponential mechanism with monotone scores: McSherry & Talwar 2007; Dong, Durfee, Rogers 2020 for the range.)
+
     Theorem (several levels; Kaplan, Schnapp, Stemmer 2022, "Differentially private approximate quantiles", section 3).
     The middle level is found first; the levels below it are found on the rows below, those above on the rows above,
     at the level that they have there, q' = (q - q_low) / (q_high - q_low). The split is at a released place, so given
@@ -113,15 +121,16 @@ class QuantileSelection:
         return len(halving_stages(len(self.levels)))
 
     def rate(self, place: int) -> Fraction:
-        """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D)."""
+        """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D), epsilon / D at the ends."""
         stage, node = self._segment_at(place)
         inner = self._inner(node)
         most = max(inner, 1 - inner)
-        count = self.neighbors.contributions
+        at_end = most == 1
+        epsilon, count = self.epsilon * (2 if at_end else 1), self.neighbors.contributions
         if self.neighbors.relation == "add_remove":
-            return self.epsilon / (2 * count * most)
+            return epsilon / (2 * count * most)
         alone = self.groups * len(halving_stages(len(self.levels))[stage]) == 1
-        return self.epsilon / (2 * count * (1 if alone else 2 * most))
+        return epsilon / (2 * count * (1 if alone else 2 * most))
 
     def error_stages(self, place: int, *, values: int, rows: int) -> tuple[RankStage, ...]:
         """Return what bounds the rank error at a level on a lattice of `values` values, with `rows` rows at most.
