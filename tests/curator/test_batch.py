@@ -35,7 +35,7 @@ def test_the_least_loss_reaches_the_wanted_error_and_a_hundredth_less_does_not()
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": "0.5"}], ids=["epsilon", "rho"])
 def test_a_split_costs_the_whole_and_no_other_split_of_a_grid_errs_less(loss: dict[str, Any]) -> None:
     held = curator(budget=sd.PureDP(1000) if "epsilon" in loss else sd.ZCDP(1000))
-    batch = held.plan(QUESTIONS[:2], weights=[1, 1], **loss)
+    batch = held.plan(QUESTIONS[:2], share="error", **loss)
     name, total = next(iter(loss.items()))
     assert sum(p.cost.amounts()[name] for p in batch.plans) == Fraction(total)
 
@@ -80,8 +80,9 @@ def test_equal_shares_sum_to_the_whole(count: int, epsilon: Fraction) -> None:
 
 def test_weights_move_the_loss_to_what_counts() -> None:
     held = curator(budget=sd.PureDP(1000))
-    even, heavy = (held.plan(QUESTIONS[:2], epsilon=1, weights=w) for w in ([1, 1], [50, 1]))
-    assert heavy.errors()[0] < even.errors()[0]
+    for share in ("equal", "error"):
+        even, heavy = (held.plan(QUESTIONS[:2], epsilon=1, weights=w, share=share) for w in ([1, 1], [50, 1]))
+        assert heavy.errors()[0] < even.errors()[0]
 
 
 def test_all_are_asked_or_none() -> None:

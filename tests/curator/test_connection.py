@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
-from sordino.errors import DeclarationError, UnknownName
+from sordino.errors import BudgetExhausted, DeclarationError, UnknownName
 
 PROJECT = """
 [budgets.people]
@@ -91,3 +91,57 @@ def test_a_project_is_checked_by_its_file_sources_and_ledgers(project: Path) -> 
     project.write_text(PROJECT.replace("upper", "uper"))
     (misspelt,) = sd.check_project(project)
     assert (misspelt.line, misspelt.key) == (12, "tables.people.columns.age.uper")
+
+
+TWO = (
+    PROJECT
+    + """
+[budgets.others]
+cap = {epsilon = 2.0}
+ledger = "others.ledger"
+
+[tables.visits]
+source = "people.parquet"
+budget = "people"
+neighbors = "add_remove"
+privacy_unit = "row"
+columns.age = {type = "integer", lower = 0, upper = 125}
+
+[tables.pets]
+source = "people.parquet"
+budget = "others"
+neighbors = "add_remove"
+privacy_unit = "row"
+columns.age = {type = "integer", lower = 0, upper = 125}
+"""
+)
+
+
+def test_a_batch_asks_several_tables_of_one_budget(project: Path) -> None:
+    project.write_text(TWO)
+    connection = sd.connect(project)
+    several = sd.sql("SELECT COUNT(*) AS n FROM people; SELECT AVG(age) AS age FROM visits")
+    batch = connection.plan(several, epsilon=1, weights={"n": 1, "age": 3})
+    assert isinstance(batch, sd.Batch)
+    assert [p.cost for p in batch.plans] == [sd.PureDP("1/4"), sd.PureDP("3/4")]
+    answers = connection.ask(batch)
+    assert isinstance(answers, list)
+    assert [(a.table_name, a.cost) for a in answers] == [("people", sd.PureDP("1/4")), ("visits", sd.PureDP("3/4"))]
+    assert connection.table("people").spent == sd.PureDP(1)
+    with pytest.raises(BudgetExhausted, match="nothing was charged"):
+        connection.ask(connection.plan(several, epsilon=3))
+    assert connection.table("visits").spent == sd.PureDP(1)
+    with pytest.raises(DeclarationError, match="these tables draw on people and others"):
+        connection.plan(sd.sql("SELECT COUNT(*) AS n FROM people; SELECT COUNT(*) AS n FROM pets"), epsilon=1)
+    with pytest.raises(DeclarationError, match="request id goes with one question"):
+        connection.ask(batch, request_id="r")
+
+
+def test_a_connection_plans_and_asks_the_table_that_the_sql_names(project: Path) -> None:
+    connection = sd.connect(project)
+    plan = connection.plan(sd.sql("SELECT COUNT(*) AS n FROM people;"), epsilon=1)
+    assert isinstance(plan, sd.Plan)
+    first, again = (connection.ask(plan, request_id="r") for _ in range(2))
+    assert isinstance(first, sd.Release)
+    assert isinstance(again, sd.Release)
+    assert (first.charge, again.charge, first.value) == ("c-0001", "c-0001", again.value)

@@ -8,7 +8,7 @@ __all__ = ["in_flags"]
 
 _ARGUMENTS = (
     "epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter|table|budget|query|"
-    "attacker_prior|max_posterior|test_level|max_power|relative_risk|risk"
+    "attacker_prior|max_posterior|test_level|max_power|relative_risk|risk|share|scale"
 )
 _NAMED = rf"({_ARGUMENTS})=(?:\.\.\.)?(?=([^\s,;)]?))"
 _GUESSED = r"\bassume_(rows|keys)\b=?|\bgive n\b"

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from sordino.accounting.composition import charge_amounts
+from sordino.curator.adaptive_procedure import AdaptiveProcedure
 from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.curator.count_cache import CountCache
 from sordino.curator.data_access import Answer, DataAccess
+from sordino.curator.plan import Plan
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
@@ -29,16 +31,52 @@ from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.own import refuse_foreign
-from sordino.queries.queryable import CountsQuery, Inquiry, Scan, ScanQuery, VectorQuery, is_monotone
+from sordino.queries.queryable import (
+    CountsQuery,
+    Inquiry,
+    Queryable,
+    ReleaseContent,
+    Scan,
+    ScanQuery,
+    VectorQuery,
+    is_monotone,
+)
 from sordino.release import Output, Release
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["AdaptiveSession"]
+__all__ = ["AdaptiveSession", "run_adaptive"]
 
 MakeRelease = Callable[[str, Answer, Event, Loss, Loss, Loss], Release]
+T = TypeVar("T")
+
+
+def run_adaptive(
+    algorithm: Callable[[Queryable], T],
+    record: Callable[[T], ReleaseContent] | None,
+    *,
+    plan: Plan,
+    rows: DataAccess,
+    rng: Rng,
+    make_release: Callable[[Answer], Release],
+) -> tuple[T, Release, str]:
+    """Return an algorithm's result, the release on record and its text; `make_release` makes an answer of its charge one."""
+
+    def answer_one(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
+        return replace(make_release(answer), question=words, event=event, cost=cost, spent=spent, remaining=left)
+
+    assert isinstance(plan.procedure, AdaptiveProcedure)
+    inner = plan.procedure.inner
+    session = AdaptiveSession(rows=rows, table=plan.table, loss=inner, rng=rng, make_release=answer_one)
+    try:
+        result = algorithm(session)
+    finally:
+        session.close()
+    content = ReleaseContent() if record is None else record(result)
+    release = replace(make_release((content.keys, content.outputs)), notes=content.notes, chosen=content.chosen)
+    return result, release, release.to_json()
 
 
 class AdaptiveSession:

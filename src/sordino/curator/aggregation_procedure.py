@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.amplify import poisson_sampled
 from sordino.curator.allocation import Allocation, NoisyVector, Threshold, allocate
 from sordino.curator.data_access import Answer, DataAccess
+from sordino.curator.loss_split import EQUAL, LossSplit
 from sordino.curator.noise_answer import noisy_columns
 from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, cost_of, price
 from sordino.curator.quantile_scans import PlannedQuantile
@@ -54,6 +55,7 @@ class AggregationProcedure:
     notes: tuple[str, ...] = ()
     assume_rows: int | None = None
     assume_mean: float | None = None
+    weights: tuple[Fraction, ...] = ()  # of the aggregates; empty for equal shares
 
     @property
     def compiled(self) -> CompiledQuery:
@@ -138,6 +140,7 @@ class AggregationProcedure:
             tuple(p.describe() for p in parts),
             assumes,
             times_rows,
+            self._share(place),
         )
 
     def _selection_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
@@ -151,7 +154,13 @@ class AggregationProcedure:
             tuple(f"{show_rows(e, Ranks.error_unit)} at {100 * confidence:g}%" for e in errors),
             (said,),
             (said["mechanism"],),
+            share=self._share(place),
         )
+
+    def _share(self, place: int) -> Fraction | None:
+        """Return an aggregate's share of the loss, where there are several shares."""
+        shares = self.allocation.shares
+        return shares[place] if shares[place] not in (0, 1) else None
 
     def _formula_column(self, formula: FormulaColumn) -> PlannedColumn:
         words = {a.alias: a.describe() for a in self.question.aggregates}
@@ -179,8 +188,11 @@ def plan_aggregation(
     asked: Loss,
     assume_rows: int | None = None,
     assume_mean: float | None = None,
+    split: LossSplit = EQUAL,
 ) -> Plan:
-    """Return the plan of an aggregation: each aggregate that needs noise gets an equal share, each of its parts likewise.
+    """Return the plan of an aggregation: each aggregate that needs noise gets its share of the loss, its parts equal ones.
+
+    Shares are equal unless `split` says otherwise.
 
     Raises QuestionRefused where the question has no private answer, DeclarationError where the cap counts otherwise.
     """
@@ -191,12 +203,26 @@ def plan_aggregation(
     domain, wider = step_domain(table.domain, question.steps), step_neighbors(table.neighbors, question.steps)
     compiled = compile_query(question, domain)
     _check_groups(question, compiled, table, wider)
-    allocation = allocate(question, compiled, domain, wider, asked)
+
+    def plan_at(loss: Loss, weights: Sequence[Fraction]) -> AggregationProcedure:
+        found, rows = allocate(question, compiled, domain, wider, loss, weights), PlannedRows(None)
+        return AggregationProcedure(
+            question, table.domain, found, found.event, rows, (), assume_rows, assume_mean, tuple(weights)
+        )
+
+    if split.is_equal:
+        made = plan_at(asked, ())
+    else:
+        from sordino.curator.loss_shares import aggregate_weights
+
+        weights = aggregate_weights(question, compiled, split, lambda loss: plan_at(loss, ()), asked, assume_rows)
+        made = plan_at(asked, weights)
+    allocation = made.allocation
     event = _sample_event(question.sample, allocation.event, table.neighbors)
     sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
     notes = _say_notes(question, allocation, domain, table.neighbors, sample)
-    procedure = AggregationProcedure(question, table.domain, allocation, event, rows, notes, assume_rows, assume_mean)
+    procedure = replace(made, event=event, rows=rows, notes=notes)
     return price(question, table, asked=asked, procedure=procedure)
 
 

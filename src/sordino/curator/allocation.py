@@ -9,7 +9,7 @@ from fractions import Fraction
 from sordino.accounting.events import Composed
 from sordino.curator.quantile_scans import PlannedQuantile, plan_quantile
 from sordino.domain import Domain
-from sordino.errors import QuestionRefused
+from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
@@ -47,7 +47,8 @@ class NoisyVector:
 class Allocation:
     """How a question is answered: the vectors of each aggregate, its selection if it is one, and the keys' threshold.
 
-    `resolved` is what is run: with private keys it also counts the units of each group, as its last term.
+    `resolved` is what is run: with private keys it also counts the units of each group, as its last term. `shares` are
+    those of the aggregates; with that of private keys they sum to 1.
     """
 
     resolved: CompiledQuery
@@ -55,46 +56,64 @@ class Allocation:
     selections: tuple[PlannedQuantile | None, ...]
     threshold: Threshold | None
     event: Event
+    shares: tuple[Fraction, ...] = ()
 
 
 def allocate(
-    question: Aggregation, resolved: CompiledQuery, domain: Domain, neighbors: Neighbors, loss: Loss
+    question: Aggregation,
+    resolved: CompiledQuery,
+    domain: Domain,
+    neighbors: Neighbors,
+    loss: Loss,
+    weights: Sequence[Fraction] = (),
 ) -> Allocation:
-    """Return the parts of a question. Private keys, each selection and each aggregate that needs noise share equally.
+    """Return the parts of a question. Each selection and each aggregate that needs noise shares by its weight, or equally.
 
-    An aggregate's share is shared equally by its vectors. Raises QuestionRefused where keys are private and no delta
-    is given, or quantiles are asked for private keys.
+    Private keys take an equal share, whatever the weights. An aggregate's share is shared equally by its vectors. By
+    sequential composition the shares, which sum to 1 exactly, amount to the loss. Raises QuestionRefused where keys are
+    private and no delta is given, or quantiles are asked for private keys.
     """
     moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
     chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
-    noisy = sum(any(s.l1 for s in several) for several in moved)
-    shares = len(chosen) + noisy + resolved.private_keys
-    threshold, rest = _threshold(resolved, neighbors, loss, shares)
+    noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several)]
+    threshold, rest = _threshold(resolved, neighbors, loss, len(chosen) + len(noisy) + resolved.private_keys)
     if threshold is not None:
         if chosen:
             raise QuestionRefused("quantiles of private keys are not answered: declare the keys as a category")
-        shares -= 1
         resolved = _counting_units(resolved, domain, neighbors)
-    selections = {i: _selection(question, i, resolved, domain, neighbors, rest, shares) for i in chosen}
-    additive = _part(rest, Fraction(noisy, shares)) if noisy else rest
-    vectors, event = _vectors(question, resolved, moved, additive)
+    if weights and (len(weights) != len(moved) or min(weights) <= 0):
+        raise DeclarationError(f"a question of {len(moved)} aggregates takes as many weights, each above 0")
+    stated = [weights[i] if weights else Fraction(1) for i in range(len(moved))]
+    whole = sum((stated[i] for i in (*chosen, *noisy)), Fraction(0))
+    shares = [stated[i] / whole if i in chosen or i in noisy else Fraction(0) for i in range(len(moved))]
+    selections = {i: _selection(question, i, resolved, domain, neighbors, _part(rest, shares[i])) for i in chosen}
+    additive = sum((shares[i] for i in noisy), Fraction(0))
+    vectors, event = _vectors(question, resolved, moved, shares, _part(rest, additive) if noisy else rest)
     events = [event] if noisy or not chosen else []
     events += [s.event for s in selections.values()]
     if threshold is not None:
         events.insert(0, threshold.event)
-    whole = events[0] if len(events) == 1 else Composed(events)
-    return Allocation(resolved, vectors, tuple(selections.get(i) for i in range(len(vectors))), threshold, whole)
+        keys = Fraction(1, len(noisy) + 1)
+        shares = [share * (1 - keys) for share in shares]
+    event = events[0] if len(events) == 1 else Composed(events)
+    found = tuple(selections.get(i) for i in range(len(vectors)))
+    return Allocation(resolved, vectors, found, threshold, event, tuple(shares))
 
 
 def _vectors(
-    question: Aggregation, resolved: CompiledQuery, moved: Sequence[Sequence[Sensitivity]], loss: Loss
+    question: Aggregation,
+    resolved: CompiledQuery,
+    moved: Sequence[Sequence[Sensitivity]],
+    shares: Sequence[Fraction],
+    loss: Loss,
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], Event]:
+    """Return the vectors of each aggregate, which share the loss as the aggregates do, and their event."""
     active = [sum(s.l1 > 0 for s in several) for several in moved]
-    aggregates = len(active) - active.count(0)
+    whole = sum((share for share, busy in zip(shares, active, strict=True) if busy), Fraction(0))
     sized: list[tuple[Sensitivity, Fraction]] = []
-    for several, parts, busy in zip(moved, resolved.parts, active, strict=True):
+    for several, parts, busy, share in zip(moved, resolved.parts, active, shares, strict=True):
         for s, p in zip(several, parts, strict=True):
-            sized.append((s.rescale(1 / p.unit), Fraction(1, aggregates * busy) if s.l1 else Fraction(0)))
+            sized.append((s.rescale(1 / p.unit), share / (whole * busy) if s.l1 else Fraction(0)))
     mechanisms, event = cheapest(sized, loss)
     rest = iter(mechanisms)
     planned = tuple(
@@ -105,17 +124,10 @@ def _vectors(
 
 
 def _selection(
-    question: Aggregation,
-    place: int,
-    resolved: CompiledQuery,
-    domain: Domain,
-    neighbors: Neighbors,
-    loss: Loss,
-    shares: int,
+    question: Aggregation, place: int, resolved: CompiledQuery, domain: Domain, neighbors: Neighbors, share: Loss
 ) -> PlannedQuantile:
     asked = question.aggregates[place]
     assert isinstance(asked, Quantile)
-    share = _part(loss, Fraction(1, shares))
     pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share  # a delta buys a selection nothing
     return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
 

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from sordino.curator.loss_split import EQUAL, LossSplit
 from sordino.curator.plan import Plan
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, format_number, loss_from, loss_to_numbers, read_loss, to_fraction
 from sordino.queries.aggregates.robust import Robust
+from sordino.queries.aggregation import Aggregation
+from sordino.queries.sql.parse import SqlText
 from sordino.release import show_number, show_rows
 
 __all__ = ["Batch", "plan_batch"]
@@ -57,11 +60,14 @@ class Batch:
     def describe(self) -> str:
         """Return the batch in a few lines."""
         lines = [f"cost       {self.cost.describe()} in all"]
-        for plan, error in zip(self.plans, self.errors(), strict=True):
-            unit = plan.procedure.columns(self.confidence)[0].unit
-            off = f"+-{show_number(error)}" if unit == "value" else show_rows(error, unit)
-            each = f"{plan.cost.describe()}: {off} at {100 * self.confidence:g}%"
-            lines.append(f"           {each}, {plan.words}")
+        for plan in self.plans:
+            column, error = plan.procedure.columns(self.confidence)[0], _largest_error(plan, self.confidence)
+            if error is None:
+                off = column.words[0]
+            else:
+                off = f"+-{show_number(error)}" if column.unit == "value" else show_rows(error, column.unit)
+                off += f" at {100 * self.confidence:g}%"
+            lines.append(f"           {plan.cost.describe()}: {off}, {plan.words}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,7 +76,7 @@ class Batch:
             "schema": 1,
             "cost": loss_to_numbers(self.cost),
             "confidence": self.confidence,
-            "errors": self.errors(),
+            "errors": [_largest_error(p, self.confidence) for p in self.plans],
             "plans": [p.to_dict(confidence=self.confidence) for p in self.plans],
         }
 
@@ -89,13 +95,15 @@ def plan_batch(
     losses: dict[str, Number | None],
     counted: str,
     confidence: float,
-    weights: Sequence[Number] | None,
+    split: LossSplit = EQUAL,
+    assume_rows: int | None = None,
 ) -> Batch:
     """Return the batch that the words of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
 
     Raises DeclarationError where the words do not fit together, QuestionRefused for a question whose error is private.
     """
-    questions = list(question) if isinstance(question, (list, tuple)) else [question]
+    listed = list(question) if isinstance(question, (list, tuple)) else [question]
+    questions = [one for q in listed for one in (q.statements() if isinstance(q, SqlText) else [q])]
     if not questions or not 0 < confidence < 1:
         raise DeclarationError("a batch takes one question or more, and a confidence between 0 and 1, such as 0.95")
     if losses["rho"] is not None or losses["epsilon"] is not None:
@@ -113,11 +121,9 @@ def plan_batch(
 
     if error is None:
         total = read_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
-        if weights is not None:
-            return _split(plan_at, len(questions), total, confidence, weights)
-        return Batch(tuple(plan_at(i, total / len(questions)) for i in range(len(questions))), confidence)
-    if losses["epsilon"] is not None or losses["rho"] is not None or weights is not None:
-        raise DeclarationError("error= asks for the least loss: state no epsilon, rho or weights beside it")
+        return _share_out(plan_at, len(questions), total, confidence, split, assume_rows)
+    if losses["epsilon"] is not None or losses["rho"] is not None or not split.is_equal:
+        raise DeclarationError("error= asks for the least loss: state no epsilon, rho, weights or share beside it")
     wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
     if len(wanted) != len(questions):
         raise DeclarationError(f"error= takes one number, or {len(questions)}, one a question")
@@ -147,36 +153,41 @@ def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) ->
     return Batch(tuple(plans), confidence)
 
 
-def _split(plan_at: PlanAt, count: int, total: Fraction, confidence: float, weights: Sequence[Number]) -> Batch:
-    """Return the plans whose losses sum to at most `total` with the least weighted sum of expected errors.
-
-    Errors are in the units of their questions, so weights of 1 set a row against a year against a dollar.
-
-    An error falls as loss^-a, a = 1 for Laplace and 1/2 for rho, measured at equal shares and at twice that; the minimum has
-    losses in proportion to (weight error a)^(1 / (1 + a)), by Lagrange.
-    """
-    scale = [to_fraction(w, name="a weight") for w in weights]
-    if len(scale) != count or any(w <= 0 for w in scale):
-        raise DeclarationError(f"weights are {count} numbers above 0, one a question")
+def _share_out(
+    plan_at: PlanAt, count: int, total: Fraction, confidence: float, split: LossSplit, rows: int | None
+) -> Batch:
+    """Return the plans whose losses sum to `total`: equal, in proportion to weights, or of the least sum of errors."""
     each = total / count
-    shares: list[float] = []
-    for i, weight in enumerate(scale):
-        here, there = (_worst(plan_at(i, each * f), confidence) for f in (1, 2))
-        power = max(0.25, math.log2(here / there)) if there > 0 and here > there else 1.0
-        shares.append((float(weight) * max(here, 1e-300) * power) ** (1 / (1 + power)))
-    whole = math.fsum(shares)
-    losses = [Fraction(math.floor(s / whole * 10**6), 10**6) * total for s in shares]
-    losses = [max(loss, total / 10**6) for loss in losses]
-    losses[losses.index(max(losses))] += total - sum(losses, Fraction(0))  # what rounding left, or took too much
-    return Batch(tuple(plan_at(i, loss) for i, loss in enumerate(losses)), confidence)
+    equal = [plan_at(i, each) for i in range(count)]
+    if split.is_equal:
+        return Batch(tuple(equal), confidence)
+    from sordino.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
+
+    weights = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="a question")
+    shares = [w / sum(weights, Fraction(0)) for w in weights]
+    if split.share != "equal":
+        twice = [plan_at(i, 2 * each) for i in range(count)]
+        if split.share == "relative":
+            check_scale([p.question for p in equal if isinstance(p.question, Aggregation)], split)
+            here, there = ([relative_error(p, split, confidence, rows) for p in plans] for plans in (equal, twice))
+        else:
+            here, there = ([_worst(p, confidence) for p in plans] for plans in (equal, twice))
+        shares = list(least_error_shares(weights, here, there))
+    return Batch(tuple(plan_at(i, share * total) for i, share in enumerate(shares)), confidence)
 
 
 def _worst(plan: Plan, confidence: float) -> float:
+    error = _largest_error(plan, confidence)
+    if error is None:
+        raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
+    return error
+
+
+def _largest_error(plan: Plan, confidence: float) -> float | None:
+    """Return the largest expected error of a question's answers, None where one depends on the rows."""
     found = plan.error(confidence)
     errors = list(found.values()) if isinstance(found, dict) else [found]
-    if any(e is None for e in errors):
-        raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
-    return float(max(errors))
+    return None if any(e is None for e in errors) else float(max(errors))
 
 
 def _root(value: Fraction) -> Fraction:

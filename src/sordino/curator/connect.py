@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.curator import Curator
+from sordino.curator.loss_split import Share, Weights, read_split
+from sordino.curator.plan import Plan
 from sordino.domain import Domain
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
@@ -63,6 +66,62 @@ class Connection:
                 others=tuple(self.project.tables),
             )
         return self._curators[declared.name]
+
+    def plan(
+        self,
+        question: SqlText,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+    ) -> Plan | Batch:
+        """Return the plan of a SELECT, of the table that it names, as `Curator.plan`; of several SELECTs their Batch.
+
+        The tables of a batch draw on one budget. Raises DeclarationError where they do not.
+        """
+        read = [self.read_sql(one.text, dialect=one.dialect) for one in question.statements()]
+        given: dict[str, Any] = {"assume_rows": assume_rows}
+        split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
+        losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
+        if len(read) == 1:
+            single: Plan = read[0][0].plan(read[0][1], **losses, **split, **given)
+            return single
+        self._check_one_budget([curator.name for curator, _ in read])
+
+        def plan_one(pair: tuple[Curator, SqlText], **loss: Any) -> Plan:
+            planned: Plan = pair[0].plan(pair[1], **loss, **given)
+            return planned
+
+        return plan_batch(
+            read, plan_one, error=None, losses=losses, counted="", confidence=0.95, split=read_split(**split), **given
+        )
+
+    def ask(
+        self, planned: Plan | Batch, *, request_id: str | None = None, on: Literal["data", "dummy"] = "data"
+    ) -> Release | list[Release]:
+        """Return the private answer of a plan, or those of a batch, each charged once, as `Curator.ask`.
+
+        Nothing of a batch is asked where the budget does not cover all of it.
+        """
+        if isinstance(planned, Plan):
+            return self.table(planned.table_name).ask(planned, request_id=request_id, on=on)
+        if request_id is not None:
+            raise DeclarationError("each answer of a batch is a charge of its own: a request id goes with one question")
+        self._check_one_budget([p.table_name for p in planned.plans])
+        if on == "data":
+            planned.check_covered(self.table(planned.plans[0].table_name).remaining)
+        return [self.table(p.table_name).ask(p, on=on) for p in planned.plans]
+
+    def _check_one_budget(self, tables: Sequence[str]) -> None:
+        budgets = dict.fromkeys(self.project.table(name).budget for name in tables)
+        if len(budgets) > 1:
+            raise DeclarationError(
+                f"a batch draws on one budget, and these tables draw on {' and '.join(budgets)}: ask about each by itself"
+            )
 
     def read_sql(self, text: str, *, dialect: str | None = None) -> tuple[Curator, SqlText]:
         """Return the Curator of the table that a SQL text is about, and the question to ask of it; the text is parsed once.

@@ -8,27 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar, cast, overload
 
 from sordino.clipping.contribution_bounds import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
 from sordino.curator.above_threshold import AboveThreshold, open_above_threshold
-from sordino.curator.adaptive_procedure import AdaptiveProcedure, plan_adaptive
-from sordino.curator.adaptive_session import AdaptiveSession
+from sordino.curator.adaptive_procedure import plan_adaptive
+from sordino.curator.adaptive_session import run_adaptive
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.charging import Charging
-from sordino.curator.data_access import Answer, DataAccess
+from sordino.curator.data_access import DataAccess
 from sordino.curator.explain import explain
+from sordino.curator.loss_split import EQUAL, LossSplit, Share, Weights, read_split
 from sordino.curator.plan import Plan
-from sordino.curator.planning import (
-    Question,
-    Whole,
-    bind_tables,
-    is_batch,
-    plan_question,
-    read_question,
-    refuse_altered,
-)
+from sordino.curator.planning import Question, Whole, is_batch, plan_again, plan_question, read_question
 from sordino.curator.practice import check_target, open_practice
 from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
@@ -36,7 +30,7 @@ from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge
-from sordino.loss import Event, Loss, Number, read_loss
+from sordino.loss import Loss, Number, read_loss
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
@@ -132,6 +126,9 @@ class Curator:
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
         assume_rows: int | None = None,
         assume_mean: float | None = None,
     ) -> Plan: ...
@@ -144,7 +141,9 @@ class Curator:
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
-        weights: Sequence[Number] | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
         assume_rows: int | None = None,
         assume_mean: float | None = None,
     ) -> Batch: ...
@@ -170,7 +169,9 @@ class Curator:
         rho: Number | None = None,
         error: Number | Sequence[Number] | None = None,
         confidence: float = 0.95,
-        weights: Sequence[Number] | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
         assume_rows: int | None = None,
         assume_mean: float | None = None,
     ) -> Plan | Batch:
@@ -181,21 +182,29 @@ class Curator:
         question has no private answer, DeclarationError (exit 2) where an argument breaks a rule.
 
         `error=`, one number or one a question, asks instead for a Batch: the least loss a question whose expected error
-        at `confidence` is at most that. A list of whole questions with a loss is a Batch too: each gets an equal share;
-        with `weights`, what an error of 1 in each question's own unit matters, the split of the least weighted sum.
+        at `confidence` is at most that. A list of whole questions with a loss is a Batch too.
+
+        The aggregates of a question, or the questions of a batch, share the loss equally, or in proportion to `weights`
+        (in order, or by a column's name). `share="error"` finds the shares of the least sum of errors, times the weights,
+        each in its own unit; "relative" divides each by the size of its answer, which `scale` or `assume_rows` states.
         """
+        split = read_split(weights=weights, share=share, scale=scale)
         if error is not None or is_batch(question):
-
-            def plan_one(one: Any, **loss: Number | None) -> Any:
-                return self.plan(one, assume_rows=assume_rows, assume_mean=assume_mean, **loss)
-
+            plan_one = partial(self.plan, assume_rows=assume_rows, assume_mean=assume_mean)
             counted = "rho" if "rho" in self._ledger.cap.amounts() else "epsilon"
             losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
             return plan_batch(
-                question, plan_one, error=error, losses=losses, counted=counted, confidence=confidence, weights=weights
+                question,
+                plan_one,
+                error=error,
+                losses=losses,
+                counted=counted,
+                confidence=confidence,
+                split=split,
+                assume_rows=assume_rows,
             )
-        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        plan = self._plan(cast(Question, question), asked, assume_rows=assume_rows, assume_mean=assume_mean)
+        asked, one = read_loss(epsilon=epsilon, delta=delta, rho=rho), cast(Question, question)
+        plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
         return plan.seen_before(self._charging.earlier(plan))
 
     @overload
@@ -283,7 +292,14 @@ class Curator:
         charged = self._charging.charge_new(plan)
         ran: tuple[T, Release, str] | None = None
         try:
-            ran = self._run(plan, algorithm, record, charged)
+            ran = run_adaptive(
+                algorithm,
+                record,
+                plan=plan,
+                rows=DataAccess(self._engine),
+                rng=self._rng,
+                make_release=lambda answer: self._charging.make_release(plan, charged, answer),
+            )
         except Exception:  # the words of any failure may quote data
             ran = None
         if ran is None:
@@ -402,12 +418,18 @@ class Curator:
     # ---- inside
 
     def _plan(
-        self, question: Question, asked: Loss, *, assume_rows: int | None = None, assume_mean: float | None = None
+        self,
+        question: Question,
+        asked: Loss,
+        *,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+        split: LossSplit = EQUAL,
     ) -> Plan:
         """Return the plan of one question; the ledger is not read."""
+        guesses: dict[str, Any] = {"assume_rows": assume_rows, "assume_mean": assume_mean}
         try:
-            read = read_question(question, self._table)
-            return plan_question(read, self._table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean)
+            return plan_question(read_question(question, self._table), self._table, asked=asked, split=split, **guesses)
         except QuestionRefused as refused:
             if isinstance(question, SqlText):
                 raise refused.in_sql() from None
@@ -424,53 +446,13 @@ class Curator:
         """Return the plan that `ask` charges and runs: made here, never one that was handed in."""
         if not isinstance(question, Plan):
             if is_batch(question):
-                raise DeclarationError("a list of whole questions is asked as a batch: ask(plan([...], epsilon=...))")
+                raise DeclarationError("several whole questions are asked as a batch: ask(plan([...], epsilon=...))")
             return self._plan(question, read_loss(epsilon=epsilon, delta=delta, rho=rho))
         if any(v is not None for v in (epsilon, delta, rho)):
             raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
         if question.declaration != self._charging.declaration or question.table_name != self._table.name:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
-        asked: Any = question.question
-        if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
-            asked = bind_tables(asked, self._table, names="resolved")
-        guesses = {name: getattr(question.procedure, name, None) for name in ("assume_rows", "assume_mean")}
-        plan = plan_question(asked, self._table, asked=question.asked, **guesses)
-        refuse_altered(question, plan)
-        return plan
-
-    def _run(
-        self,
-        plan: Plan,
-        algorithm: Callable[[Queryable], T],
-        record: Callable[[T], ReleaseContent] | None,
-        charge: Charge,
-    ) -> tuple[T, Release, str]:
-        """Return an algorithm's result, the release on record and its text."""
-
-        def make_release(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
-            whole = self._charging.make_release(plan, charge, answer)
-            return replace(whole, question=words, event=event, cost=cost, spent=spent, remaining=left)
-
-        assert isinstance(plan.procedure, AdaptiveProcedure)
-        inner = plan.procedure.inner
-        session = AdaptiveSession(
-            rows=DataAccess(self._engine),
-            table=self._table,
-            loss=inner,
-            rng=self._rng,
-            make_release=make_release,
-        )
-        try:
-            result = algorithm(session)
-        finally:
-            session.close()
-        content = ReleaseContent() if record is None else record(result)
-        release = replace(
-            self._charging.make_release(plan, charge, (content.keys, content.outputs)),
-            notes=content.notes,
-            chosen=content.chosen,
-        )
-        return result, release, release.to_json()
+        return plan_again(question, self._table)
 
     def _answer(self, plan: Plan, trees: Any, charge: Charge) -> tuple[Release, str] | None:
         """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Protocol
 
 from sordino.accounting.composition import charge_amounts
@@ -15,7 +16,7 @@ from sordino.loss import ZCDP, Event, Loss, loss_from, loss_to_numbers
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.release import currencies_to_dict, other_currencies
+from sordino.release import currencies_to_dict, other_currencies, show_number
 
 __all__ = [
     "ONE_ROW",
@@ -44,7 +45,8 @@ class PlannedQuestion(Protocol):
 class PlannedColumn:
     """State what a plan says of one aggregate: its columns, their expected errors and the noise behind them.
 
-    `words` say each column's error to a person; `vectors` hold the mechanisms as data, `lines` the same in words.
+    `words` say each column's error to a person; `vectors` hold the mechanisms as data, `lines` the same in words. `share` is
+    the part of the loss that it gets, None where there is one part or none.
     """
 
     names: tuple[str, ...]
@@ -56,6 +58,7 @@ class PlannedColumn:
     lines: tuple[str, ...]
     assumes: str = ""
     error_times_rows: float | None = None
+    share: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +206,9 @@ class Plan:
         for column in self.procedure.columns(confidence):
             found += zip(column.names, column.words, strict=True)
             found += [("", line) for line in column.lines]
+            found += (
+                [] if column.share is None else [("", f"share: {show_number(100 * float(column.share))}% of the loss")]
+            )
         return found + [("note", note) for note in self.notes]
 
     def describe(self, confidence: float = 0.95) -> str:
@@ -234,6 +240,7 @@ class Plan:
                     "expected_error": error,
                     "error_unit": column.unit,
                     "error_supposes": column.assumes or None,
+                    "share": None if column.share is None else str(column.share),
                     "parts": list(column.vectors),
                 }
                 for column in columns

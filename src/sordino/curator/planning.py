@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sordino.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
+from sordino.curator.loss_split import EQUAL, LossSplit
 from sordino.curator.most_common_procedure import plan_most_common
 from sordino.curator.plan import Plan
 from sordino.curator.robust_procedure import plan_robust
@@ -20,14 +21,25 @@ from sordino.queries.joined_names import bind_names
 from sordino.queries.own import refuse_foreign
 from sordino.queries.sql.parse import SqlText, parse_question
 
-__all__ = ["Question", "Whole", "bind_tables", "is_batch", "plan_question", "read_question", "refuse_altered"]
+__all__ = [
+    "Question",
+    "Whole",
+    "bind_tables",
+    "is_batch",
+    "plan_again",
+    "plan_question",
+    "read_question",
+    "refuse_altered",
+]
 
 Whole: TypeAlias = Aggregation | SqlText | MostCommon
 Question: TypeAlias = Aggregation | Robust | MostCommon | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
 
 
 def is_batch(question: object) -> bool:
-    """Return whether this is a list of whole questions; a list of aggregates is one question."""
+    """Return whether this is a list of whole questions, or several SELECTs; a list of aggregates is one question."""
+    if isinstance(question, SqlText):
+        return len(question.statements()) > 1
     return isinstance(question, (list, tuple)) and any(isinstance(q, Whole) for q in question)
 
 
@@ -63,14 +75,32 @@ def plan_question(
     asked: Loss,
     assume_rows: int | None = None,
     assume_mean: float | None = None,
+    split: LossSplit = EQUAL,
 ) -> Plan:
     """Return the plan of a question that is understood, at the loss asked; raises QuestionRefused where it has none."""
     refuse_foreign(question)
+    if not isinstance(question, Aggregation) and not split.is_equal:
+        raise DeclarationError("this question has one answer, which gets the whole loss: leave weights and share out")
     if isinstance(question, Robust):
         return plan_robust(question, table, asked=asked)
     if isinstance(question, MostCommon):
         return plan_most_common(question, table, asked=asked)
-    return plan_aggregation(question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean)
+    return plan_aggregation(question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
+
+
+def plan_again(given: Plan, table: TableContext) -> Plan:
+    """Return the plan that the question and the loss of a plan have now; raises DeclarationError where it is another.
+
+    What runs is the plan made here, never one that was handed in.
+    """
+    asked: Any = given.question
+    if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
+        asked = bind_tables(asked, table, names="resolved")
+    guesses = {name: getattr(given.procedure, name, None) for name in ("assume_rows", "assume_mean")}
+    split = LossSplit(exact=tuple(getattr(given.procedure, "weights", ())))
+    plan = plan_question(asked, table, asked=given.asked, split=split, **guesses)
+    refuse_altered(given, plan)
+    return plan
 
 
 def refuse_altered(given: Plan, priced: Plan) -> None:

@@ -331,3 +331,20 @@ def test_huge_questions_are_refused_in_one_line(text: str) -> None:
 def test_a_long_list_is_fine() -> None:
     found = parse(C + "WHERE age IN (" + ", ".join(map(str, range(10_000))) + ")")
     assert len(found.identity()) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("SELECT 1", ["SELECT 1"]),
+        ("SELECT 1;", ["SELECT 1;"]),
+        (" ;; SELECT 1; /* a; b */ ; SELECT ';' -- c;", ["SELECT 1", "SELECT ';' -- c;"]),
+        ('SELECT "a;b"; SELECT `c;d`', ['SELECT "a;b"', "SELECT `c;d`"]),
+        ("SELECT 'never closed; SELECT 2", ["SELECT 'never closed; SELECT 2"]),
+    ],
+)
+def test_a_text_is_cut_into_its_statements(text: str, parts: list[str]) -> None:
+    found = [one.text for one in sd.sql(text).statements()]
+    assert [one.strip() for one in found] == parts
+    assert all(len(one) <= len(text) for one in found)
+    assert all(text.index(part) == one.index(part) for one, part in zip(found, parts, strict=True))

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import (
-    AnswerForm,
-    AnswerFormat,
-    AssumeRows,
-    Confidence,
-    Delta,
-    Dialect,
-    Epsilon,
-    OutputFile,
-    ProjectPath,
-    QueryFile,
-    Question,
-    Quiet,
-    Rho,
-    option,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import in_terminal, note, paint, say
+from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     from sordino.cli.shared.atomic_file import AtomicFile
+    from sordino.curator.plan import Plan
     from sordino.release import Release
 
 __all__ = ["ask", "deliver"]
@@ -35,19 +23,22 @@ _SCREEN = 40  # rows shown in a terminal; pipes and files get all
 
 
 def ask(
-    sql: Question = None,
-    file: QueryFile = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    assume_rows: AssumeRows = None,
-    dialect: Dialect = None,
-    confidence: Confidence = 0.95,
-    form: AnswerForm = None,
-    output: OutputFile = None,
+    sql: given.Question = None,
+    file: given.QueryFile = None,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    weights: given.Weights = None,
+    share: given.Share = given.ShareBy.equal,
+    scale: given.Scale = None,
+    assume_rows: given.AssumeRows = None,
+    dialect: given.Dialect = None,
+    confidence: given.Confidence = 0.95,
+    form: given.AnswerForm = None,
+    output: given.OutputFile = None,
     request_id: Annotated[
         str | None,
-        option(
+        given.option(
             "--request-id",
             "ID",
             "Make the command safe to repeat: the same ID is charged once and returns the same answer.",
@@ -59,51 +50,79 @@ def ask(
             "--dry-run", help="Ask a made-up table of the declared shape instead: nothing is charged or read."
         ),
     ] = False,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Ask a question: charged to the budget first, then answered with noise.
+
+    Several SELECTs with semicolons between them are a batch: they share the loss, each is charged by itself, and nothing
+    is asked where the budget does not cover all of them.
 
     A refused question (exit 2, 3) is never charged, nor is one that the budget does not cover (4). Exit 5 means that
     the charge stands without an answer: do not repeat such a command blindly.
     """
-    from sordino.cli.ask.question import plan_question, text_of
-    from sordino.cli.ask.render_release import chosen_format, distinct_names
+    from sordino.cli.ask.question import plan_question, plans_of, text_of
+    from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import after_charge, open_if_named
 
     chosen = chosen_format(form, output)
-    text = text_of(sql, file)
-    curator, plan = plan_question(
-        text, project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows, dialect=dialect
-    )
-    if chosen in (AnswerFormat.csv, AnswerFormat.parquet):
-        keys = len(plan.groups)
-        distinct_names(plan.names[:keys], plan.names[keys:])
+    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
+    split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
+    connection, planned = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect)
+    plans = plans_of(planned)
+    _check_writable(plans, chosen)
     with open_if_named(output) as target:
-        if plan.earlier and request_id is None and not dry_run:
-            last = plan.earlier[-1]
-            note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)
-        release = curator.ask(plan, request_id=request_id, on="dummy" if dry_run else "data")
-        rule = f"the question was answered and charged ({release.charge}), but the answer cannot be written"
-        with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows it at no cost"):
-            deliver(release, chosen, confidence=confidence, target=target, quiet=quiet)
+        if request_id is None and not dry_run:
+            _note_earlier(plans, quiet=quiet)
+        answer = connection.ask(planned, request_id=request_id, on="dummy" if dry_run else "data")
+        releases = answer if isinstance(answer, list) else [answer]
+        charges = ", ".join(r.charge for r in releases)
+        rule = f"the question was answered and charged ({charges}), but the answer cannot be written"
+        with after_charge(releases[-1].charge, lambda: f"{rule}; `sordino show {charges}` shows it at no cost"):
+            deliver(releases, chosen, confidence=confidence, target=target, quiet=quiet)
 
 
-def deliver(release: Release, form: AnswerFormat, *, confidence: float, target: AtomicFile | None, quiet: bool) -> None:
-    """Print a release, or write it to its file; what it cost goes beside it unless `quiet`."""
-    from sordino.cli.ask.render_release import cost_lines, encode_release
-    from sordino.reporting.release_text import table_lines
+def deliver(
+    releases: Sequence[Release], form: given.AnswerFormat, *, confidence: float, target: AtomicFile | None, quiet: bool
+) -> None:
+    """Print a release or several, or write them to their file; what each cost goes beside it unless `quiet`."""
+    from sordino.cli.ask.render_release import cost_lines, encode_releases
 
     if target is not None:
-        target.write(encode_release(release, form, confidence=confidence))
+        target.write(encode_releases(releases, form, confidence=confidence))
         note(f"wrote {target.target}", quiet=quiet)
-    elif form is AnswerFormat.table:
-        lines = table_lines(release, confidence=confidence, most=_SCREEN if in_terminal() else None)
-        for i, line in enumerate(lines):
-            say(paint(line, "bold") if i == 0 and release.keys else line)
-    else:
-        sys.stdout.write(encode_release(release, form, confidence=confidence).decode())
-    aside = target is not None or form is not AnswerFormat.table
-    for line in cost_lines(release):
-        note(line, quiet=quiet and release.private, aside=aside)
+    elif form is not given.AnswerFormat.table:
+        sys.stdout.write(encode_releases(releases, form, confidence=confidence).decode())
+    aside = target is not None or form is not given.AnswerFormat.table
+    for place, release in enumerate(releases):
+        if place and not aside:
+            say()
+        if not aside:
+            _print_table(release, confidence=confidence)
+        for line in cost_lines(release):
+            note(line, quiet=quiet and release.private, aside=aside)
     sys.stdout.flush()
+
+
+def _print_table(release: Release, *, confidence: float) -> None:
+    from sordino.reporting.release_text import table_lines
+
+    for i, line in enumerate(table_lines(release, confidence=confidence, most=_SCREEN if in_terminal() else None)):
+        say(paint(line, "bold") if i == 0 and release.keys else line)
+
+
+def _check_writable(plans: Sequence[Plan], form: given.AnswerFormat) -> None:
+    """Refuse, before the charge, what cannot be written: two columns of one name, or several answers as one table."""
+    from sordino.cli.ask.render_release import distinct_names
+
+    if form not in (given.AnswerFormat.csv, given.AnswerFormat.parquet):
+        return
+    if len(plans) > 1:
+        raise DeclarationError(f"--format {form} holds one answer, and these are {len(plans)} questions: use json")
+    keys = len(plans[0].groups)
+    distinct_names(plans[0].names[:keys], plans[0].names[keys:])
+
+
+def _note_earlier(plans: Sequence[Plan], *, quiet: bool) -> None:
+    for last in (plan.earlier[-1] for plan in plans if plan.earlier):
+        note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from sordino.cli.shared.options import (
-    AssumeRows,
-    Confidence,
-    Delta,
-    Dialect,
-    Epsilon,
-    ProjectPath,
-    QueryFile,
-    Question,
-    Quiet,
-    Rho,
-    TextForm,
-    TextFormat,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, wrap
 from sordino.reporting.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.curator.curator import Curator
     from sordino.curator.plan import Plan
+    from sordino.loss import Loss
 
 __all__ = ["plan"]
 
@@ -32,44 +21,58 @@ _GUESS = "(--assume-rows, a public guess, makes it a number)"
 
 
 def plan(
-    sql: Question = None,
-    file: QueryFile = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    assume_rows: AssumeRows = None,
-    dialect: Dialect = None,
-    confidence: Confidence = 0.95,
-    form: TextForm = TextFormat.table,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    sql: given.Question = None,
+    file: given.QueryFile = None,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    weights: given.Weights = None,
+    share: given.Share = given.ShareBy.equal,
+    scale: given.Scale = None,
+    assume_rows: given.AssumeRows = None,
+    dialect: given.Dialect = None,
+    confidence: given.Confidence = 0.95,
+    form: given.TextForm = given.TextFormat.table,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
-    """Price a question: its cost, noise and expected error. This is free and does not use the data."""
-    from sordino.cli.ask.question import plan_question, text_of
+    """Price a question, or several with semicolons between them: cost, noise and expected error. It is free, without data."""
+    from sordino.cli.ask.question import plan_question, plans_of, text_of
 
-    curator, made = plan_question(
-        text_of(sql, file), project, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows, dialect=dialect
-    )
-    if form is TextFormat.json:
-        say(json.dumps(made.to_dict(confidence=confidence), ensure_ascii=False, indent=2))
+    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
+    split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
+    connection, made = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect)
+    plans = plans_of(made)
+    if form is given.TextFormat.json:
+        data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else made.to_dict()
+        say(json.dumps(data, ensure_ascii=False, indent=2))
         return
+    for place, one in enumerate(plans):
+        if place:
+            say()
+        _print_plan(one, confidence)
+    if len(plans) > 1:
+        say()
+        say(f"{'in all'.ljust(10)} {made.cost.describe()}")
+    for line in _budget_lines(plans, made.cost, connection.table(plans[0].table_name)):
+        note(line, quiet=quiet, aside=False)
+
+
+def _print_plan(made: Plan, confidence: float) -> None:
     for label, text in made.entries(confidence):
         head, *rest = wrap(label, text.replace("(give assume_rows, a public guess)", _GUESS))
         name = plain(label)
         say(head.replace(name, paint(name, "bold"), 1) if label in made.names else head)
         for line in rest:
             say(line)
-    for line in _budget_lines(made, curator):
-        note(line, quiet=quiet, aside=False)
 
 
-def _budget_lines(made: Plan, curator: Curator) -> list[str]:
+def _budget_lines(plans: Sequence[Plan], cost: Loss, curator: Curator) -> list[str]:
     from sordino.cli.ask.render_release import left_of
 
-    left, cost = curator.remaining, made.cost.amounts()
-    covered = all(amount <= left.amounts()[name] for name, amount in cost.items())
+    left = curator.remaining
+    covered = all(amount <= left.amounts()[name] for name, amount in cost.amounts().items())
     lines = wrap("budget", f"{left_of(left, curator.spent)} left{'' if covered else ': not enough for this'}")
-    if made.earlier:
-        last = made.earlier[-1]
+    for last in (plan.earlier[-1] for plan in plans if plan.earlier):
         lines += wrap("earlier", f"answered before as {last}: `sordino show {last}` shows it at no cost")
     return [*lines, "nothing was spent; `sordino ask` with the same words spends it"]

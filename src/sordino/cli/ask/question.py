@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.curator.curator import Curator
+    from sordino.curator.batch import Batch
+    from sordino.curator.connect import Connection
+    from sordino.curator.loss_split import Share
     from sordino.curator.plan import Plan
 
-__all__ = ["plan_question", "text_of"]
+__all__ = ["plan_question", "plans_of", "read_pairs", "text_of"]
 
 _LARGEST = 200_000  # characters of a question
 
@@ -41,15 +43,52 @@ def plan_question(
     epsilon: str | None,
     delta: str | None,
     rho: str | None,
+    weights: str | None = None,
+    share: Share = "equal",
+    scale: str | None = None,
     assume_rows: int | None = None,
     dialect: str | None = None,
-) -> tuple[Curator, Plan]:
-    """Return the curator of the table that a SQL text is about, and the plan of the question; nothing is spent.
+) -> tuple[Connection, Plan | Batch]:
+    """Return the connection, and the plan of the question that a SQL text is, or of several; nothing is spent.
 
     Numbers stay text on the way, so that they are exact.
     """
     import sordino as sd
     from sordino.cli.shared.opening import project_path
 
-    curator, question = sd.connect(project_path(project)).read_sql(text, dialect=dialect)
-    return curator, curator.plan(question, epsilon=epsilon, delta=delta, rho=rho, assume_rows=assume_rows)
+    stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
+    sizes = None if scale is None else read_pairs("--scale", scale)
+    connection = sd.connect(project_path(project))
+    planned = connection.plan(
+        sd.sql(text, dialect=dialect),
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        weights=stated,
+        share=share,
+        scale=sizes,
+        assume_rows=assume_rows,
+    )
+    return connection, planned
+
+
+def plans_of(planned: Plan | Batch) -> tuple[Plan, ...]:
+    """Return the plans of a batch, or the one plan."""
+    from sordino.curator.plan import Plan
+
+    return (planned,) if isinstance(planned, Plan) else planned.plans
+
+
+def read_pairs(flag: str, text: str) -> dict[str, str]:
+    """Return what a flag such as --weights n=1,total=3 states by name.
+
+    >>> read_pairs("--weights", "n=1, total=3")
+    {'n': '1', 'total': '3'}
+    """
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not (name.strip() and equals and value.strip()) or name.strip() in found:
+            raise DeclarationError(f"{flag} takes NAME=NUMBER, with commas between, such as {flag} n=1,total=3")
+        found[name.strip()] = value.strip()
+    return found

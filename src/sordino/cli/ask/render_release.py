@@ -25,6 +25,7 @@ __all__ = [
     "cost_lines",
     "distinct_names",
     "encode_release",
+    "encode_releases",
     "left_of",
 ]
 
@@ -83,6 +84,16 @@ def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -
     sink = io.BytesIO()
     pq.write_table(table, sink)
     return sink.getvalue()
+
+
+def encode_releases(releases: Sequence[Release], form: AnswerFormat, *, confidence: float) -> bytes:
+    """Return a release as the bytes of a file; several as tables under each other, or as a JSON list."""
+    if len(releases) == 1:
+        return encode_release(releases[0], form, confidence=confidence)
+    if form is AnswerFormat.json:
+        found = [release.to_dict(confidence=confidence) for release in releases]
+        return (json.dumps(found, ensure_ascii=False, indent=2) + "\n").encode()
+    return b"\n".join(encode_release(release, form, confidence=confidence) for release in releases)
 
 
 def arrow_table(release: Release, facts: dict[str, Any], *, confidence: float) -> pa.Table:

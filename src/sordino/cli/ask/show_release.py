@@ -26,4 +26,4 @@ def show(
     chosen = chosen_format(form, output)
     release = find_release(project_at(project), charge, budget=budget)
     with open_if_named(output) as target:
-        deliver(release, chosen, confidence=confidence, target=target, quiet=quiet)
+        deliver([release], chosen, confidence=confidence, target=target, quiet=quiet)

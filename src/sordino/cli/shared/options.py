@@ -35,9 +35,13 @@ __all__ = [
     "Quiet",
     "Reason",
     "Rho",
+    "Scale",
+    "Share",
+    "ShareBy",
     "TableName",
     "TextForm",
     "TextFormat",
+    "Weights",
     "WriteCap",
     "ends_in",
     "option",
@@ -123,6 +127,14 @@ class TextFormat(StrEnum):
     json = "json"
 
 
+class ShareBy(StrEnum):
+    """How a loss is split."""
+
+    equal = "equal"
+    relative = "relative"
+    error = "error"
+
+
 _LOSS = "What may be lost"
 
 # what is asked, and at what loss
@@ -140,6 +152,29 @@ Rho = Annotated[str | None, option("--rho", "R", "Instead of --epsilon: a zero-c
 AssumeRows = Annotated[
     int | None,
     option("--assume-rows", "N", "A public guess at the rows in a group, for the expected error of a mean."),
+]
+Weights = Annotated[
+    str | None,
+    option(
+        "--weights",
+        "N=1,TOTAL=3",
+        "Shares of the loss, by a column's name or in order. Without it: equal.",
+        panel=_LOSS,
+    ),
+]
+Share = Annotated[
+    ShareBy,
+    typer.Option(
+        "--share",
+        help="How weights count: as shares, or to find the least sum of errors, as they are or relative to their answers.",
+        rich_help_panel=_LOSS,
+    ),
+]
+Scale = Annotated[
+    str | None,
+    option(
+        "--scale", "INCOME=50000", "With --share relative: how large a column or an answer is, by name.", panel=_LOSS
+    ),
 ]
 
 # of what

@@ -30,4 +30,4 @@ def synth_answer(
     chosen = chosen_format(form, output)
     answer = sd.synth.load(model).answer(sd.sql(text_of(sql, file)))
     with open_if_named(output) as target:
-        deliver(answer, chosen, confidence=confidence, target=target, quiet=quiet)
+        deliver([answer], chosen, confidence=confidence, target=target, quiet=quiet)

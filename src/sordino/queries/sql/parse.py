@@ -34,7 +34,7 @@ from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.from_clause import Scope, base_table, is_same_table, scope_of
 from sordino.queries.sql.normalize import normalize
-from sordino.queries.sql.text import Place, known_dialect, only_known, parse_select, trees
+from sordino.queries.sql.text import Place, known_dialect, only_known, parse_select, split_statements, trees
 from sordino.queries.sql.values import AGGREGATES, Translator
 
 __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
@@ -71,11 +71,18 @@ class SqlSelect:
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """A question as SQL text, not yet understood; `select` is its tree, where it was parsed before."""
+    """A question as SQL text, not yet understood, or several; `select` is its tree, where it was parsed before."""
 
     text: str
     select: SqlSelect | None = field(default=None, compare=False, repr=False)
     dialect: str | None = None
+
+    def statements(self) -> list[SqlText]:
+        """Return the SELECTs of the text, which are separated by semicolons; several make a batch."""
+        if self.select is not None:
+            return [self]
+        found = split_statements(self.text, dialect=self.dialect)
+        return [self] if len(found) < 2 else [SqlText(text, dialect=self.dialect) for text in found]
 
     def parse(self, columns: Iterable[str] = (), public: Iterable[str] = ()) -> SqlSelect:
         """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table.
@@ -90,6 +97,8 @@ def sql(text: str, *, dialect: str | None = None) -> SqlText:
 
     `dialect` names whose SQL it is, such as "bigquery", "postgres", "spark" or "tsql"; without it the text is DuckDB's, or
     that of whoever quotes names with backticks or [brackets], or writes TOP.
+
+    Several SELECTs, separated by semicolons, are a batch: `adult.plan(sd.sql("SELECT ...; SELECT ..."), epsilon=1)`.
 
     >>> sql("SELECT COUNT(*) FROM adult").text
     'SELECT COUNT(*) FROM adult'

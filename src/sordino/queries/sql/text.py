@@ -13,7 +13,17 @@ from sordino.queries.expressions.nodes import sql_name
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["CLAUSES", "DIALECTS", "SUPPORTED", "Place", "known_dialect", "only_known", "parse_select", "trees"]
+__all__ = [
+    "CLAUSES",
+    "DIALECTS",
+    "SUPPORTED",
+    "Place",
+    "known_dialect",
+    "only_known",
+    "parse_select",
+    "split_statements",
+    "trees",
+]
 
 _LONGEST = 100_000
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
@@ -106,6 +116,23 @@ def parse_select(text: str, columns: Iterable[str] = (), *, dialect: str | None 
     return _parse(text, tuple(columns), _dialect_of(text) if dialect is None else known_dialect(dialect))
 
 
+def split_statements(text: str, *, dialect: str | None = None) -> list[str]:
+    """Return the statements of a text, each behind as much blank text as stood before it, so that its places are the same.
+
+    >>> [s.strip() for s in split_statements("SELECT ';' AS a; SELECT 2; -- the end")]
+    ["SELECT ';' AS a", 'SELECT 2']
+    """
+    if ";" not in text:
+        return [text]
+    tokens = _tokens(text, _dialect_of(text) if dialect is None else dialect)
+    ends = [t.start for t in tokens if t.token_type.name == "SEMICOLON"]
+    found: list[str] = []
+    for start, end in zip([0, *(e + 1 for e in ends)], [*ends, len(text)], strict=True):
+        if any(start <= t.start < end for t in tokens):
+            found.append(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
+    return found or [text]
+
+
 def known_dialect(name: str) -> str:
     """Return a dialect's name in lower case; raises QuestionRefused for one that is not read."""
     if name.lower() not in DIALECTS:
@@ -147,7 +174,7 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
         hint = "" if bare is None else f"; write {sql_name(bare)}, in double quotes"
         raise QuestionRefused(f"{failed}{hint or f'; {SUPPORTED}'}")
     if len(statements) != 1:
-        raise QuestionRefused(f"a question is one SELECT, not {len(statements)} statements")
+        raise QuestionRefused(f"a question is one SELECT, not {len(statements)} statements: several are a batch")
     if not isinstance(statements[0], sqlglot.exp.Select):
         kind = type(statements[0]).__name__.upper()
         raise QuestionRefused(f"line 1, column 1: {kind} is not supported: a question is one SELECT of aggregates")
@@ -168,11 +195,11 @@ def trees() -> Any:
     return exp
 
 
-def _tokens(text: str) -> list[Any]:
+def _tokens(text: str, dialect: str = "duckdb") -> list[Any]:
     """Return the words of a text; none where it cannot be cut into words."""
     from sqlglot import Dialect, errors
 
     try:
-        return list(Dialect.get_or_raise("duckdb").tokenize(text))
+        return list(Dialect.get_or_raise(dialect).tokenize(text))
     except (errors.SqlglotError, ValueError):
         return []

@@ -1,0 +1,103 @@
+"""Several SELECTs in one text, and how their loss is shared: `ask` and `plan` with --weights, --share and --scale."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from cli.support import Run, read_json
+
+THREE = """-- how many; and how old
+SELECT COUNT(*) AS n FROM people;
+SELECT AVG(age) AS mean_age FROM people WHERE region <> 'North' /* a;b */;
+SELECT sex, COUNT(*) AS k FROM people GROUP BY sex;
+"""
+
+
+@pytest.fixture
+def questions(census: Path) -> str:
+    (census / "questions.sql").write_text(THREE)
+    return "questions.sql"
+
+
+def _spent(run: Run) -> float:
+    return float(read_json(run("budget", "--format", "json"))["budgets"][0]["spent"]["epsilon"])
+
+
+def test_a_file_of_selects_is_a_batch_of_charges(run: Run, questions: str) -> None:
+    planned = read_json(run("plan", "-f", questions, "--epsilon", "0.6", "--format", "json"))
+    assert (planned["cost"], [p["cost"]["epsilon"] for p in planned["plans"]]) == ({"epsilon": 0.6}, [0.2] * 3)
+    assert _spent(run) == 0
+    answers = json.loads(run("ask", "-f", questions, "--epsilon", "0.6", "--format", "json").out)
+    assert [a["charge"] for a in answers] == ["c-0001", "c-0002", "c-0003"]
+    assert [a["columns"] for a in answers] == [["n"], ["mean_age"], ["sex", "k"]]
+    done = run("ask", "-f", questions, "--epsilon", "0.3", "--quiet")
+    assert [line.split()[0] if line else "" for line in done.out.splitlines()] == (
+        ["n", "", "mean_age", "", "sex", "Female", "Male"]
+    )
+    assert run("ask", "-f", questions, "--epsilon", "0.3", "-o", "all.txt").code == 0
+    assert Path("all.txt").read_text().count("cost: epsilon 0.1") == 3
+    assert _spent(run) == pytest.approx(1.2)
+    refused = run("ask", "-f", questions, "--epsilon", "0.9")
+    assert (refused.code, "nothing was charged" in refused.err) == (4, True)
+    assert _spent(run) == pytest.approx(1.2)
+    practice = run("ask", "-f", questions, "--epsilon", "0.9", "--dry-run", "--format", "json")
+    assert all(a["practice"] for a in json.loads(practice.out))
+
+
+def test_the_terminal_shows_each_plan_and_what_all_cost(run: Run, questions: str) -> None:
+    out = run("plan", "-f", questions, "--epsilon", "0.5", "--weights", "n=1,mean_age=3").out
+    assert [line for line in out.splitlines() if line.startswith("cost")] == [
+        "cost       epsilon 0.1",
+        "cost       epsilon 0.3",
+        "cost       epsilon 0.1",
+    ]
+    assert "in all     epsilon 0.5" in out
+    assert out.endswith("nothing was spent; `sordino ask` with the same words spends it\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--format", "csv"], 2, "--format csv holds one answer, and these are 3 questions"),
+        (["-o", "all.parquet"], 2, "holds one answer"),
+        (["--request-id", "r"], 2, "one question"),
+        (["--weights", "1,2"], 2, "one a question"),
+        (["--weights", "n:1"], 2, "above 0|a number|weights"),
+        (["--weights", "m=1"], 3, "no column"),
+        (["--share", "relative"], 3, "--assume-rows"),
+        (["--scale", "age"], 2, "NAME=NUMBER"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_a_batch_is_refused_before_the_charge(
+    run: Run, questions: str, flags: list[str], code: int, message: str
+) -> None:
+    done = run("ask", "-f", questions, "--epsilon", "0.5", *flags)
+    assert done.code == code, done.err
+    assert any(words in done.err for words in message.split("|"))
+    assert _spent(run) == 0
+
+
+@pytest.mark.usefixtures("census")
+def test_shares_of_the_aggregates_of_one_question(run: Run) -> None:
+    select = "SELECT COUNT(*) AS n, SUM(gain) AS total FROM people"
+    out = run("plan", select, "--epsilon", "1", "--weights", "n=1,total=3").out
+    assert ("share: 25% of the loss" in out, "share: 75% of the loss" in out) == (True, True)
+    flags = ["--share", "relative", "--scale", "gain=2000", "--assume-rows", "2000"]
+    columns = read_json(run("plan", select, "--epsilon", "1", *flags, "--format", "json"))["columns"]
+    shares = [Fraction(c["share"]) for c in columns]
+    assert sum(shares) == 1
+    assert 0.1 < shares[0] < 0.2  # sqrt(1 / 2000) against sqrt(100000 / 2000 / 2000)
+    answer = read_json(run("ask", select, "--epsilon", "1", *flags, "--format", "json"))
+    assert answer["cost"] == {"epsilon": 1}
+
+
+@pytest.mark.usefixtures("census")
+def test_a_place_in_a_later_select_is_that_of_the_file(run: Run) -> None:
+    done = run("plan", "SELECT COUNT(*) AS n FROM people;\n  SELECT AVG(agee) FROM people", "--epsilon", "1")
+    assert done.code == 3
+    assert "line 2, column 14" in done.err
