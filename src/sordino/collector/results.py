@@ -34,18 +34,28 @@ def find_task(store: Store, name: str | None) -> tuple[StoredTask, Task]:
 
 
 def estimate_task(
-    store: Store, name: str | None, *, confidence: float, malicious: float, recount: bool
+    store: Store, name: str | None, *, confidence: float, malicious: float, recount: bool, simultaneous: bool = False
 ) -> dict[str, Any]:
     """Return the `results` of a task of a store; `recount` first counts every stored report again."""
     stored, task = find_task(store, name)
     counts = count_again(task, store.chunks(stored.number)) if recount else counts_from(stored.counts, task)
-    return results(task, counts, closed=stored.closed, confidence=confidence, malicious=malicious)
+    closed = stored.closed
+    return results(task, counts, closed=closed, confidence=confidence, malicious=malicious, simultaneous=simultaneous)
 
 
-def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: float, malicious: float) -> dict[str, Any]:
+def results(
+    task: Task,
+    counts: SupportCounts,
+    *,
+    closed: bool,
+    confidence: float,
+    malicious: float,
+    simultaneous: bool = False,
+) -> dict[str, Any]:
     """Return the estimate of every label with its interval, and what all of it means, as JSON data.
 
     `adversarial_lower` and `adversarial_upper` hold where a share `malicious` of the reports was made up to move that label.
+    With `simultaneous` all intervals hold at once with the confidence; `error` stays that of each by itself.
     """
     manifest = task.manifest
     plain: dict[str, Any] = {
@@ -58,6 +68,7 @@ def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: floa
         "lifetime_epsilon": format_number(manifest.lifetime_epsilon),
         "permanent": task.permanent,
         "confidence": confidence,
+        "simultaneous": simultaneous,
         "malicious": malicious,
         "assumes": "one report a respondent: more of one permanent answer make the intervals too narrow",
         "labels": [],
@@ -65,7 +76,7 @@ def results(task: Task, counts: SupportCounts, *, closed: bool, confidence: floa
     if counts.n == 0:
         return plain
     estimate = task.protocol.estimate(counts)
-    ends = estimate.interval(confidence, malicious=malicious).to_pydict()
+    ends = estimate.interval(confidence, malicious=malicious, simultaneous=simultaneous).to_pydict()
     projected = estimate.projected().column("frequency").to_pylist()
     frequencies, errors = estimate.frequencies, estimate.errors(confidence)
     plain["labels"] = [

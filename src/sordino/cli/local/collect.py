@@ -91,6 +91,9 @@ def estimate(
         float,
         option("--malicious", "SHARE", "The share of made-up reports in adversarial intervals."),
     ] = 0.01,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Make all intervals hold at once, not each by itself.")
+    ] = False,
     form: ListForm = ListFormat.table,
     recount: Annotated[bool, typer.Option("--recount", help="First count every stored report again.")] = False,
     quiet: Quiet = False,
@@ -101,7 +104,9 @@ def estimate(
     if not 0 < confidence < 1:
         raise DeclarationError(f"--confidence must lie between 0 and 1, not {confidence}")
     with closing(_open_store(store)) as opened:
-        plain = estimate_task(opened, task, confidence=confidence, malicious=malicious, recount=recount)
+        plain = estimate_task(
+            opened, task, confidence=confidence, malicious=malicious, recount=recount, simultaneous=simultaneous
+        )
     if form is ListFormat.json:
         say(json.dumps(plain, ensure_ascii=False, indent=2))
         return
@@ -171,7 +176,8 @@ def _print(plain: dict[str, Any], form: ListFormat, *, quiet: bool) -> None:
     for line in columns_of(head, rows, right=[False, True, True, True, True, True]):
         say(line)
     kind = "closed" if plain["closed"] else "open"
-    said = f"{plain['reports']:,} reports ({kind}); each interval by itself at {plain['confidence']:g}; "
+    each = "all intervals together" if plain["simultaneous"] else "each interval by itself"
+    said = f"{plain['reports']:,} reports ({kind}); {each} at {plain['confidence']:g}; "
     note(
         f"{said}with malicious clients: if {plain['malicious']:.1%} of the reports were made up to move a label",
         quiet=quiet,

@@ -15,7 +15,15 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.rounding import bisect, bisect_whole
 
-__all__ = ["binomial_law", "check_confidence", "population_interval", "quantile", "respondents_interval", "tail"]
+__all__ = [
+    "binomial_law",
+    "check_confidence",
+    "population_interval",
+    "quantile",
+    "respondents_interval",
+    "simultaneous_confidence",
+    "tail",
+]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -28,6 +36,15 @@ def check_confidence(confidence: float) -> float:
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
         raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
     return float(confidence)
+
+
+def simultaneous_confidence(confidence: float, count: int) -> float:
+    """Return the confidence of each of `count` intervals that makes all hold at once with `confidence` (Bonferroni).
+
+    >>> round(simultaneous_confidence(0.95, 10), 12)
+    0.995
+    """
+    return 1 - (1 - check_confidence(confidence)) / max(1, count)
 
 
 def quantile(confidence: float) -> float:

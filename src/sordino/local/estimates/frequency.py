@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.estimates.binomial import check_confidence, population_interval, quantile, respondents_interval
+from sordino.local.estimates.binomial import (
+    check_confidence,
+    population_interval,
+    quantile,
+    respondents_interval,
+    simultaneous_confidence,
+)
 from sordino.local.labels import Label
 from sordino.loss import round_up
 
@@ -180,15 +186,23 @@ class FrequencyEstimate(FrequencyTables):
         return errors
 
     def interval(
-        self, confidence: float, *, about: str = "respondents", malicious: float = USUAL_MALICIOUS
+        self,
+        confidence: float,
+        *,
+        about: str = "respondents",
+        malicious: float = USUAL_MALICIOUS,
+        simultaneous: bool = False,
     ) -> pa.Table:
         """Return an Arrow table: label, lower, upper, and what they become if a share of the respondents lie.
 
         `about` "respondents": the share among those who answered; "population": among those they are random draws of.
         `adversarial_lower` and `adversarial_upper` hold the interval if a share `malicious` of the respondents sends whatever
-        moves this label the most, together (Cheu, Smith, Ullman 2021; Cao, Jia, Gong 2021).
+        moves this label the most, together (Cheu, Smith, Ullman 2021; Cao, Jia, Gong 2021). `simultaneous`: all labels'
+        intervals hold at once with that confidence, by Bonferroni; without it, each by itself.
         Raises DeclarationError unless 0 < confidence < 1 and 0 <= malicious < 1.
         """
+        if simultaneous:
+            confidence = simultaneous_confidence(confidence, len(self.labels))
         return self._interval(*self._ends(confidence, about), *self.shift(malicious))
 
     def shift(self, malicious: float) -> tuple[float, float]:

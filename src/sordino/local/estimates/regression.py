@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.estimates.binomial import quantile
+from sordino.local.estimates.binomial import quantile, simultaneous_confidence
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyTables, check_share
 from sordino.local.labels import Label
 
@@ -78,13 +78,18 @@ class BloomEstimate(FrequencyTables):
         """Return the error of each frequency that is not exceeded with probability `confidence`, about."""
         return quantile(confidence) * self.deviations
 
-    def interval(self, confidence: float, *, malicious: float = USUAL_MALICIOUS) -> pa.Table:
+    def interval(
+        self, confidence: float, *, malicious: float = USUAL_MALICIOUS, simultaneous: bool = False
+    ) -> pa.Table:
         """Return an Arrow table: label, lower, upper, and what they become if a share of the respondents lie.
 
+        `simultaneous`: all labels' intervals hold at once with that confidence, by Bonferroni; without it, each by itself.
         The malicious clients spread over the cohorts as honest respondents do; a pile in one cohort shows in the cohorts' sizes.
         Raises DeclarationError unless 0 < confidence < 1 and 0 <= malicious < 1.
         """
         share = check_share(malicious, name="malicious")
+        if simultaneous:
+            confidence = simultaneous_confidence(confidence, len(self.labels))
         return self._interval(*self._ends(confidence), share * self.shifts[0], share * self.shifts[1])
 
     def shift(self, malicious: float) -> tuple[float, float]:
