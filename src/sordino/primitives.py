@@ -78,6 +78,9 @@ class Primitives(Protocol):
         Total for any text, and for whole numbers within 64 bits.
         """
 
+    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
+        """Return the place of a text among distinct values, from 0; NULL for any other. Total for any text."""
+
     def keep(self, condition: exp.Expression) -> None:
         """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""
 

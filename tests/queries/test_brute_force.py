@@ -78,6 +78,10 @@ FIXED: list[Aggregation] = [
         S.group_by(col("i") > 0).agg(sd.count(), sd.sum("j")),
         S.group_by(col("j") % 3).agg(sd.count()),
         S.group_by(when(col("i") > 0, "up").otherwise("down")).agg(sd.sum("i")),
+        S.group_by("c", "t", keys=[("b", True), (None, False), ("a", True)]).agg(sd.count(), sd.sum("i")),
+        S.group_by("free", keys=[3, -5]).agg(sd.count(), sd.mean("j")),
+        S.group_by("c", keys=["a"]).agg(sd.count(), sd.sum("j")),
+        S.group_by("e", "free", keys=[("z", 0), ("x", 3)]).agg(count_distinct("i")),
     ]
 ]
 Exact = Callable[[Aggregation, Sequence[dict[str, Any]]], list[list[Fraction]]]
@@ -168,6 +172,8 @@ def test_through_duckdb(relation: Relation) -> None:
         (count_distinct("i"), "replace", 1),
         (S.group_by("t").agg(count_distinct("i")), "add_remove", 1),
         (S.group_by("t").agg(count_distinct("i")), "replace", 2),
+        (S.group_by("c", keys=["a"]).agg(sd.count()), "replace", 1),
+        (S.group_by("c", "t", keys=[("b", True), ("a", True)]).agg(sd.count()), "replace", 2),
         (sd.sum(when(col("i") > 0, 7).otherwise(-2)), "replace", 9),
     ],
 )

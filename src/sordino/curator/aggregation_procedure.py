@@ -268,8 +268,9 @@ def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
     if allocation.threshold is not None:
         words = _say_private_keys(allocation.threshold)
         return PlannedRows(None, words, private_keys=words, sample=sample)
-    cells = allocation.resolved.cells
-    return PlannedRows(cells, f"{cells:,}: every declared key" if allocation.resolved.keys else None, sample=sample)
+    resolved, cells = allocation.resolved, allocation.resolved.cells
+    which = "the listed keys" if resolved.listed else "every declared key"
+    return PlannedRows(cells, f"{cells:,}: {which}" if resolved.keys else None, sample=sample)
 
 
 def _say_sample(rate: Fraction, asked: Loss, cost: Loss) -> str:

@@ -83,7 +83,7 @@ class Connection:
 
         The tables of a batch draw on one budget. Raises DeclarationError where they do not.
         """
-        read = [self.read_sql(one.text, dialect=one.dialect) for one in question.statements()]
+        read = [self._read(one) for one in question.statements()]
         given: dict[str, Any] = {"assume_rows": assume_rows}
         split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
         losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
@@ -128,8 +128,10 @@ class Connection:
 
         `shop.orders` finds a table declared as orders, and orders one declared as "shop.orders", where only one is so.
         """
+        return self._read(sql(text, dialect=dialect))
+
+    def _read(self, asked: SqlText) -> tuple[Curator, SqlText]:
         columns = [column for table in self.project.tables.values() for column in table.domain]
-        asked = sql(text, dialect=dialect)
         select = asked.parse(columns, self.project.public)
         same = [name for name in self.project.tables if name.lower() == select.table.lower()]
         found = same or [name for name in self.project.tables if is_same_table(select.table, name)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
         assert table is not None
         rows, exact_parts = _release_keys(table, parts, rng)
     else:
-        rows = list(itertools.product(*(k.labels for k in resolved.keys)))
+        rows = resolved.key_rows()
         exact_parts = [] if table is None else exact_vectors(table, resolved)
     flat = [p for several in parts.vectors for p in several]
     noisy = iter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from sordino.queries.expressions.nodes import Arithmetic, Connective, Constant, 
 from sordino.queries.expressions.sql_trees import Build
 from sordino.queries.formulas import FormulaColumn
 from sordino.queries.joins import Join
+from sordino.queries.key_list import KeyList, compile_key_list, infer_key_list
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.query import Aggregate, SqlAggregate, Vector
 from sordino.queries.row_steps import RowStep, apply_steps, step_domain, step_neighbors
@@ -64,6 +66,7 @@ class Aggregation:
     layout: tuple[str, ...] = ()  # the answer's columns in the order of SELECT; empty for groups first
     formulas: tuple[FormulaColumn, ...] = ()
     hidden: tuple[str, ...] = ()
+    key_list: KeyList | None = None  # the rows of the answer, where the question lists them
 
     def having(self, condition: Expr) -> Aggregation:
         """Return the question whose answer shows only rows that meet `condition` on its own noisy columns, at no cost."""
@@ -113,6 +116,7 @@ class Aggregation:
         what = _join_words(shown) if shown else "its keys"
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
+        per += "" if self.key_list is None else f" of {self.key_list.describe()}"
         share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
         steps = "".join(f", {s.describe()}" for s in self.steps)
         after = "" if self.after is None else f"; {self.after.describe()}"
@@ -135,6 +139,8 @@ class Aggregation:
         if self.steps:
             joins_only = all(isinstance(s, Join) for s in self.steps)
             data["joins" if joins_only else "steps"] = [s.plain() for s in self.steps]
+        if self.key_list is not None:
+            data["keys"] = self.key_list.plain()
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -148,11 +154,18 @@ class CompiledQuery:
     terms: tuple[SqlAggregate, ...]
     unreadable_rows: bool
     most_groups: int | None = None  # groups of one unit that are kept, where they are capped
+    listed: bool = False  # the one Keys are those of all group-by columns, as the question lists them
 
     @cached_property
     def cells(self) -> int:
         """The number of groups: the product of the numbers of declared keys; with private keys, as many as may be."""
         return MOST_PRIVATE_KEYS if self.private_keys else math.prod(len(k.labels) for k in self.keys)
+
+    def key_rows(self) -> list[tuple[Any, ...]]:
+        """Return the keys of each group, in order: those listed, or every combination of the declared ones."""
+        if self.listed:
+            return list(self.keys[0].labels)
+        return list(itertools.product(*(k.labels for k in self.keys)))
 
     @cached_property
     def private_keys(self) -> bool:
@@ -223,7 +236,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
             raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
     if domain.steps != question.steps:  # a step must not be passed over
         raise QuestionRefused("a question with a join is planned and asked of its table: adult.plan(...)")
-    found = tuple(keys(g.of, domain) for g in question.groups)
+    found, listed = _keys(question, domain)
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
@@ -231,7 +244,16 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     _check_text(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
-    return CompiledQuery(found, condition, parts, terms, domain.unreadable_rows)
+    return CompiledQuery(found, condition, parts, terms, domain.unreadable_rows, listed=listed)
+
+
+def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool]:
+    """Return the keys of a question, and whether it lists them: then those of all its group-by columns are one."""
+    groups = [(g.alias, g.of) for g in question.groups]
+    listed = question.key_list or infer_key_list(question.where, groups, domain)
+    if listed is None:
+        return tuple(keys(of, domain) for _, of in groups), False
+    return (compile_key_list(listed, groups, domain),), True
 
 
 def _order_key(column: str | Expr) -> tuple[Node, bool]:

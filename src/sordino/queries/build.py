@@ -18,6 +18,7 @@ from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.joins import Join
+from sordino.queries.key_list import KeyList, key_list
 from sordino.queries.query import Aggregate
 
 __all__ = [
@@ -195,6 +196,7 @@ class Selection:
     groups: tuple[Grouping, ...] = ()
     joins: tuple[Join, ...] = ()
     share: Fraction | None = None
+    key_list: KeyList | None = None
 
     def sample(self, rate: Number) -> Selection:
         """Return the selection that uses each unit with chance `rate` only, by a secret coin: cheaper, and noisier.
@@ -228,12 +230,21 @@ class Selection:
         both = condition.node if self.condition is None else Connective("and", self.condition, condition.node)
         return replace(self, condition=both)
 
-    def group_by(self, *columns: Column, **named: Column) -> Selection:
-        """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column."""
+    def group_by(self, *columns: Column, keys: Any = None, **named: Column) -> Selection:
+        """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column.
+
+        `keys` lists the rows of the answer, as tuples or as a table that is public: exactly these appear, in this order, and
+        rows of the table with other keys take no part. A column without declared values can be listed too.
+        """
         if not columns and not named:
             raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
         made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
-        return replace(self, groups=(*self.groups, *groupings(made)))
+        groups = groupings(made)
+        if keys is None:
+            return replace(self, groups=(*self.groups, *groups))
+        if self.key_list is not None:
+            raise QuestionRefused("keys= is given once: name all columns that it lists in one group_by")
+        return replace(self, groups=(*self.groups, *groups), key_list=key_list(keys, [g.alias for g in groups]))
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
@@ -250,7 +261,8 @@ class Selection:
             flat.append(item.alias(name))
         if not all(isinstance(a, AggregateExpr) for a in flat):
             raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        return _ask(flat, Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.joins))
+        rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.joins, key_list=self.key_list)
+        return _ask(flat, rows)
 
 
 def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:

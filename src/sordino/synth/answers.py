@@ -5,7 +5,6 @@ Everything here is post-processing of released numbers; the intervals are the mo
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +64,8 @@ def answer_question(
     if question.sample is not None or question.steps:
         raise QuestionRefused("a model answers questions about its own columns: leave out joins and samples")
     resolved = compile_query(question, parts.domain)
+    if resolved.listed:
+        raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")
     by_name = {c.name: c for c in parts.columns}
     whole = _whole(question)
     names = list(dict.fromkeys([*whole, *names_in(question.where)]))
@@ -87,7 +88,7 @@ def answer_question(
     place = {c.name: i for i, c in enumerate(parts.columns)}
     kind = kind_of([place[asked.dependencies[n][0] if n in asked.dependencies else n] for n in names], parts.measured)
     sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes)
-    rows = list(itertools.product(*(k.labels for k in resolved.keys)))
+    rows = resolved.key_rows()
     keys = [Key(g.alias, tuple(row[i] for row in rows)) for i, g in enumerate(question.groups)]
     outputs = [Output(a.alias, sums.estimate(a), "the model's tables") for a in question.aggregates]
     return _make_release(question, keys, outputs, notes=notes, kind=kind, facts=facts)

@@ -278,3 +278,23 @@ def test_a_reader_who_stops_reading() -> None:
     assert asked.returncode == 141
     assert "Traceback" not in err
     assert "error" not in err
+
+
+def test_keys_of_a_file_are_the_rows_of_the_answer(census: Path, run: Run) -> None:
+    (census / "keys.csv").write_text("sex,region\nMale,North\nFemale,South\n")
+    asked = "SELECT region, sex, COUNT(*) AS n FROM people GROUP BY region, sex"
+    done = run("ask", asked, "--keys", "keys.csv", "--epsilon", "0.5", "--format", "csv")
+    shown = [(row["region"], row["sex"]) for row in csv.DictReader(io.StringIO(done.out))]
+    assert shown == [("North", "Male"), ("South", "Female")]
+    assert "2: the listed keys" in run("plan", asked, "--keys", "keys.csv", "--epsilon", "0.1").out
+    for text, code, says in (
+        ("job,region\na,b\n", 3, "'job'"),
+        ("sex,region\nmale\n", 2, "as many cells"),
+        ("", 2, "header"),
+    ):
+        (census / "wrong.csv").write_text(text)
+        done = run("ask", asked, "--keys", "wrong.csv", "--epsilon", "0.5")
+        assert done.code == code
+        assert says in done.err
+    assert run("plan", asked, "--keys", "none.csv", "--epsilon", "0.5").code == 2
+    assert spent(run) == 0.5

@@ -33,6 +33,7 @@ def ask(
     scale: given.Scale = None,
     assume_rows: given.AssumeRows = None,
     dialect: given.Dialect = None,
+    key_file: given.KeysFile = None,
     confidence: given.Confidence = 0.95,
     form: given.AnswerForm = None,
     output: given.OutputFile = None,
@@ -68,7 +69,7 @@ def ask(
     chosen = chosen_format(form, output)
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
-    connection, planned = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect)
+    connection, planned = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect, keys=key_file)
     plans = plans_of(planned)
     _check_writable(plans, chosen)
     with open_if_named(output) as target:

@@ -31,6 +31,7 @@ def plan(
     scale: given.Scale = None,
     assume_rows: given.AssumeRows = None,
     dialect: given.Dialect = None,
+    key_file: given.KeysFile = None,
     confidence: given.Confidence = 0.95,
     form: given.TextForm = given.TextFormat.table,
     project: given.ProjectPath = None,
@@ -41,7 +42,7 @@ def plan(
 
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
-    connection, made = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect)
+    connection, made = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect, keys=key_file)
     plans = plans_of(made)
     if form is given.TextFormat.json:
         data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else made.to_dict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sordino.curator.batch import Batch
     from sordino.curator.connect import Connection
     from sordino.curator.loss_split import Share
     from sordino.curator.plan import Plan
 
-__all__ = ["plan_question", "plans_of", "read_pairs", "text_of"]
+__all__ = ["plan_question", "plans_of", "read_keys", "read_pairs", "text_of"]
 
 _LARGEST = 200_000  # characters of a question
 
@@ -48,6 +51,7 @@ def plan_question(
     scale: str | None = None,
     assume_rows: int | None = None,
     dialect: str | None = None,
+    keys: Path | None = None,
 ) -> tuple[Connection, Plan | Batch]:
     """Return the connection, and the plan of the question that a SQL text is, or of several; nothing is spent.
 
@@ -60,7 +64,7 @@ def plan_question(
     sizes = None if scale is None else read_pairs("--scale", scale)
     connection = sd.connect(project_path(project))
     planned = connection.plan(
-        sd.sql(text, dialect=dialect),
+        sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys)),
         epsilon=epsilon,
         delta=delta,
         rho=rho,
@@ -92,3 +96,20 @@ def read_pairs(flag: str, text: str) -> dict[str, str]:
             raise DeclarationError(f"{flag} takes NAME=NUMBER, with commas between, such as {flag} n=1,total=3")
         found[name.strip()] = value.strip()
     return found
+
+
+def read_keys(path: Path) -> pa.Table:
+    """Return a public list of keys from a CSV file whose header line names group-by columns; every cell stays text."""
+    import pyarrow as pa
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            names, *rows = list(csv.reader(lines)) or [[]]
+    except OSError as error:
+        raise DeclarationError(f"the keys in {path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise DeclarationError(f"the keys in {path} are not CSV in UTF-8") from None
+    rows = [row for row in rows if row]
+    if not rows or any(len(row) != len(names) for row in rows):
+        raise DeclarationError(f"the keys in {path} need a header line, then a row a key with as many cells")
+    return pa.table([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)], names=names)

@@ -24,6 +24,7 @@ __all__ = [
     "Epsilon",
     "Force",
     "Header",
+    "KeysFile",
     "ListForm",
     "ListFormat",
     "OutputFile",
@@ -229,6 +230,14 @@ Dialect = Annotated[
         "--dialect",
         "NAME",
         "Whose SQL it is: duckdb, postgres, bigquery, spark, tsql, ... Without it: shown by its quotes.",
+    ),
+]
+KeysFile = Annotated[
+    Path | None,
+    option(
+        "--keys",
+        "FILE.csv",
+        "A public list of keys, with a header line: exactly these rows appear, in this order.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]

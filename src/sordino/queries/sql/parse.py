@@ -31,9 +31,11 @@ from sordino.queries.build import (
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Constant, Name, Node, describe
 from sordino.queries.formulas import FormulaColumn, rename
+from sordino.queries.key_list import KeyList, key_list
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.from_clause import Scope, base_table, is_same_table, scope_of
 from sordino.queries.sql.normalize import normalize
+from sordino.queries.sql.row_values import take_key_list
 from sordino.queries.sql.text import Place, known_dialect, only_known, parse_select, split_statements, trees
 from sordino.queries.sql.values import AGGREGATES, Translator
 
@@ -76,13 +78,14 @@ class SqlText:
     text: str
     select: SqlSelect | None = field(default=None, compare=False, repr=False)
     dialect: str | None = None
+    keys: Any = field(default=None, compare=False, repr=False)
 
     def statements(self) -> list[SqlText]:
         """Return the SELECTs of the text, which are separated by semicolons; several make a batch."""
         if self.select is not None:
             return [self]
         found = split_statements(self.text, dialect=self.dialect)
-        return [self] if len(found) < 2 else [SqlText(text, dialect=self.dialect) for text in found]
+        return [self] if len(found) < 2 else [replace(self, text=text) for text in found]
 
     def parse(self, columns: Iterable[str] = (), public: Iterable[str] = ()) -> SqlSelect:
         """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table.
@@ -92,11 +95,12 @@ class SqlText:
         return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect))
 
 
-def sql(text: str, *, dialect: str | None = None) -> SqlText:
+def sql(text: str, *, dialect: str | None = None, keys: Any = None) -> SqlText:
     """Say that a text is SQL: `adult.ask(sd.sql("SELECT COUNT(*) FROM adult"), epsilon=0.5)`.
 
     `dialect` names whose SQL it is, such as "bigquery", "postgres", "spark" or "tsql"; without it the text is DuckDB's, or
-    that of whoever quotes names with backticks or [brackets], or writes TOP.
+    that of whoever quotes names with backticks or [brackets], or writes TOP. `keys` lists the rows of the answer, as in
+    `group_by`: tuples in the order of GROUP BY, or a public table with columns of those names.
 
     Several SELECTs, separated by semicolons, are a batch: `adult.plan(sd.sql("SELECT ...; SELECT ..."), epsilon=1)`.
 
@@ -106,7 +110,7 @@ def sql(text: str, *, dialect: str | None = None) -> SqlText:
     if not isinstance(text, str) or not text.strip():
         words = "empty" if isinstance(text, str) else "not a text"
         raise QuestionRefused(f'the question is {words}; ask such as "SELECT COUNT(*) AS n FROM adult"')
-    return SqlText(text, dialect=None if dialect is None else known_dialect(dialect))
+    return SqlText(text, dialect=None if dialect is None else known_dialect(dialect), keys=keys)
 
 
 def parse_sql(
@@ -130,7 +134,7 @@ def parse_question(
     """
     known = {c.lower(): c for c in columns}
     select = asked.parse(known.values(), public or ())
-    return _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public))
+    return _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public, asked.keys))
 
 
 def _select(text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None) -> SqlSelect:
@@ -168,12 +172,16 @@ def _choice(select: SqlSelect, table: str, columns: dict[str, str]) -> MostCommo
 
 
 def _question(
-    select: SqlSelect, table: str, columns: dict[str, str], public: Mapping[str, tuple[str, ...]] | None
+    select: SqlSelect,
+    table: str,
+    columns: dict[str, str],
+    public: Mapping[str, tuple[str, ...]] | None,
+    listed: object = None,
 ) -> Aggregation:
     _check_table(select, table)
     only_known(select.place, select.tree, _KNOWN)
     scope = scope_of(select.place, select.tree, columns, public)
-    return _Reader(select.place, select.tree, scope).question()
+    return _Reader(select.place, select.tree, scope, listed).question()
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:
@@ -190,8 +198,9 @@ def _not_too_deep(read: Callable[[], Read]) -> Read:
 class _Reader:
     """Translates the outer SELECT."""
 
-    def __init__(self, place: Place, select: Any, scope: Scope) -> None:
+    def __init__(self, place: Place, select: Any, scope: Scope, listed: object) -> None:
         self._place = place
+        self._listed = listed
         self._select = select
         self._scope = scope
         self._values = Translator(place, lambda item: scope.column(place, item))
@@ -208,8 +217,7 @@ class _Reader:
         for item in select.expressions:
             inner = item.this if isinstance(item, trees().Alias) else item
             self._outputs.append(self._column(inner, item.alias if isinstance(item, trees().Alias) else None))
-        where = select.args.get("where")
-        condition = self._scope.restrict(None if where is None else self._values.value(where.this).node)
+        keys, condition = self._rows()
         after, scope = self._after(), self._scope
         if not self._asked and not self._unseen:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
@@ -218,7 +226,20 @@ class _Reader:
         formulas = (*shown.formulas, *self._constants)
         layout = self._layout(stated=bool(formulas))
         asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.joins, layout)
-        return replace(asked, formulas=formulas, hidden=shown.hidden)
+        return replace(asked, formulas=formulas, hidden=shown.hidden, key_list=keys)
+
+    def _rows(self) -> tuple[KeyList | None, Node | None]:
+        """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""
+        where = self._select.args.get("where")
+        parts = [] if where is None else [where.this]
+        listed, rest = (
+            take_key_list(self._place, where.this, self._groups, self._values.value) if parts else (None, None)
+        )
+        if self._listed is not None:
+            listed, rest = key_list(self._listed, [g.alias for g in self._groups]), None
+        parts = parts if rest is None else rest
+        node = None if not parts else self._values.value(trees().and_(*parts) if len(parts) > 1 else parts[0]).node
+        return listed, self._scope.restrict(node)
 
     def _column(self, item: Any, alias: str | None) -> str:
         """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name."""

@@ -12,6 +12,7 @@ from sordino.loss import to_fraction
 from sordino.queries.expressions.expr import Cases, Expr, as_value, when
 from sordino.queries.expressions.nodes import Constant, DatePart, IsIn, IsNull, Not
 from sordino.queries.sql.functions import read_function
+from sordino.queries.sql.row_values import is_row_list, match_rows
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 
 __all__ = ["AGGREGATES", "Translator"]
@@ -163,6 +164,8 @@ class Translator:
     def _member(self, item: Any) -> Expr:
         if any(item.args.get(key) is not None for key in ("query", "unnest", "field")):
             raise self.refuse(self._place.of(item), "IN takes a list of values; a sub-query is not supported")
+        if is_row_list(item):
+            return match_rows(self._place, item, self.value)
         values = [self.value(v).node for v in item.expressions]
         if not values or not all(isinstance(v, Constant) for v in values):
             raise self.refuse(self._place.of(item), "IN takes a list of constants, such as IN ('Sales', 'Tech')")
