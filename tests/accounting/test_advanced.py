@@ -10,6 +10,7 @@ import pytest
 from accounting import brute
 from sordino.accounting.advanced import advanced, compose_advanced, compose_kairouz, kairouz, optimal
 from sordino.accounting.composition import best, charge_amounts, currencies, tight
+from sordino.accounting.concentration import laplace_rho, pure_rho
 from sordino.accounting.events import (
     ApproxEvent,
     Composed,
@@ -35,7 +36,7 @@ def test_reference_numbers_of_500_runs() -> None:
     assert found.epsilon == pytest.approx(258.3, abs=0.05)
     assert found.table["advanced composition"] == pytest.approx(966.4392155439899, rel=1e-12)
     assert found.table["Kairouz, Oh, Viswanath"] == pytest.approx(338.36, abs=0.005)
-    assert found.table["zCDP"] == pytest.approx(epsilon_of(250, 1e-5))
+    assert found.table["zCDP"] == pytest.approx(epsilon_of(500 * laplace_rho(Fraction(1), 2**20), 1e-5))
     assert found.table["sum"] == 500
 
 
@@ -133,7 +134,7 @@ def test_currencies() -> None:
     assert currencies(LaplaceEvent("1/2")) == {
         "epsilon": Fraction(1, 2),
         "approx": (Fraction(1, 2), 0),
-        "rho": Fraction(1, 8),
+        "rho": pure_rho(Fraction(1, 2)),
     }
     assert currencies(GaussianEvent(1)) == {"epsilon": None, "approx": None, "rho": Fraction(1)}
     told = currencies(GaussianEvent("1/2"), 1e-5)["approx"]
@@ -158,6 +159,7 @@ def test_law_in_the_event_leaves_the_charge_as_it_was(sensitivity: Sensitivity, 
     _, event = cheapest([(sensitivity, Fraction(1))], loss)
     assert charge_amounts(event, loss) == loss.amounts()
     if isinstance(loss, PureDP):
-        assert event.rho() == loss.epsilon**2 / 2
+        whole = sensitivity.l1.denominator == 1
+        assert event.rho() == (laplace_rho(loss.epsilon, int(sensitivity.l1)) if whole else pure_rho(loss.epsilon))
         assert charge_amounts(event, ApproxDP(1, 0)) == {"epsilon": loss.epsilon, "delta": 0}
     assert pld_epsilon([event], 1e-6) <= best([event], 1e-6).epsilon * 1.01

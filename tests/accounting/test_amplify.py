@@ -10,6 +10,7 @@ from accounting import brute
 from mistyping import mistype
 from sordino.accounting.amplify import Sampled, poisson_sampled
 from sordino.accounting.composition import tight
+from sordino.accounting.concentration import pure_rho
 from sordino.accounting.events import (
     ApproxEvent,
     Composed,
@@ -62,7 +63,7 @@ def test_pure_bound_is_the_theorem_rounded_up(epsilon: float, rate: float) -> No
     assert found is not None
     assert truth * (1 - 1e-14) <= found <= truth * (1 + 2e-11)
     assert Sampled(ApproxEvent(epsilon, "1e-6"), rate).approx() == (found, Fraction(repr(rate)) * Fraction(1, 10**6))
-    assert Sampled(LaplaceEvent(epsilon), rate).rho() == min(found**2, Fraction(repr(epsilon)) ** 2) / 2
+    assert Sampled(LaplaceEvent(epsilon), rate).rho() == pure_rho(min(found, Fraction(repr(epsilon))))
 
 
 def divergence(pair: brute.Pair, order: float) -> float:

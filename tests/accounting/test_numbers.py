@@ -10,6 +10,7 @@ import pytest
 from published import rows_of
 from sordino.accounting.advanced import advanced, kairouz
 from sordino.accounting.composition import best, charge_amounts
+from sordino.accounting.concentration import pure_rho
 from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_calibration import (
     analytic_gaussian_sigma,
@@ -147,7 +148,7 @@ def test_charge_amounts_by_the_kind_of_cap() -> None:
     assert charge_amounts(LaplaceEvent(0.1), PureDP(1)) == {"epsilon": Fraction(1, 10)}
     assert charge_amounts(LaplaceEvent(0.1), ApproxDP(1, 1e-6)) == {"epsilon": Fraction(1, 10), "delta": 0}
     assert charge_amounts(certified, ApproxDP(1, 1e-6)) == {"epsilon": 1, "delta": Fraction(1, 10**6)}
-    assert charge_amounts(LaplaceEvent(0.1), ZCDP(1)) == {"rho": Fraction(1, 200)}
+    assert charge_amounts(LaplaceEvent(0.1), ZCDP(1)) == {"rho": pure_rho(Fraction(1, 10))}
     with pytest.raises(DeclarationError, match="counts epsilon"):
         charge_amounts(certified, PureDP(1))
     with pytest.raises(DeclarationError, match="epsilon and delta"):

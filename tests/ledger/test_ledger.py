@@ -61,7 +61,7 @@ def test_refusal_names_what_was_asked_and_what_is_left(ledger: Ledger) -> None:
         (ApproxDP(1, 1e-6), GaussianEvent(0.01, (Fraction(1, 2), Fraction(1, 10**6))), ApproxDP(0.5, 1e-6)),
         (ApproxDP(1, 0), LaplaceEvent("1/3"), ApproxDP("1/3", 0)),
         (ZCDP(1, 1e-6), GaussianEvent(0.25), ZCDP(0.25, 1e-6)),
-        (ZCDP(1), LaplaceEvent(1), ZCDP(0.5)),
+        (ZCDP(1), LaplaceEvent(1), ZCDP("0.462117157261")),
         (PureDP(10**9), LaplaceEvent(10**8), PureDP(10**8)),
     ],
 )
@@ -277,3 +277,17 @@ def test_composed_event_is_charged_as_a_whole(ledger: Ledger) -> None:
     charge = ledger.charge(Composed((LaplaceEvent("1/3"), LaplaceEvent("2/3"))), note="", question="q")
     assert charge.loss == PureDP(1)
     assert ledger.remaining() == PureDP(0)
+
+
+def test_an_old_ledger_keeps_the_rho_it_was_charged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the exact rho of pure events, epsilon 1 was charged as 1/2: replay sums what is recorded, never anew."""
+    with monkeypatch.context() as before:
+        before.setattr("sordino.ledger.ledger.charge_amounts", lambda event, _: {"rho": event.pure() ** 2 / 2})
+        with Ledger.open(path, cap=ZCDP(1)) as ledger:
+            ledger.commit(ask(ledger, 1), "1")
+    with Ledger.open(path, cap=ZCDP(1)) as ledger:
+        assert ledger.spent() == ledger.verify().spent == ZCDP("1/2")
+        assert ledger.charges()[0].amounts == {"rho": Fraction(1, 2)}
+        after = ask(ledger, 1, "another")
+        assert after.amounts["rho"] == LaplaceEvent(1).rho() < Fraction(1, 2)
+        assert ledger.verify().spent == ZCDP(Fraction(1, 2) + after.amounts["rho"])

@@ -7,11 +7,12 @@ from fractions import Fraction
 import pytest
 
 from selection_law import selection_probabilities
+from sordino.accounting.concentration import pure_epsilon_for
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection_choice import best_selection, root_below
+from sordino.mechanisms.selection_choice import best_selection
 
 
 @pytest.mark.parametrize("candidates", [2, 14, 10_000])
@@ -25,15 +26,15 @@ def test_pure_losses_get_permute_and_flip_and_rho_the_exponential(candidates: in
         assert not made.monotone
         spent = made.event.rho()
         assert rho * (1 - Fraction(1, 10**7)) <= spent <= rho
-    assert best_selection(sensitivity=1, loss=ZCDP(Fraction(1, 8)), candidates=3).epsilon == 1
+    assert 1 < best_selection(sensitivity=1, loss=ZCDP(Fraction(1, 8)), candidates=3).epsilon < Fraction(101, 100)
 
 
 @pytest.mark.parametrize("candidates", [2, 3, 30, 500])
-@pytest.mark.parametrize("loss", [PureDP(2), ZCDP(Fraction(1, 2))])
+@pytest.mark.parametrize("loss", [PureDP(2), ZCDP(Fraction(1, 2)), ZCDP(5)])
 def test_the_selection_chosen_errs_less_in_the_worst_case(loss: PureDP | ZCDP, candidates: int) -> None:
     """The expected gap is largest where all others lie at one gap (McKenna & Sheldon 2020): looked for on a fine grid."""
     chosen = best_selection(sensitivity=1, loss=loss, candidates=candidates)
-    pure = root_below(2 * loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
+    pure = pure_epsilon_for(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
     kind = Exponential if isinstance(loss, PureDP) else PermuteAndFlip
     other = kind(Fraction(1), pure)
 
@@ -42,14 +43,6 @@ def test_the_selection_chosen_errs_less_in_the_worst_case(loss: PureDP | ZCDP, c
         return max(float(g * (1 - selection_probabilities(made, [0] + [-g] * (candidates - 1))[0])) for g in gaps)
 
     assert worst(chosen) < worst(other)
-
-
-def test_roots_round_down_to_few_digits() -> None:
-    for value in (Fraction(2), Fraction(1, 3), Fraction(10**9 + 7), Fraction(1, 10**12 + 1)):
-        root = root_below(value)
-        assert root * root <= value < (root * (1 + Fraction(2, 10**6))) ** 2
-        assert root.denominator <= 10**16
-    assert root_below(Fraction(9, 4)) == Fraction(3, 2)
 
 
 def test_bad_arguments_are_refused_by_name() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sordino.accounting.concentration import pure_rho
 from sordino.accounting.event_kinds import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, PrivacyLoss, format_number, to_fraction
@@ -92,10 +93,10 @@ class Sampled:
         return None if pair is None else (_amplify(pair[0], self.rate), self.rate * pair[1])
 
     def rho(self) -> Fraction | None:
-        """Return the event's own rho, or pure epsilon^2 / 2 where that is less."""
+        """Return the event's own rho, or that of its pure epsilon where that is less."""
         pure, rho = self.pure(), self.inner.rho()
         known = [rho] if rho is not None else []
-        return min([*known, pure**2 / 2], default=None) if pure is not None else rho
+        return min([*known, pure_rho(pure)], default=None) if pure is not None else rho
 
     def renyi(self, order: float) -> float | None:
         """Return the least bound known on the divergence at `order` > 1, rounded up."""

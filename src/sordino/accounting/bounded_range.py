@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sordino.accounting.concentration import bounded_range_rho
 from sordino.accounting.event_kinds import event_kind
 from sordino.accounting.parameters import check_order, read_amount
 from sordino.loss import Grid, Number, PrivacyLoss
@@ -23,8 +24,8 @@ class BoundedRangeEvent:
     """State that something of epsilon-bounded range was run: its privacy losses lie in one interval of length epsilon.
 
     The exponential mechanism has it (Durfee & Rogers 2019, Practical differentially private top-k selection). As the
-    interval holds 0, pure epsilon follows; by Hoeffding's lemma rho = epsilon^2 / 8, a fourth of that of other pure
-    mechanisms (Cesar & Rogers 2021, Bounding, concentrating, and truncating).
+    interval holds 0, pure epsilon follows; rho is the least that all of them have (`concentration`, theorem 4), below the
+    epsilon^2 / 8 of Hoeffding's lemma (Cesar & Rogers 2021, Bounding, concentrating, and truncating).
 
     Theorem (`renyi`): given the interval [t - e, t] of losses, E[exp((order - 1) loss)] is largest with all mass on its
     ends (convexity), where normalising fixes the masses: (exp(e) - exp(t)) / (exp(e) - 1) on t (Dong, Durfee, Rogers
@@ -33,8 +34,8 @@ class BoundedRangeEvent:
 
     Raises DeclarationError unless epsilon is a finite number, 0 or more.
 
-    >>> BoundedRangeEvent(1).rho()
-    Fraction(1, 8)
+    >>> float(BoundedRangeEvent(1).rho())
+    0.123301561483
     """
 
     epsilon: Fraction
@@ -51,11 +52,11 @@ class BoundedRangeEvent:
         return self.epsilon, Fraction(0)
 
     def rho(self) -> Fraction:
-        """Return epsilon^2 / 8."""
-        return self.epsilon**2 / 8
+        """Return the exact rho, rounded up, about epsilon^2 / 8."""
+        return bounded_range_rho(self.epsilon)
 
     def renyi(self, order: float) -> float:
-        """Return the worst divergence at `order` > 1, rounded up, at most epsilon and order epsilon^2 / 8."""
+        """Return the worst divergence at `order` > 1, rounded up, at most epsilon and order * rho."""
         check_order(order)
         most = float_up(self.epsilon)
         if most == 0 or math.isinf(order):

@@ -106,8 +106,8 @@ def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction 
     With `delta`, `approx` is the least epsilon known at this delta, as for a list of this event alone.
 
     >>> from sordino.accounting.events import LaplaceEvent
-    >>> currencies(LaplaceEvent("1/2"))["rho"]
-    Fraction(1, 8)
+    >>> float(currencies(LaplaceEvent("1/2"))["rho"])
+    0.122459331202
     """
     pair = event.approx()
     if delta is not None:

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from sordino.accounting.amplify import Sampled
 from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.concentration import pure_rho
 from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.accounting.event_kinds import event_from_dict, event_kind, event_to_dict
 from sordino.accounting.parameters import check_order, read_amount
@@ -46,14 +47,14 @@ Certificate = tuple[Fraction, Fraction]
 class LaplaceEvent:
     """State that something epsilon-differentially private was run: Laplace noise, a selection, any pure mechanism.
 
-    rho = epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4). The Renyi divergence of order a is at most that of
+    rho = epsilon tanh(epsilon / 2), exactly (`concentration`, theorem 2). The Renyi divergence of order a is at most that of
     randomized response, log(cosh((a - 1/2) epsilon) / cosh(epsilon / 2)) / (a - 1) (Kairouz, Oh, Viswanath 2015,
     Theorem 2.5, with post-processing), and at most epsilon. `LaplaceEvent(0)` is the free event.
 
     Raises DeclarationError unless epsilon is a finite number, 0 or more.
 
-    >>> LaplaceEvent(0.1).rho()
-    Fraction(1, 200)
+    >>> float(LaplaceEvent(0.1).rho())
+    0.00499583749579
     >>> LaplaceEvent(Fraction(1, 10))
     LaplaceEvent(epsilon=Fraction(1, 10))
     """
@@ -72,8 +73,8 @@ class LaplaceEvent:
         return self.epsilon, Fraction(0)
 
     def rho(self) -> Fraction:
-        """Return epsilon^2 / 2."""
-        return self.epsilon**2 / 2
+        """Return epsilon tanh(epsilon / 2), rounded up."""
+        return pure_rho(self.epsilon)
 
     def renyi(self, order: float) -> float:
         """Return the divergence of randomized response at `order` > 1, rounded up, at most epsilon."""

@@ -10,6 +10,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sordino.accounting.concentration import pure_epsilon_for
 from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.charging import Charging
 from sordino.curator.data_access import Answer, DataAccess
@@ -20,7 +21,6 @@ from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
-from sordino.mechanisms.selection_choice import root_below
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
@@ -166,7 +166,7 @@ def open_above_threshold(
         raise DeclarationError(
             "a monotone session needs neighbors add_remove: under replace, a count may rise while another falls"
         )
-    worth = root_below(2 * asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
+    worth = pure_epsilon_for(asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
     mechanism = SparseVector(Fraction(PARTS + 1), worth, count, monotone)
     words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
     plan = plan_adaptive(words, table, asked=PureDP(worth))

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from sordino.accounting.composition import charge_amounts
+from sordino.accounting.concentration import pure_epsilon_for
 from sordino.curator.adaptive_procedure import AdaptiveProcedure
 from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.curator.count_cache import CountCache
@@ -24,7 +25,7 @@ from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, Event, Loss, Number, format_number, loss_from, to_fraction
 from sordino.mechanisms.cheapest import cheapest
-from sordino.mechanisms.selection_choice import best_selection, root_below
+from sordino.mechanisms.selection_choice import best_selection
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
@@ -244,5 +245,5 @@ def _whole(vector: Any) -> Any:
 
 
 def _pure(loss: Loss) -> Fraction:
-    """Return the epsilon that a loss pays for; for rho the largest with epsilon^2 / 2 <= rho."""
-    return root_below(2 * loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
+    """Return the epsilon that a loss pays for; for rho the largest of a pure mechanism."""
+    return pure_epsilon_for(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.concentration import bounded_range_epsilon_for
 from sordino.accounting.events import Composed
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
@@ -17,7 +18,6 @@ from sordino.estimates.ranks import Ranks
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile_selection import QuantileSelection, Segment, halving_stages
-from sordino.mechanisms.selection_choice import root_below
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
@@ -118,9 +118,7 @@ def plan_quantile(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
     stages = len(halving_stages(len(asked.levels)))
-    epsilon = (
-        root_below(8 * loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages
-    )  # eps^2 / 8 a stage
+    epsilon = bounded_range_epsilon_for(loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages
     selection = QuantileSelection(tuple(sorted(asked.levels)), epsilon, neighbors, resolved.cells)
     return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling)
 

@@ -28,7 +28,7 @@ class Exponential:
 
     Theorem (McSherry & Talwar 2007, Theorem 6): with rate = epsilon / (2 sensitivity), where no score differs by more
     than `sensitivity` between neighbors, the choice is epsilon-differentially private; the losses of its outcomes lie in
-    an interval of length epsilon, so that it is epsilon^2 / 8 zCDP (Cesar & Rogers 2021).
+    an interval of length epsilon, so that it is about epsilon^2 / 8 zCDP (`concentration`, theorem 4).
 
     `monotone` states that an added row moves no score down (or: none up), as counts are; then rate =
     epsilon / sensitivity, under add_remove. The caller answers for it. Under replace a row goes and another comes, so it

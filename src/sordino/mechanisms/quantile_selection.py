@@ -65,13 +65,13 @@ class QuantileSelection:
 
     Theorem (McSherry & Talwar 2007, Theorem 6). Choosing v with P(v) proportional to exp(-epsilon t(v) / (2 D)) is
     epsilon-differentially private: the ratio of P(v) on neighbors is e^(epsilon/2) for the power and e^(epsilon/2) for
-    the normaliser. The log ratio lies in a range of length epsilon, so rho = epsilon^2 / 8 (Cesar & Rogers 2021,
+    the normaliser. The log ratio lies in a range of length epsilon, so rho is about epsilon^2 / 8 (Cesar & Rogers 2021,
     Lemma 3.4 of "Bounding, concentrating, and truncating").
 
     Theorem (groups). Let W_g be the rows of one unit in group g: they sum to at most C. Under add_remove the costs of
     group g move by at most W_g max(q, 1 - q), its log ratio by epsilon W_g / C: epsilon in all. Under replace the unit
     has W_g and W'_g rows, moves by at most (W_g + W'_g) max(q, 1 - q), and D = 2 C max(q, 1 - q) gives epsilon in all.
-    Log ratios of independent selections add, and so do their ranges, so rho = epsilon^2 / 8 stays.
+    Log ratios of independent selections add, and so do their ranges, so this rho stays.
 
     Theorem (the ends). At level 1 the cost of v is the number of rows above v. A unit's rows raise it by f(v) >= 0 and the
     rows they replace lower it by g(v) >= 0; f and g fall in v, from at most W_g and W'_g. Where f - g is p at some v and
