@@ -84,7 +84,7 @@ def test_no_order_of_randomized_response_passes_its_rho(epsilon: Fraction) -> No
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 64])
 def test_no_order_of_discrete_laplace_passes_its_rho(epsilon: Fraction, steps: int) -> None:
     losses = laplace(epsilon, steps)
-    assert abs(sum(mass for _, mass in losses) - 1) < Decimal("1e-50")
+    assert abs(sum((mass for _, mass in losses), Decimal(0)) - 1) < Decimal("1e-50")
     refute(losses, laplace_rho(epsilon, steps))
     assert mean(losses) <= of(laplace_rho(epsilon, steps)) <= mean(losses) * (1 + Decimal("1e-11"))
 
@@ -96,7 +96,8 @@ def test_no_pair_of_bounded_range_passes_its_rho(epsilon: Fraction) -> None:
         losses = two_points(epsilon, Decimal(k) / 40)
         refute(losses, bounded_range_rho(epsilon))
         worst = max(worst, mean(losses))
-    assert worst <= of(bounded_range_rho(epsilon)) <= max(worst * Decimal("1.02"), worst + Decimal(epsilon < 7))
+    assert worst <= of(bounded_range_rho(epsilon))
+    assert epsilon > 2 or of(bounded_range_rho(epsilon)) <= worst * Decimal("1.02")
     e = of(epsilon)
     exact = ((e.exp() - 1) / e).ln() - 1 + e / (e.exp() - 1)
     assert exact <= of(bounded_range_rho(epsilon)) <= exact * (1 + Decimal("1e-11"))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sordino.accounting.events import Composed
+from sordino.accounting.gaussian_dp import gaussian_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.loss import ApproxDP, Event, Loss, PureDP
-from sordino.mechanisms.gaussian import gaussian_for_pair, gaussian_for_rho
+from sordino.mechanisms.gaussian import Gaussian, gaussian_for_gdp, gaussian_for_pair, gaussian_for_rho
 from sordino.mechanisms.laplace import Laplace
 from sordino.mechanisms.mechanism import Mechanism
 from sordino.neighbors import Sensitivity
@@ -56,9 +57,24 @@ def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> Chos
             for s, share in parts
         ]
         return made, _event([m.event for m in made])
-    rho = rho_for(loss.epsilon, loss.delta)
-    made = [_gaussian(s, rho * share) for s, share in parts]
+    made = _vectors(parts, loss)
     return made, Composed(tuple(m.event for m in made), (loss.epsilon, loss.delta))
+
+
+def _vectors(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> list[Mechanism]:
+    """Return Gaussian noise of all vectors, calibrated as Gaussian DP, else as zCDP where its sigma is below a step.
+
+    Both sum over vectors and hold by themselves: the one with less noise is certified.
+    """
+    concentrated = rho_for(loss.epsilon, loss.delta)
+    made = [_gaussian(s, concentrated * share) for s, share in parts]
+    budget = gaussian_rho_for(loss.epsilon, loss.delta)
+    smooth = [
+        gaussian_for_gdp(m, budget * share) if isinstance(m, Gaussian) else m
+        for m, (_, share) in zip(made, parts, strict=True)
+    ]
+    better = [m for m in smooth if m is not None]
+    return better if len(better) == len(made) else made
 
 
 def _gaussian(sensitivity: Sensitivity, rho: Fraction) -> Mechanism:

@@ -9,13 +9,14 @@ from functools import cached_property
 
 from sordino.accounting.events import DiscreteGaussianEvent, GaussianEvent
 from sordino.accounting.gaussian_calibration import calibrate_gaussian
+from sordino.accounting.gaussian_dp import gaussian_variance
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
 from sordino.mechanisms.mechanism import add_noise
 from sordino.noise.laws import DiscreteGaussian
 from sordino.noise.rng import Rng
 
-__all__ = ["Gaussian", "gaussian_for_pair", "gaussian_for_rho"]
+__all__ = ["Gaussian", "gaussian_for_gdp", "gaussian_for_pair", "gaussian_for_rho"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,19 @@ def gaussian_for_rho(*, l2_squared: Fraction, rho: Fraction, moved: tuple[int, i
     if rho <= 0:
         raise DeclarationError(f"rho must be above 0, not {format_number(rho)}")
     return Gaussian(l2_squared, l2_squared / (2 * rho), moved=moved)
+
+
+def gaussian_for_gdp(found: Gaussian, rho: Fraction) -> Gaussian | None:
+    """Return the mechanism for the same vectors whose noise is sqrt(2 rho)-GDP, where that is less noise, else None.
+
+    >>> made = gaussian_for_gdp(gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 60)), Fraction(1, 50))
+    >>> float(made.sigma_squared)
+    25.1017341212
+    """
+    variance = gaussian_variance(found.l2_squared, rho)
+    if variance is None or variance > found.sigma_squared:
+        return None
+    return Gaussian(found.l2_squared, variance, found.certificate, found.moved)
 
 
 def gaussian_for_pair(*, shift: int, epsilon: Fraction, delta: Fraction) -> Gaussian:

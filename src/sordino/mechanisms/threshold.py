@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from sordino.accounting.events import GaussianEvent, LaplaceEvent
+from sordino.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError
@@ -147,6 +148,9 @@ def gaussian_threshold_for_pair(*, keys: int, epsilon: Fraction, delta: Fraction
     """
     spare = _small(delta) / 2
     rho = rho_for(positive(epsilon, "epsilon"), delta - spare)
+    variance = gaussian_variance(Fraction(keys), gaussian_rho_for(epsilon, delta - spare))  # noise on keys numbers
+    if variance is not None:
+        rho = max(rho, keys / (2 * variance))
     return GaussianThreshold(keys, rho, spare, (epsilon, delta - spare))
 
 
