@@ -266,6 +266,32 @@ def test_a_token_sends_no_faster_than_its_limit(store: str) -> None:
         assert service.post(reports_of(task, ["tea"], Rng.seeded(9))).status_code == 200
 
 
+def test_a_token_sends_no_more_than_its_limit_whatever_restarts(store: str) -> None:
+    """A number on disk beside the reports; a report sent again is none more; another task and another token are free."""
+    task, other = task_of(), task_of(name="others")
+    limits = Limits(per_minute=1e9, burst=100, per_token=2)
+    first = reports_of(task, ["tea", "milk"], Rng.seeded(1))
+    with running(store, [task, other], limits=limits) as service:
+        assert service.post(reports_of(task, ["tea"] * 3, Rng.seeded(2))).status_code == 403
+        assert service.post(first).status_code == 200
+        assert service.post(first).status_code == 409
+        late = service.post(reports_of(task, ["tea"], Rng.seeded(3)))
+        assert (late.status_code, late.json()["error"]["code"]) == (403, "used")
+        asked = [service.get("/v1/tasks/drinks/token", token=token).json()["code"] for token in ("r", "r2")]
+        assert asked == ["used", None]
+        assert service.post(reports_of(other, ["tea"], Rng.seeded(4)), task="others").status_code == 200
+        assert service.post(reports_of(task, ["tea"], Rng.seeded(5)), token="r2").status_code == 200
+    with running(store, [task, other], limits=limits) as service:
+        assert service.post(reports_of(task, ["tea"], Rng.seeded(6))).status_code == 403
+        assert service.post(first).status_code == 409
+        assert service.post(reports_of(task, ["tea"] * 2, Rng.seeded(7)), token="r2").status_code == 403
+        assert service.post(reports_of(task, ["tea"], Rng.seeded(8)), token="r2").status_code == 200
+        assert service.estimate()["reports"] == 4
+    for most, anyone in ((0, False), (1, True)):
+        with pytest.raises(DeclarationError, match="per_token"):
+            Limits(per_minute=1, burst=1, open=anyone, per_token=most)
+
+
 def test_an_open_task_needs_no_token_but_keeps_its_limit(store: str) -> None:
     task = task_of()
     with running(store, [task], limits=Limits(per_minute=1, burst=2, open=True)) as service:

@@ -46,7 +46,7 @@ def collector_app(
         for task in tasks:
             empty = TaskState.empty_counts(task)
             stored = store.add_task(task.manifest.task, task.envelope, counts_text(empty))
-            states[task.manifest.task] = TaskState(task, stored)
+            states[task.manifest.task] = TaskState(task, stored, per_token=limits.per_token)
     finally:
         store.close()
     if len(states) < len(tasks):

@@ -23,16 +23,20 @@ _MOST = 1 << 17  # buckets kept; full ones are forgotten first
 class Limits:
     """State how many reports one token may send: `burst` at once, then `per_minute`; `open` lets people in without one.
 
-    Without tokens all respondents share one bucket a task, so give it the survey's whole rate.
+    Without tokens all respondents share one bucket a task, so give it the survey's whole rate. `per_token`, where given, is how
+    many one token may send to one task in all, counted on disk: 1 makes tokens single-use.
     """
 
     per_minute: float
     burst: int
     open: bool = False
+    per_token: int | None = None
 
     def __post_init__(self) -> None:
         if not self.per_minute > 0 or self.burst < 1:
             raise DeclarationError("per_minute must be above 0 and burst at least 1")
+        if self.per_token is not None and (self.open or self.per_token < 1):
+            raise DeclarationError("per_token must be at least 1, and needs tokens: leave out open")
 
 
 def make_tokens(count: int, rng: Rng) -> list[str]:

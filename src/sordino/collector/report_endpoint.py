@@ -37,6 +37,7 @@ ERRORS: Mapping[str, tuple[int, str]] = {
     "slow": (408, "the body did not arrive in time; send it again"),
     "repeated": (409, "these reports were stored before; they are counted once, there is nothing to send again"),
     "expired": (410, "the task has expired; it takes no more reports"),
+    "used": (403, "this token has sent all the reports that it may send to this task"),
     "closed": (410, "the task is closed; it takes no more reports"),
     "wrong_task": (422, "these reports are of another task; send them to its own address"),
     "wrong_manifest": (422, "these reports were made by another manifest; fetch the task again"),
@@ -110,15 +111,16 @@ class ReportEndpoint:
             return "expired", None
         if state.closed:
             return "closed", None
-        return await self._store(state, body)
+        return await self._store(state, body, sender)
 
-    async def _store(self, state: TaskState, body: bytes) -> tuple[str, str | None]:
+    async def _store(self, state: TaskState, body: bytes, sender: bytes) -> tuple[str, str | None]:
         post, stored = state.post(body), asyncio.get_running_loop().create_future()
+        post.sender = sender
         if not self._writer.submit(state, post, stored):
             return "busy", None
         await stored
         if post.refused is not None:
-            return ("failed", None) if post.added < 0 else ("malformed", post.refused)
+            return ("failed", None) if post.added < 0 else (post.code, post.refused)
         if post.added == 0:
             return "repeated", None
         return "ok", f'{{"stored":{post.added},"repeated":{len(post.ids) - post.added}}}'

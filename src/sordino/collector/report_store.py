@@ -10,9 +10,9 @@ import fcntl
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,6 +41,10 @@ _SCHEMA = (
     "CREATE TABLE tokens (number {serial}, role TEXT NOT NULL CHECK (role IN ('respondent', 'admin')),"
     " hash {blob} NOT NULL UNIQUE)",
 )
+_SENT = (  # how many reports a token sent to a task, where a collector limits that: a number, no link to any report
+    "CREATE TABLE IF NOT EXISTS sent (task INTEGER NOT NULL, token {blob} NOT NULL, reports BIGINT NOT NULL,"
+    " PRIMARY KEY (task, token))"
+)
 _FORMAT = FileFormat(  # "SorC"; no version is written
     0x536F7243, 0, [s.format(serial="INTEGER PRIMARY KEY AUTOINCREMENT", blob="BLOB") for s in _SCHEMA]
 )
@@ -67,11 +71,12 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What one commit adds to a task: a chunk, and the task's counts with it."""
+    """What one commit adds to a task: a chunk, and the task's counts with it; how many each limited token sent by now."""
 
     task: int
     chunk: Chunk
     counts: str
+    sent: Mapping[bytes, int] = field(default_factory=dict)
 
 
 def token_hash(token: str) -> bytes:
@@ -121,6 +126,7 @@ class Store:
         with store._transaction():
             if not read_format(db)[0]:
                 create_tables(db, _FORMAT)
+            db.execute(_SENT.format(blob="BLOB"))
         return store
 
     @classmethod
@@ -143,6 +149,7 @@ class Store:
             if None in found:
                 for statement in _SCHEMA:
                     cursor.execute(statement.format(serial="BIGSERIAL PRIMARY KEY", blob="BYTEA"))
+            cursor.execute(_SENT.format(blob="BYTEA"))
         store._run("SET synchronous_commit = on")
         return store
 
@@ -223,6 +230,11 @@ class Store:
                 cursor.execute(update, (one.counts, one.task))
                 if cursor.rowcount != 1:
                     raise DeclarationError("a task was closed before these reports came; nothing of this was kept")
+                upsert = (
+                    "INSERT INTO sent (task, token, reports) VALUES (?, ?, ?) ON CONFLICT (task, token) DO UPDATE SET "
+                )
+                upsert = self._words(upsert + "reports = excluded.reports")
+                cursor.executemany(upsert, [(one.task, token, count) for token, count in one.sent.items()])
 
     def chunks(self, task: int) -> Iterator[Chunk]:
         """Return the chunks of a task, oldest first, read as they are asked for."""
@@ -235,6 +247,11 @@ class Store:
             if not rows:
                 return
             after = int(rows[-1][0])
+
+    def sent(self, task: int) -> dict[bytes, int]:
+        """Return how many reports each limited token sent to a task."""
+        rows = self._run("SELECT token, reports FROM sent WHERE task = ?", (task,)).fetchall()
+        return {bytes(token): int(count) for token, count in rows}
 
     # ---- tokens
 

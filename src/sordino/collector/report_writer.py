@@ -104,16 +104,17 @@ class ReportWriter:
         for state, post, _ in batch.posts:
             by_task.setdefault(state.number, (state, []))[1].append(post)
         additions: list[Addition] = []
-        after: list[tuple[TaskState, list[bytes], SupportCounts]] = []
+        after: list[tuple[TaskState, list[bytes], Addition, SupportCounts]] = []
         for state, posts in by_task.values():
             sorted_out = state.sort(posts)
             if sorted_out is not None:
-                additions.append(sorted_out[0])
-                after.append((state, *sorted_out[1:]))
+                addition, ids, counts = sorted_out
+                additions.append(addition)
+                after.append((state, ids, addition, counts))
         if additions:
             self._store.append(additions)
-        for state, ids, counts in after:
-            state.settle(ids, counts)
+        for state, ids, addition, counts in after:
+            state.settle(ids, addition, counts)
 
     def _refuse_batch(self, batch: _Batch) -> None:
         """Refuse posts that may or may not be stored, and forget the store until the next ones."""

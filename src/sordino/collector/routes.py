@@ -70,11 +70,13 @@ def _add_public_routes(app: FastAPI, collector: Collector) -> None:
 
     @app.get("/v1/tasks/{task}/token", summary="Say whether a token may send reports for a task; nothing is stored")
     async def check_token(task: str, authorization: Authorization = None) -> JSONResponse:
-        _find_state(collector, task)
+        state = _find_state(collector, task)
         role, sender = _read_role(collector, authorization)
         if checks.take(b"" if role is None else sender, 1):
             raise _Refused("too_many")
         code = None if collector.limits.open or role == "respondent" else "no_token" if role is None else "wrong_role"
+        if code is None and state.is_used(sender):
+            code = "used"
         plain = {"accepted": code is None, "code": code, "says": None if code is None else ERRORS[code][1]}
         return JSONResponse(plain, headers={"cache-control": "no-store"})
 

@@ -24,19 +24,23 @@ HEAD_BYTES = 32  # of a body: the hash of the manifest that the reports were mad
 
 @dataclass(slots=True)
 class Post:
-    """Some reports of one request: their ids and bytes; then how many were new, or why all were refused."""
+    """Some reports of one request: their ids, bytes and token's hash; then how many were new, or why all were refused."""
 
     ids: list[bytes]
     reports: list[bytes]
+    sender: bytes = b""
     added: int = 0
     refused: str | None = None
+    code: str = "malformed"  # what was wrong, where they were refused
 
 
 class TaskState:
-    """Take reports for one task. Used by one thread, the writer's; others read `counts` and `closed`."""
+    """Take reports for one task. Used by one thread, the writer's; others read `counts`, `closed` and `is_used`."""
 
-    def __init__(self, task: Task, stored: StoredTask) -> None:
+    def __init__(self, task: Task, stored: StoredTask, *, per_token: int | None = None) -> None:
         self.task = task
+        self._per_token = per_token
+        self._sent: dict[bytes, int] = {}
         self.number = stored.number
         self.closed = stored.closed
         self.counts = counts_from(stored.counts, task)
@@ -65,6 +69,8 @@ class TaskState:
             )
             raise DeclarationError(f"{rule}; restore a sound copy")
         self.closed, self._seen = stored.closed, seen
+        if self._per_token is not None:
+            self._sent = store.sent(self.number)
 
     def post(self, body: bytes | bytearray | memoryview) -> Post:
         """Return the reports of a body whose length and head were checked."""
@@ -81,6 +87,8 @@ class TaskState:
         The posts learn how they fared; what comes back is to be stored, then given to `settle`.
         """
         sound = self._sound(posts)
+        if self._per_token is not None:
+            sound = self._within_limit(sound, self._per_token)
         ids = [one for post in sound for one in post.ids]
         fresh = self._seen.fresh(ids)
         if all(fresh):
@@ -94,12 +102,37 @@ class TaskState:
         pairs = sorted(zip(ids, reports, strict=True))
         chunk = Chunk(b"".join(one for one, _ in pairs), b"".join(report for _, report in pairs))
         counts = self.counts + self._count(chunk.reports)
-        return Addition(self.number, chunk, counts_text(counts)), ids, counts
+        return Addition(self.number, chunk, counts_text(counts), self._sent_by(sound)), ids, counts
 
-    def settle(self, ids: Sequence[bytes], counts: SupportCounts) -> None:
+    def settle(self, ids: Sequence[bytes], addition: Addition, counts: SupportCounts) -> None:
         """Take note of what is now on disk."""
         self._seen.add(ids)
+        self._sent.update(addition.sent)
         self.counts = counts
+
+    def is_used(self, sender: bytes) -> bool:
+        """Return whether a token has sent all the reports that it may send."""
+        return self._per_token is not None and self._sent.get(sender, 0) >= self._per_token
+
+    def _within_limit(self, posts: Sequence[Post], most: int) -> list[Post]:
+        """Return the posts that pass no token's limit; repeated reports count once, so an old post may be sent again."""
+        sent, within = dict(self._sent), []
+        for post in posts:
+            after = sent.get(post.sender, 0) + sum(self._seen.fresh(post.ids))
+            if after > most:
+                post.refused, post.code = "the token's reports are used up", "used"
+            else:
+                sent[post.sender] = after
+                within.append(post)
+        return within
+
+    def _sent_by(self, posts: Sequence[Post]) -> dict[bytes, int]:
+        """Return how many reports each limited token that sent some of these has sent with them."""
+        sent: dict[bytes, int] = {}
+        if self._per_token is not None:
+            for post in posts:
+                sent[post.sender] = sent.get(post.sender, self._sent.get(post.sender, 0)) + post.added
+        return sent
 
     def _sound(self, posts: Sequence[Post]) -> list[Post]:
         """Return the posts whose reports can all be; the others are refused, each as a whole."""

@@ -42,6 +42,10 @@ def serve(
     port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8000,
     per_minute: Annotated[float, option("--per-minute", "N", "Reports that one token may send per minute.")] = 60,
     burst: Annotated[int, option("--burst", "N", "Reports that one token may send at once.")] = 100,
+    per_token: Annotated[
+        int | None,
+        option("--per-token", "N", "Reports that one token may send to a task in all; 1: single-use tokens."),
+    ] = None,
     unguarded: Annotated[
         bool, typer.Option("--open", help="Accept reports without a token; all respondents then share the limits.")
     ] = False,
@@ -58,7 +62,7 @@ def serve(
         raise DeclarationError("the collector needs more packages: pip install 'sordino[serve]'") from None
     from sordino.collector.limits import Limits
 
-    limits = Limits(per_minute=per_minute, burst=burst, open=unguarded)
+    limits = Limits(per_minute=per_minute, burst=burst, open=unguarded, per_token=per_token)
     app = collector_app(store, [task_in(path, key=None) for path in tasks], limits=limits)
     note(f"collecting at http://{host}:{port}; stop with Ctrl-C", quiet=quiet)
     serve_collector(app, host=host, port=port)

@@ -63,6 +63,7 @@ async function tokenRefusal() {
   const answer = await fetch(`/v1/tasks/${root.dataset.task}/token`, { headers, credentials: 'omit' });
   const found = answer.ok ? await answer.json() : { accepted: true };
   if (found.accepted) return null;
+  if (found.code === 'used') return 'This link was used already: it has sent all the answers that it may send. Nothing was mixed or sent.';
   const whose = found.code === 'wrong_role' ? "The link holds an administrator's token, which sends no answers."
     : token ? 'This survey does not know the token in your link: it may be cut short, or of another survey.'
       : 'Your link holds no token, and this survey takes answers by personal links only.';
