@@ -69,6 +69,12 @@ if TYPE_CHECKING:
     from sordino.queries.expressions.expr import col as col
     from sordino.queries.expressions.expr import when as when
     from sordino.queries.sql.parse import sql as sql
+    from sordino.queries.unit_aggregates import all as all
+    from sordino.queries.unit_aggregates import any as any
+    from sordino.queries.unit_aggregates import first as first
+    from sordino.queries.unit_aggregates import last as last
+    from sordino.queries.unit_aggregates import max as max
+    from sordino.queries.unit_aggregates import min as min
     from sordino.release import Release as Release
     from sordino.reporting.charts import plot as plot
     from sordino.source import Csv as Csv
@@ -97,6 +103,7 @@ _EXPORTS = {
     "sordino.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
     "sordino.queries.expressions.expr": "Expr col when",
     "sordino.queries.sql.parse": "sql",
+    "sordino.queries.unit_aggregates": "all any first last max min",
     "sordino.release": "Release",
     "sordino.reporting.charts": "plot",
     "sordino.source": "Csv public",

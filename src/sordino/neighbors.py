@@ -63,6 +63,7 @@ class Neighbors:
     relation: Relation
     unit: PrivacyUnit | None
     copies: int = 1  # joined rows that one row may become: a fact of a question, not of a declaration
+    capped: bool = True  # whether rows beyond the cap are left out: not where each row is made of all rows of a unit
 
     def __post_init__(self) -> None:
         if self.relation not in ("add_remove", "replace"):
@@ -92,13 +93,16 @@ class Neighbors:
         """Return what is protected, in words."""
         if self.unit is None:
             return "one row"
-        return f"all rows of one {self.unit.people} (at most {self.unit.max_rows} count)"
+        cap = f" (at most {self.unit.max_rows} count)" if self.capped else ""
+        return f"all rows of one {self.unit.people}{cap}"
 
     def describe_caps(self, *, private_keys: bool = False) -> tuple[str, ...]:
         """Return which rows of a unit take no part in an answer, in words; nothing where every row does."""
         if self.unit is None:
             return ()
         most, one = self.unit.max_rows, self.unit.people
+        if not self.capped:
+            return (f"each {one} is one row, made of all of its rows: max_rows leaves none out",)
         rows = f"at most {most:,} {'row' if most == 1 else 'rows'} of one {one} count; rows beyond are not counted"
         if not private_keys or self.groups >= self.contributions:
             return (rows,)

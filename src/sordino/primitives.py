@@ -12,7 +12,8 @@ question that some rows could make fail would tell by its failure, at any price,
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,7 +22,7 @@ from sordino.errors import QuestionRefused
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["NARROW", "WIDEST", "OutOfRange", "Primitives", "check_range"]
+__all__ = ["NARROW", "WIDEST", "OutOfRange", "Primitives", "UnitCell", "check_range"]
 
 WIDEST = 10**37  # sums and differences of two such numbers stay within 38 decimal digits, in which engines compute
 NARROW = 2**62  # below it sums and differences of two numbers stay within 64 bits
@@ -42,6 +43,23 @@ def check_range(*numbers: int | Fraction | None) -> None:
                 "a number of this question may grow past 37 digits: clip its columns first, declare their bounds, or "
                 "write smaller constants"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCell:
+    """One value of all rows of a unit: rows, count, distinct, sum, mean, min, max, any, all, first or last.
+
+    `form` is how it is held: a number in whole steps, a text or a truth. Missing values take no part. The first and the
+    last value are those by the whole number `by`, and of several with the same one the least and the largest. A mean is
+    floor(parts * mean + 1/2), computed in whole numbers; no value of it is below `low`.
+    """
+
+    kind: str
+    form: str
+    value: exp.Expression | None = None
+    by: exp.Expression | None = None
+    low: int = 0
+    parts: int = 1
 
 
 class Primitives(Protocol):
@@ -86,6 +104,15 @@ class Primitives(Protocol):
 
     def keep_groups(self, keys: Sequence[exp.Expression], most: int) -> None:
         """Keep only the rows of each unit's first `most` groups, by a public hash of the keys: no other unit matters."""
+
+    def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
+        """Return the label at a place, from 0; None is missing."""
+
+    def unit_rows(self, values: Mapping[str, UnitCell]) -> Primitives:
+        """Return the words for one row a unit, made of all of its rows, none capped: the unit's column and the values.
+
+        Rows without a unit are dropped. Total where each sum over 2^48 rows, times 2000 for means, lies within WIDEST.
+        """
 
     def units(self, of: exp.Expression | None) -> exp.Expression:
         """Return, for `source`, one row a unit: sordino_has, its rows before any cap, or the different values of `of`."""

@@ -221,7 +221,7 @@ def plan_aggregation(
     event = _sample_event(question.sample, allocation.event, table.neighbors)
     sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
-    notes = _say_notes(question, allocation, domain, table.neighbors, sample)
+    notes = _say_notes(question, allocation, domain, wider, sample)
     procedure = replace(made, event=event, rows=rows, notes=notes)
     return price(question, table, asked=asked, procedure=procedure)
 

@@ -96,6 +96,10 @@ class Curator:
         """Return the rows joined with a public table where its key equals `on`, one column or several; then `.agg(...)`."""
         return Selection().join(table, on=on, how=how)
 
+    def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
+        """Return one row for each privacy unit, of all of its rows, with these values; then `.where` and `.agg(...)`."""
+        return Selection().per_unit(*values, **named)
+
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for aggregates over all rows, a keyword naming the aggregate's column."""
         return Selection().agg(*aggregates, **named)

@@ -60,11 +60,17 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
 
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
-    """Return the question with the public tables that it joins; `names` says whether its columns are resolved already."""
+    """Return the question with its public tables and its unit; `names` says whether its columns are resolved already."""
     if not asked.steps:
         return asked
     return bind_names(
-        asked, public=table.public, table=table.name, domain=table.domain, names=names, private=table.private
+        asked,
+        public=table.public,
+        table=table.name,
+        domain=table.domain,
+        names=names,
+        private=table.private,
+        unit=table.neighbors.unit,
     )
 
 

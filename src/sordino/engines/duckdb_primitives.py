@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, cast
 from sordino.cell_grammar import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import Domain
 from sordino.engines.quoting import quote_name, quote_text
+from sordino.engines.unit_rows import FORMS, unit_rows_select
 from sordino.neighbors import PrivacyUnit
 from sordino.noise.lattice import scale_of
-from sordino.primitives import WIDEST, check_range
+from sordino.primitives import WIDEST, UnitCell, check_range
 from sordino.source import Csv
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class TableLayout:
     csv: Csv | None
     source: str = '"source"'
     public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
+    steps: frozenset[str] = frozenset()  # columns that are held in steps of their own grid, days among them
 
 
 class DuckDBPrimitives:
@@ -97,6 +99,24 @@ class DuckDBPrimitives:
         owner = self._let(self._text(unit.column))
         return f"SELECT {cells} FROM {self._stage(self._held.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
 
+    def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
+        """Return the label at a place, by a look-up in a constant list."""
+        listed = ", ".join(_literal(label) for label in labels)
+        return _parse(f"list_extract([{listed}], CAST({code.sql(dialect='duckdb')} AS BIGINT) + 1)")
+
+    def unit_rows(self, values: Mapping[str, UnitCell]) -> DuckDBPrimitives:
+        """Return the words for one row a unit, grouped by what the cap on rows tells units apart by."""
+        assert self._held.unit is not None
+        column = self._held.unit.column
+        kind, cell = self._cell(column)
+        whole = kind in _WHOLE | _LARGE
+        owner = self._let(cell if whole else self._text(column))
+        source = unit_rows_select(self._stage(self._held.source), (column, owner), values)
+        physical = {column: kind if whole else "VARCHAR"} | {n: FORMS[v.form] for n, v in values.items()}
+        numbers = frozenset(n for n, v in values.items() if v.form == "number")
+        layout = TableLayout(physical, self._held.domain, None, None, source, self._held.public, numbers)
+        return DuckDBPrimitives(layout)
+
     def units(self, of: exp.Expression | None) -> exp.Expression:
         """Return one row a unit: how many rows it has before any cap, or how many different values of `of`."""
         assert self._held.unit is not None
@@ -148,6 +168,8 @@ class DuckDBPrimitives:
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing. See `scale_of`."""
+        if column in self._held.steps:
+            return self.integer(column, lower, upper)
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
             text = self._trim(column)
@@ -211,6 +233,9 @@ class DuckDBPrimitives:
 
     def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
         """Return days since 1970-01-01, clipped; a timestamp counts by the day that is written, text is read as 2000-01-31."""
+        if column in self._held.steps:
+            first = datetime.date(1970, 1, 1)
+            return self.integer(column, (lower - first).days, (upper - first).days)
         kind, cell = self._cell(column)
         if kind in ("VARCHAR", "ENUM"):
             text = self._trim(column)
@@ -413,6 +438,12 @@ def _bounds(cell: str, lower: int | None, upper: int | None) -> str:
 def _whole(number: int) -> str:
     check_range(number)
     return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
+
+
+def _literal(label: str | int | bool | None) -> str:
+    if label is None or isinstance(label, bool):
+        return {None: "NULL", True: "true", False: "false"}[label]
+    return quote_text(label) if isinstance(label, str) else _whole(label)
 
 
 def _parse(text: str) -> exp.Expression:

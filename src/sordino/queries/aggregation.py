@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,6 +16,7 @@ from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
+from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.keys import Keys, keys
@@ -86,6 +87,15 @@ class Aggregation:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise QuestionRefused("limit takes a number of rows, such as limit(10)")
         return replace(self, after=replace(self.after or PostProcessing(), limit=rows))
+
+    def replace_columns(self, meaning: Callable[[str], Node]) -> Aggregation:
+        """Return the question with each column of its rows replaced by what it means; names of the answer stay."""
+        return replace(
+            self,
+            where=None if self.where is None else replace_names(self.where, meaning),
+            groups=replace_names(self.groups, meaning),
+            aggregates=replace_names(self.aggregates, meaning),
+        )
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact answer: columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
@@ -235,7 +245,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
         if not question.groups and (question.after.having is not None or question.after.limit == 0):
             raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
     if domain.steps != question.steps:  # a step must not be passed over
-        raise QuestionRefused("a question with a join is planned and asked of its table: adult.plan(...)")
+        raise QuestionRefused("a question with joins or per_unit is planned and asked of its table: adult.plan(...)")
     found, listed = _keys(question, domain)
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
@@ -14,12 +14,14 @@ from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import MomentAggregate
 from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation, Grouping, columns_of
+from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.joins import Join
 from sordino.queries.key_list import KeyList, key_list
 from sordino.queries.query import Aggregate
+from sordino.queries.row_steps import RowStep
 
 __all__ = [
     "AggregateExpr",
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 Column = str | Expr
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +197,10 @@ class Selection:
 
     condition: Node | None = None
     groups: tuple[Grouping, ...] = ()
-    joins: tuple[Join, ...] = ()
+    steps: tuple[RowStep, ...] = ()
     share: Fraction | None = None
     key_list: KeyList | None = None
+    columns: Mapping[str, Node] | None = None  # of per_unit: what each of its columns is, over the values of a unit
 
     def sample(self, rate: Number) -> Selection:
         """Return the selection that uses each unit with chance `rate` only, by a secret coin: cheaper, and noisier.
@@ -221,7 +225,28 @@ class Selection:
             raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
         if how not in ("inner", "left"):
             raise QuestionRefused(f'how is "inner" or "left", not {how!r}')
-        return replace(self, joins=(*self.joins, Join(table, columns, how)))
+        return replace(self, steps=(*self.steps, Join(table, columns, how)))
+
+    def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
+        """Return one row for each unit, of all of its rows that meet the conditions so far; a keyword names a column.
+
+        Inside are count, sum, mean, min, max, any, all, count_distinct, first and last, and arithmetic over them. What
+        follows is about units: `.where(...)`, `.group_by(...)` and `.agg(...)` name these columns. Sums and counts need
+        `.clip(lower, upper)`: it clips a person's whole value, so no cap on rows is needed, and none acts.
+        """
+        from sordino.queries.per_unit import PerUnit
+        from sordino.queries.unit_columns import unit_columns
+
+        if self.groups:
+            raise QuestionRefused("per_unit makes one row a person: group by its columns, after it")
+        made, columns, _ = unit_columns(_flatten(values, named, "per_unit"))
+        step = PerUnit(made, self._meaning(self.condition))
+        return replace(self, condition=None, steps=(*self.steps, step), columns=columns)
+
+    def _meaning(self, node: T) -> T:
+        """Return an expression with the columns of per_unit replaced by what they are."""
+        columns = self.columns
+        return node if columns is None else replace_names(node, lambda name: columns.get(name, Name(name)))
 
     def where(self, condition: Expr) -> Selection:
         """Return the selection of those rows that also meet `condition`."""
@@ -248,21 +273,30 @@ class Selection:
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
-        flat: list[AggregateExpr] = []
-        for item in aggregates:
-            if not isinstance(item, (AggregateExpr, list, tuple)):
-                raise QuestionRefused(
-                    f"agg takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
-                )
-            flat.extend([item] if isinstance(item, AggregateExpr) else item)
-        for name, item in named.items():
-            if not isinstance(item, AggregateExpr):
-                raise QuestionRefused(f"agg({name}=...) takes an aggregate, such as agg({name}=sd.mean('age'))")
-            flat.append(item.alias(name))
-        if not all(isinstance(a, AggregateExpr) for a in flat):
-            raise QuestionRefused("agg takes aggregates, such as sd.count() and sd.mean('age')")
-        rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.joins, key_list=self.key_list)
-        return _ask(flat, rows)
+        flat = _flatten(aggregates, named, "agg")
+        rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
+        asked = _ask(flat, rows)
+        return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
+
+
+def _flatten(
+    aggregates: Sequence[AggregateExpr | Sequence[AggregateExpr]], named: Mapping[str, AggregateExpr], word: str
+) -> list[AggregateExpr]:
+    """Return the aggregates that a call of `word` was given, alone, in lists or by keyword."""
+    flat: list[AggregateExpr] = []
+    for item in aggregates:
+        if not isinstance(item, (AggregateExpr, list, tuple)):
+            raise QuestionRefused(
+                f"{word} takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
+            )
+        flat.extend([item] if isinstance(item, AggregateExpr) else item)
+    for name, item in named.items():
+        if not isinstance(item, AggregateExpr):
+            raise QuestionRefused(f"{word}({name}=...) takes an aggregate, such as {word}({name}=sd.mean('age'))")
+        flat.append(item.alias(name))
+    if not all(isinstance(a, AggregateExpr) for a in flat):
+        raise QuestionRefused(f"{word} takes aggregates, such as sd.count() and sd.mean('age')")
+    return flat
 
 
 def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:

@@ -5,17 +5,20 @@ It knows declarations only.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused, UnknownName, nearest
+from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.expressions.nodes import Name, depth
+from sordino.queries.column_names import replace_names
+from sordino.queries.expressions.nodes import Name
 from sordino.queries.joins import Join, join_cell, public_table, qualify
+from sordino.queries.per_unit import PerUnit
+from sordino.queries.row_steps import RowStep, step_domain
 from sordino.source import PublicTable
 
 __all__ = ["bind_names"]
@@ -32,8 +35,9 @@ def bind_names(
     domain: Domain,
     names: Literal["written", "resolved"],
     private: Sequence[str] = (),
+    unit: PrivacyUnit | None = None,
 ) -> Aggregation:
-    """Return the question with its public tables found and its names made whole: regions.size, or age of the table.
+    """Return the question with its public tables and its unit found and its names made whole: regions.size, or age of the table.
 
     Names as "written" in Python may mean a column of any table, if only one has it; in SQL they are "resolved": without
     a table they are the private table's own. `private` names other private tables, for messages.
@@ -41,28 +45,51 @@ def bind_names(
     Raises UnknownName for a table that is not public or a name that is not there, QuestionRefused for keys that cannot
     be compared and names that could mean two columns.
     """
-    joins = [s for s in question.steps if isinstance(s, Join)]
-    if len(joins) > _MOST_JOINS:
-        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not {len(joins)}")
-    made = tuple(_find_table(j, public, domain, table, private) for j in joins)
-    if len({j.table for j in made}) != len(made):
+    if sum(isinstance(s, Join) for s in question.steps) > _MOST_JOINS:
+        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not more")
+    steps: list[RowStep] = []
+    rows, joins = domain, 0  # what the next joins are with, and how many there have been since
+    meant = _Names(table, rows, (), written=names == "written")
+    for step in question.steps:
+        if isinstance(step, PerUnit):
+            steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
+            rows, joins = step_domain(domain, steps), 0
+        elif isinstance(step, Join):
+            steps.append(_find_table(step, public, rows, table, private))
+            joins += 1
+        made = [s for s in steps[len(steps) - joins :] if isinstance(s, Join)]
+        meant = _Names(table, rows, made, written=names == "written")
+        for join in made:
+            meant.free(join)
+    _check_joins([s for s in steps if isinstance(s, Join)], domain)
+    return replace(question.replace_columns(meant.node), steps=tuple(steps))
+
+
+def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep]) -> PerUnit:
+    """Return the step with its unit; raises QuestionRefused where a row of it would not be all rows of one unit."""
+    if unit is None:
+        raise QuestionRefused(
+            "one value a person needs a privacy unit that is a column, and here each row is a unit of its own: ask about "
+            "the rows themselves, such as the mean of a column, or declare PrivacyUnit(column, max_rows=...)"
+        )
+    if any(isinstance(s, PerUnit) for s in before):
+        raise QuestionRefused(f"the rows are one for each {unit.column} already: take one value a person once")
+    if step.unit is not None and step.unit != unit.column:
+        raise QuestionRefused(
+            f"a sub-query is grouped by the privacy unit's column {unit.column!r}, so that each of its rows is one "
+            f"{unit.people}, not by {step.unit!r}: for groups of rows ask the outer SELECT with GROUP BY {step.unit}"
+        )
+    return replace(step, unit=unit.column)
+
+
+def _check_joins(joins: Sequence[Join], domain: Domain) -> None:
+    """Raise QuestionRefused for a table that is joined twice, or for more rows than sums are proved for."""
+    if len({j.table for j in joins}) != len(joins):
         raise QuestionRefused("a public table is joined twice in one question: join it once")
-    meant = _Names(table, domain, made, written=names == "written")
-    for join in made:
-        meant.free(join)
-    if math.prod(j.to.max_rows for j in made if j.to is not None) * domain.row_ceiling > 2**48:
+    if math.prod(j.to.max_rows for j in joins if j.to is not None) * domain.row_ceiling > 2**48:
         raise QuestionRefused(
             "these joins could make more than 2^48 rows: declare the table's row_ceiling, a public bound on its rows"
         )
-    aggregates = tuple(_rename(a, meant) for a in question.aggregates)
-    groups = tuple(_rename(g, meant) for g in question.groups)
-    return replace(
-        question,
-        where=None if question.where is None else _rename(question.where, meant),
-        groups=groups,
-        aggregates=aggregates,
-        steps=made,
-    )
 
 
 def _find_table(
@@ -140,16 +167,6 @@ class _Names:
             raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")
         return self._meant[name]
 
-
-def _rename(thing: Any, names: Callable[[str], str]) -> Any:
-    """Return an aggregate, a group or an expression with every column's name made whole."""
-    if isinstance(thing, Name):
-        return Name(names(thing.name))
-    if isinstance(thing, tuple):
-        return tuple(_rename(item, names) for item in thing)
-    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
-        return thing
-    if hasattr(thing, "left") or hasattr(thing, "of"):
-        depth(thing)  # type: ignore[arg-type]  # it looks at fields only
-    changed = {f.name: _rename(getattr(thing, f.name), names) for f in dataclasses.fields(thing)}
-    return replace(thing, **changed)
+    def node(self, name: str) -> Name:
+        """Return the column that a name means, as an expression."""
+        return Name(self(name))

@@ -62,7 +62,9 @@ def answer_question(
     so that as many rows are left. HAVING, ORDER BY and LIMIT are applied to the answer. `facts` are the model's.
     """
     if question.sample is not None or question.steps:
-        raise QuestionRefused("a model answers questions about its own columns: leave out joins and samples")
+        raise QuestionRefused(
+            "a model answers questions about its own columns and rows: leave out joins, samples and per_unit"
+        )
     resolved = compile_query(question, parts.domain)
     if resolved.listed:
         raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")

@@ -200,8 +200,6 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     (C + "EXCEPT " + C, "EXCEPT is not supported", 1),
     (F + "(SELECT * FROM adult LIMIT 3)", "LIMIT is not supported inside a sub-query", 43),
     (F + "(SELECT * FROM adult ORDER BY age)", "ORDER BY is not supported inside a sub-query", 43),
-    (F + "(SELECT occ FROM adult GROUP BY occ)", "GROUP BY is not supported inside a sub-query", 45),
-    (F + "(SELECT DISTINCT occ FROM adult)", "DISTINCT is not supported inside a sub-query", 30),
     (F + "(SELECT COUNT(*) AS n FROM adult)", "COUNT is not supported here", 30),
     (F + "(SELECT age + 1 FROM adult)", "needs a name", 36),
     (F + "(SELECT age, age FROM adult)", "two columns named 'age'", 35),

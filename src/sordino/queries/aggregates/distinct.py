@@ -18,7 +18,7 @@ from sordino.queries.expressions.nodes import Bin, Name, Node, describe, plain
 from sordino.queries.query import SqlAggregate, Vector
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 
-__all__ = ["Distinct"]
+__all__ = ["Distinct", "distinct_cell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Distinct:
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
-        found, values = _cell(self.of, domain)
+        found, values = distinct_cell(self.of, domain)
         column = self.of.name if isinstance(self.of, Name) else None
         rule = _OfValues(values, column)
         return (Vector("count", ((1, SqlAggregate("distinct", found)),), Fraction(1), None, found.missable, rule),)
@@ -70,7 +70,7 @@ class _OfValues:
         return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
 
 
-def _cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
+def distinct_cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
     """Return what is counted, and how many values it can have, None where that is not declared."""
     if isinstance(of, Bin):
         raise QuestionRefused(f"different {describe(of)} cannot be counted: group by it, or count different values")

@@ -115,8 +115,14 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
             raise QuestionRefused(
                 f"{rule}: clip it, such as (...).clip(0, 100), {fix}", sql=f"{rule}: clip it, CLIP(..., 0, 100), {fix}"
             )
-        fix = "declare lower and upper for it, clip it"
         at = sql_name(of.name)
+        if any(of.name in getattr(step, "names", ()) for step in domain.steps):
+            fix = "clip the whole value of one unit"
+            raise QuestionRefused(
+                f'{rule}: {fix}, as in per_unit(sd.sum(...).clip(0, 100).alias("{of.name}"))',
+                sql=f"{rule}: {fix}, CLIP({at}, 0, 100) or LEAST({at}, 100)",
+            )
+        fix = "declare lower and upper for it, clip it"
         shell = at if at == of.name else f"'{of.name}'"
         raise QuestionRefused(
             f'{rule}: {fix}, col("{of.name}").clip(0, 100), or find bounds privately, .find_bounds("{of.name}", ...)',

@@ -14,7 +14,7 @@ from typing import Any
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Connective, Node, depth
-from sordino.queries.joins import Join
+from sordino.queries.row_steps import RowStep
 from sordino.queries.sql.join_clause import JoinedTable, joins_of
 from sordino.queries.sql.text import CLAUSES, Place, only_known, trees
 from sordino.queries.sql.values import Translator
@@ -37,7 +37,7 @@ class Scope:
     columns: Mapping[str, tuple[str, Expr]] | None
     where: Node | None
     sample: Fraction | None
-    joins: tuple[Join, ...] = ()
+    steps: tuple[RowStep, ...] = ()
     joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are given by `columns`
 
     def column(self, place: Place, item: Any) -> Expr:
@@ -136,8 +136,8 @@ def _scope(place: Place, select: Any, declared: _Declared, known: Mapping[str, S
         declared.public,
         lambda name: scope.columns is not None and name.lower() in scope.columns,
     )
-    both = (*scope.joins, *(j for j, _ in found))
-    return replace(scope, joins=both, joined=tuple(t for _, t in found))
+    both = (*scope.steps, *(j for j, _ in found))
+    return replace(scope, steps=both, joined=tuple(t for _, t in found))
 
 
 def _from(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
@@ -169,6 +169,11 @@ def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, S
     rows = scope.restrict(None if where is None else values.value(where.this).node)
     if rows is not None:
         depth(rows)
+    if _is_grouped(select):
+        from sordino.queries.sql.unit_select import read_unit_select
+
+        made = read_unit_select(place, select, lambda item: scope.column(place, item), rows)
+        return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))
     columns: dict[str, tuple[str, Expr]] = {}
     for item in select.expressions:
         columns.update(_project(place, item, scope, values, columns))
@@ -239,14 +244,23 @@ def _with(place: Place, select: Any) -> list[tuple[str, Any]]:
 
 
 def _plain_select(place: Place, select: Any) -> None:
-    """Raise QuestionRefused for a sub-query that does more than filter rows and compute columns."""
+    """Raise QuestionRefused for a sub-query that does more than filter rows, compute columns and group by the unit."""
     kinds = trees()
     if not isinstance(select, kinds.Select):
         word = type(select).__name__.upper()
         raise QuestionRefused(
             f"{place.word(word) or place.of(select)}{word} is not supported in a sub-query: use one SELECT"
         )
-    only_known(place, select, _INNER, " inside a sub-query")
+    grouped = {"group", "having", "distinct"} if _is_grouped(select) else set()
+    only_known(place, select, _INNER | grouped, " inside a sub-query")
+
+
+def _is_grouped(select: Any) -> bool:
+    """Return whether a sub-query has one row a group: by GROUP BY, or as the different values of one column."""
+    distinct = select.args.get("distinct")
+    if distinct is not None and (distinct.args.get("on") or select.args.get("group") is not None):
+        return False
+    return distinct is not None or select.args.get("group") is not None
 
 
 def _source(place: Place, select: Any) -> Any:

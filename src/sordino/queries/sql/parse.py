@@ -23,6 +23,7 @@ from sordino.queries.build import (
     count_distinct,
     covariance,
     groupings,
+    label,
     mean,
     std,
     sum,
@@ -162,8 +163,8 @@ def _choice(select: SqlSelect, table: str, columns: dict[str, str]) -> MostCommo
         )
     only_known(place, tree, _KNOWN)
     scope = scope_of(place, tree, columns, None)
-    if scope.joins or scope.sample is not None:
-        raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins or samples")
+    if scope.steps or scope.sample is not None:
+        raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins, samples or grouped sub-queries")
     values = Translator(place, lambda item: scope.column(place, item))
     where = tree.args.get("where")
     node = scope.restrict(None if where is None else values.value(where.this).node)
@@ -225,7 +226,7 @@ class _Reader:
         after = None if after is None else after.rename({a.describe(): a.alias for a in shown.aggregates})
         formulas = (*shown.formulas, *self._constants)
         layout = self._layout(stated=bool(formulas))
-        asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.joins, layout)
+        asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.steps, layout)
         return replace(asked, formulas=formulas, hidden=shown.hidden, key_list=keys)
 
     def _rows(self) -> tuple[KeyList | None, Node | None]:
@@ -246,7 +247,7 @@ class _Reader:
         made = self._aggregate(item) or self._formula(item)
         if made is not None:
             own = made.aggregate.alias if made.formula is None else made.formula.alias
-            made = made.alias(alias or self._unused(own))
+            made = made.alias(alias or self._unused(self._shorten(item, made, own)))
             self._asked.append(made)
             return made.aggregate.alias if made.formula is None else made.formula.alias
         node = None if isinstance(item, trees().Star) else self._values.value(item).node
@@ -257,6 +258,12 @@ class _Reader:
             raise self._not_grouped(item)
         self._constants.append(FormulaColumn(alias or self._unused(describe(node)), node))
         return self._constants[-1].alias
+
+    def _shorten(self, item: Any, made: AggregateExpr, own: str) -> str:
+        """Return an aggregate's own name with the name that a sub-query gave what is aggregated, where it has long words."""
+        of = None if made.formula is not None else getattr(made.aggregate, "of", None)
+        words = "" if of is None else label(of)
+        return own.removesuffix(words) + str(item.this.name) if " " in words and item.this.name else own
 
     def _formula(self, item: Any) -> AggregateExpr | None:
         """Return arithmetic over aggregates, such as SUM(a) / SUM(b); None for what has no aggregate in it."""
