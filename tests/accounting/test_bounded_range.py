@@ -10,7 +10,10 @@ import pytest
 
 from mistyping import mistype
 from sordino.accounting.bounded_range import BoundedRangeEvent
-from sordino.accounting.events import ApproxEvent, GaussianEvent, LaplaceEvent, event_from_dict, event_to_dict
+from sordino.accounting.composition import best
+from sordino.accounting.discrete import DiscreteGaussianEvent
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent, event_from_dict, event_to_dict
+from sordino.accounting.pld import pld_delta, pld_epsilon
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Losses
@@ -134,3 +137,22 @@ def test_threshold_profile_is_delta_above_the_inner_one() -> None:
     for x in (-0.5, 0.0, 0.7, 1.2):
         expected = 0.01 + 0.99 * hockey_stick(inner.removed, x, grid)
         assert hockey_stick(whole.removed, x, grid) == pytest.approx(expected, rel=1e-9)
+
+
+def test_finding_i5_bounded_range_in_mixed_lists() -> None:
+    """Reviewers, findings I5: with 40 Gaussians 3.0337 -> 2.8893 at 1e-6, with 40 Laplace 4.0259 -> 3.9485."""
+    selections: list[Event] = [BoundedRangeEvent("0.1")] * 100
+    gaussians: list[Event] = [DiscreteGaussianEvent(400, 1, 1)] * 40
+    found = best([*selections, *gaussians], "1e-6")
+    assert found.method == "PLD"
+    assert found.epsilon == pytest.approx(2.8893, abs=2e-3)
+    found = best([*selections, *[LaplaceEvent("0.1")] * 40], "1e-6")
+    assert (found.method, round(found.epsilon, 3)) == ("PLD", 3.948)
+    assert pld_delta([*selections, *gaussians], "2.89") <= 1e-6
+
+
+def test_few_events_of_bounded_range_keep_their_least_pair() -> None:
+    """Rho says less of two selections at a small epsilon: the pair stays, in a composed event too."""
+    two = Composed((BoundedRangeEvent(1), BoundedRangeEvent(1)))
+    assert pld_epsilon([two], "1e-9") <= 2
+    assert pld_epsilon([two, DiscreteGaussianEvent(400, 1, 1)], "1e-6") < 2.2

@@ -13,7 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.events import Composed, DiscreteGaussianEvent, summands
+from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.events import Composed, DiscreteGaussianEvent, GaussianEvent, parts, summands
 from sordino.accounting.fft import (
     PmfSum,
     convolve,
@@ -41,7 +42,10 @@ def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
     """Return the least epsilon at `delta` of all events together, by their privacy loss distributions, rounded up.
 
     Sommer, Meiser, Mohammadi 2019; Koskela, Jalko, Honkela 2020. Events without losses of their own are summed by rho
-    first, or taken at their (epsilon, delta). Infinity where delta cannot be reached. Raises DeclarationError unless
+    first, or taken at their (epsilon, delta). So are events of bounded range where that gives less: no one pair of laws is
+    the worst for all of them, and the least that dominates them all composes badly.
+
+    Returns infinity where delta cannot be reached. Raises DeclarationError unless
     0 < delta < 1, and where an event has no bound at all.
 
     >>> from sordino.accounting.events import LaplaceEvent
@@ -50,6 +54,10 @@ def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
     """
     target = read_delta(delta)
     goal = math.nextafter(target.numerator / target.denominator, 0.0)
+    return min(_epsilon(several, goal) for several in _readings(events))
+
+
+def _epsilon(events: Sequence[Event], goal: float) -> float:
     worst = 0.0
     pures = [event.pure() for event in events]
     whole = math.inf if None in pures else float_up(sum((pure for pure in pures if pure is not None), Fraction(0)))
@@ -72,6 +80,10 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
     """
     bound = read_amount(epsilon, name="epsilon")
     least = math.nextafter(bound.numerator / bound.denominator, 0.0)
+    return min(_delta(several, least) for several in _readings(events))
+
+
+def _delta(events: Sequence[Event], least: float) -> float:
     worst = 0.0
     for sums in _totals(events, 1.0, tail=1e-20):
         if least >= sums.most:
@@ -80,6 +92,16 @@ def pld_delta(events: Sequence[Event], epsilon: Number) -> float:
         found = convolve(sums, tilt_for_epsilon(sums, least), log_goal=-60.0, below=least)
         worst = max(worst, found.delta(least))
     return worst
+
+
+def _readings(events: Sequence[Event]) -> list[Sequence[Event]]:
+    """Return the list as it is and, with several of bounded range, those as their rho: either is valid for the list."""
+    several = [part for event in events for part in parts(event)]
+    ranges = [event for event in several if isinstance(event, BoundedRangeEvent)]
+    if len(ranges) < 2:
+        return [events]
+    rho = sum((event.rho() for event in ranges), Fraction(0))
+    return [events, [GaussianEvent(rho), *(event for event in several if not isinstance(event, BoundedRangeEvent))]]
 
 
 def _least(sums: PmfSum, goal: float, left: float) -> float:
