@@ -17,7 +17,7 @@ from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, varia
 from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.catalog import MAKERS, Protocols
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
-from sordino.local.shuffle import Shuffled, shuffled
+from sordino.local.shuffle import Overlapping, Shuffled, shuffled
 from sordino.local.thresholds import check_epsilon
 from sordino.loss import Event, Number, round_up, to_fraction
 from sordino.noise.laws import DiscreteLaplace
@@ -236,9 +236,11 @@ def plan_collection(
     """
     choice = best(labels, epsilon=epsilon, respondents=respondents, malicious=malicious)
     needed = respondents_needed(labels, epsilon=epsilon, margin=margin)
-    return CollectionPlan(
-        choice, needed, None if shuffle_delta is None else shuffled(epsilon, respondents, shuffle_delta)
-    )
+    mixed = None
+    if shuffle_delta is not None:
+        chosen = choice.protocol if isinstance(choice.protocol, Overlapping) else None
+        mixed = shuffled(epsilon, respondents, shuffle_delta, protocol=chosen)
+    return CollectionPlan(choice, needed, mixed)
 
 
 def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:

@@ -1,7 +1,7 @@
 """Amplification by shuffling: what reports reveal where someone independent mixes them before the collector sees any.
 
-It may not know protocols: it sees a local epsilon, a number of respondents and a delta. The condition is part of every
-result, since nothing in Sordino shuffles.
+It knows of a protocol how often a report supports two labels at once, no more. The condition is part of every result,
+since nothing in Sordino shuffles.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sordino.local.estimates.binomial import binomial_law
 from sordino.loss import Number, format_number, round_up, to_fraction
 from sordino.rounding import bisect
 
-__all__ = ["Shuffled", "shuffled"]
+__all__ = ["Overlapping", "Shuffled", "shuffled"]
 
 CONDITION = (
     "only if an independent shuffler, who never tells the collector who sent what, mixes all n reports, "
@@ -49,7 +50,20 @@ class Shuffled:
         )
 
 
-def shuffled(epsilon0: Number, n: int, delta: Number) -> Shuffled:
+@runtime_checkable
+class Overlapping(Protocol):
+    """A protocol whose report is more likely, by one factor of at most e^epsilon, from all labels that it supports."""
+
+    @property
+    def epsilon(self) -> float:
+        """What one report may reveal at most."""
+
+    @property
+    def overlap(self) -> Fraction:
+        """P(a report supports the respondent's label and any one other)."""
+
+
+def shuffled(epsilon0: Number, n: int, delta: Number, *, protocol: Overlapping | None = None) -> Shuffled:
     """Return the central (epsilon, delta) of n shuffled reports of local epsilon `epsilon0`, under replacement of one.
 
     Theorem: the reports of the n - 1 others hold C ~ Binomial(n - 1, exp(-epsilon0)) clones of the two answers in
@@ -58,12 +72,25 @@ def shuffled(epsilon0: Number, n: int, delta: Number) -> Shuffled:
     hockey-stick divergence, C rounded down in steps; `closed_form` is the theorem's formula, None where n is too small
     for it; `simple_form` its coarser statement.
 
-    Raises DeclarationError unless epsilon0 > 0, n >= 2 and 0 < delta < 1.
+    Theorem (`protocol`: GRR, subset selection). Let m(y) be the least probability of a report y, over labels; a label that
+    y supports gives it e^epsilon0 m(y) at most, and any other m(y). Let b be the chance that a report supports both
+    labels in question, and tell the collector when that is so of the report in question: it then reveals nothing. Else
+    its two laws sum to (e^epsilon0 + 1) m(y) at most, so each other report is with probability c = 2 (1 - b) /
+    (e^epsilon0 + 1) a draw from their mean, that is a clone of one of the two answers above, by a coin. Hence delta is at
+    most 1 - b times that of C ~ Binomial(n - 1, c). With b = 0 this is the bound of 2023; for other protocols its proof was
+    withdrawn (errata of that paper), so they keep the bound of 2021.
 
-    Paper: Feldman, McMillan, Talwar 2021, Hiding among the clones, theorem 3.1 and its proof.
+    Raises DeclarationError unless epsilon0 > 0, n >= 2 and 0 < delta < 1, and where the protocol's epsilon is above
+    epsilon0.
+
+    Papers: Feldman, McMillan, Talwar 2021, Hiding among the clones, theorem 3.1 and its proof; 2023, Stronger privacy
+    amplification by shuffling.
 
     >>> round(shuffled(4, 100_000, "1e-6").closed_form, 4)
     0.5378
+    >>> from sordino.local.protocols.response import GRR
+    >>> round(shuffled(4, 100_000, "1e-6", protocol=GRR(range(14), epsilon=4)).epsilon, 3)
+    0.118
     """
     loss, chance = to_fraction(epsilon0, name="epsilon0"), to_fraction(delta, name="delta")
     if loss <= 0:
@@ -76,10 +103,14 @@ def shuffled(epsilon0: Number, n: int, delta: Number) -> Shuffled:
         raise DeclarationError("delta must be 1e-12 or more: smaller ones are lost in the sums of floats")
     local, small = float(loss), float(chance)
     closed, simple = _forms(local, n, small)
-    clones = _clones(local, n)
-    _, high = bisect(lambda epsilon: _divergence(clones, local, epsilon) <= small, 0.0, local, relative=_TIGHT)
-    best = min(high, closed if closed is not None else local)
-    return Shuffled(best, small, closed, simple, local, n)
+    found = [local if closed is None else closed, _least(_clones(math.exp(-local), n), local, small)]
+    if protocol is not None:
+        if protocol.epsilon > local * (1 + _ROUNDING):
+            raise DeclarationError(f"a report of this protocol reveals more than epsilon0: {protocol.epsilon:.6g}")
+        told = float(1 - protocol.overlap) * (1 + _ROUNDING)
+        clones = _clones(2 * told * (1 - 2 * _ROUNDING) / (math.exp(local) + 1), n)
+        found.append(_least([(count, told * weight) for count, weight in clones], local, small))
+    return Shuffled(min(found), small, closed, simple, local, n)
 
 
 def _forms(local: float, n: int, delta: float) -> tuple[float | None, float | None]:
@@ -95,9 +126,14 @@ def _forms(local: float, n: int, delta: float) -> tuple[float | None, float | No
     return closed, simple
 
 
-def _clones(local: float, n: int) -> list[tuple[int, float]]:
+def _least(clones: list[tuple[int, float]], local: float, delta: float) -> float:
+    """Return the least epsilon, rounded up, at which the divergence over these clones is delta."""
+    return bisect(lambda epsilon: _divergence(clones, local, epsilon) <= delta, 0.0, local, relative=_TIGHT)[1]
+
+
+def _clones(rate: float, n: int) -> list[tuple[int, float]]:
     """Return numbers of clones with their probabilities, each number the least of its bucket: fewer clones hide less."""
-    first, mass = binomial_law(n - 1, math.exp(-local))
+    first, mass = binomial_law(n - 1, rate)
     edges = np.unique(np.linspace(0, mass.size, _BUCKETS + 1).astype(np.int64))
     sums = np.add.reduceat(mass, edges[:-1])
     return [(int(first + edge), float(weight)) for edge, weight in zip(edges[:-1], sums, strict=True)]

@@ -70,6 +70,11 @@ class GRR(ThresholdOracle):
         return q, p / q
 
     @property
+    def overlap(self) -> Fraction:
+        """P(a report supports the respondent's label and any one other): none does."""
+        return Fraction(0)
+
+    @property
     def width(self) -> int:
         """Bytes of one report."""
         return number_width(len(self.labels))

@@ -80,6 +80,11 @@ class SubsetSelection(ThresholdOracle):
         return (p * (w - 1) + (1 - p) * w) / (k - 1), p * (k - w) / ((1 - p) * w)
 
     @property
+    def overlap(self) -> Fraction:
+        """P(a report supports the respondent's label and any one other)."""
+        return self.p * (self.w - 1) / (len(self.labels) - 1)
+
+    @property
     def width(self) -> int:
         """Bytes of one report."""
         return bytes_for(len(self.labels))
