@@ -110,6 +110,9 @@ def value(node: Node, row: Row, domain: Domain) -> Any:
         return text_value(
             node, value(node.of, row, domain), None if node.right is None else value(node.right, row, domain)
         )
+    if isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match)):
+        met = truth(node, row, domain)
+        return None if met is None else Fraction(met)
     assert isinstance(node, Arithmetic)
     left, right = value(node.left, row, domain), value(node.right, row, domain)
     if left is None or right is None:
@@ -133,6 +136,7 @@ def applied(node: Apply, row: Row, domain: Domain) -> Any:
     if node.function == "remainder":
         return of - right * math.trunc(of / right)
     return {
+        "half_even": lambda: Fraction(round(of)),
         "floor": lambda: Fraction(math.floor(of)),
         "ceil": lambda: Fraction(math.ceil(of)),
         "truncate": lambda: Fraction(math.trunc(of)),
@@ -202,9 +206,8 @@ def keys_of(node: Node, domain: Domain) -> list[Any]:
         seen = [part_of(node.part, day) for day in days]
         return list(range(min(seen), max(seen) + 1))
     if isinstance(node, When):
-        chosen = [] if node.right is None else keys_of(node.right, domain)
-        assert isinstance(node.left, Constant)
-        return [node.left.value, *(v for v in chosen if v != node.left.value)]
+        cases = [k for case in (node.left, node.right) if case is not None for k in keys_of(case, domain)]
+        return [*dict.fromkeys(k for k in cases if k is not None), *([None] if None in cases else [])]
     if isinstance(node, Constant):
         return [node.value]
     if isinstance(node, (Compare, Match)):
@@ -222,6 +225,9 @@ def keys_of(node: Node, domain: Domain) -> list[Any]:
         found: list[Any] = list(column.values)
     elif isinstance(column, Boolean):
         found = [False, True]
+    elif isinstance(column, Real):
+        unit, low, high = unit_of(column), column.lower or Fraction(0), column.upper or Fraction(0)
+        found = [n * unit for n in range(math.floor(low / unit), math.ceil(high / unit) + 1)]
     else:
         assert isinstance(column, Integer)
         assert column.lower is not None

@@ -95,7 +95,9 @@ def number(rng: random.Random, depth: int) -> Expr:
     left = number(rng, depth - 1)
     what = rng.randrange(12)
     if what == 9:
-        return rng.choice([left.floor(), left.ceil(), left.truncate(), left.sign(), left.round(), left.round(1)])
+        return rng.choice(
+            [_half_even(left), left.floor(), left.ceil(), left.truncate(), left.sign(), left.round(), left.round(1)]
+        )
     if what == 10:
         return rng.choice([left / 3, left / -2, left % 2, left % -3, left // 2, round(left, -1)])
     if what == 11:
@@ -119,6 +121,10 @@ def number(rng: random.Random, depth: int) -> Expr:
     if what == 5:
         return rng.choice([1, -2, Fraction(2, 7)]) - left
     return left * left
+
+
+def _half_even(of: Expr) -> Expr:
+    return Expr(Apply("half_even", of.node))
 
 
 def condition(rng: random.Random, depth: int) -> Expr:

@@ -82,6 +82,17 @@ FIXED: list[Aggregation] = [
         S.group_by("free", keys=[3, -5]).agg(sd.count(), sd.mean("j")),
         S.group_by("c", keys=["a"]).agg(sd.count(), sd.sum("j")),
         S.group_by("e", "free", keys=[("z", 0), ("x", 3)]).agg(count_distinct("i")),
+        S.group_by(when(col("i") > 0, col("e")).otherwise("down")).agg(sd.sum("i")),
+        S.group_by(when(col("t"), col("c")).otherwise(None)).agg(sd.count()),
+        S.group_by(when(col("j") > 2, when(col("i") > 0, "up").otherwise(col("e"))).otherwise("x")).agg(sd.count()),
+        S.group_by(col("r")).agg(sd.count()),
+        sd.sum(col("i") > 0),
+        sd.mean("t"),
+        sd.sum((col("c") == "a") * col("j")),
+        sd.sum(col("i").is_null()),
+        sd.count(when(col("i") > 0, col("c")).otherwise(None)),
+        sd.count(when(col("i") > 0, col("c")).otherwise(col("t"))),
+        S.group_by("t").agg(count_distinct(when(col("i") > 0, col("e")).otherwise(None))),
     ]
 ]
 Exact = Callable[[Aggregation, Sequence[dict[str, Any]]], list[list[Fraction]]]

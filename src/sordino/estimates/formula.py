@@ -271,6 +271,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "ceil": np.ceil,
     "truncate": np.trunc,
     "round": _round,
+    "half_even": np.rint,
     "sqrt": np.sqrt,
     "ln": np.log,
     "log2": np.log2,

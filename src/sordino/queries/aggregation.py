@@ -82,11 +82,12 @@ class Aggregation:
         made = tuple(_order_key(c) for c in columns)
         return replace(self, after=replace(self.after or PostProcessing(), order=made))
 
-    def limit(self, rows: int) -> Aggregation:
-        """Return the question whose answer shows the first `rows` rows only, after `having` and `order_by`."""
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
-            raise QuestionRefused("limit takes a number of rows, such as limit(10)")
-        return replace(self, after=replace(self.after or PostProcessing(), limit=rows))
+    def limit(self, rows: int, *, offset: int = 0) -> Aggregation:
+        """Return the question whose answer shows `rows` rows only, after `having` and `order_by`; `offset` are skipped first."""
+        for count in (rows, offset):
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise QuestionRefused("limit takes a number of rows, such as limit(10)")
+        return replace(self, after=replace(self.after or PostProcessing(), limit=rows, offset=offset))
 
     def replace_columns(self, meaning: Callable[[str], Node]) -> Aggregation:
         """Return the question with each column of its rows replaced by what it means; names of the answer stay."""
@@ -242,8 +243,11 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     _check_formulas(question)
     if question.after is not None:
         question.after.check(names)
-        if not question.groups and (question.after.having is not None or question.after.limit == 0):
-            raise QuestionRefused("an answer of one row has no rows to leave out: HAVING and LIMIT 0 go with GROUP BY")
+        after = question.after
+        if not question.groups and (after.having is not None or after.limit == 0 or after.offset):
+            raise QuestionRefused(
+                "an answer of one row has no rows to leave out: HAVING, LIMIT 0 and OFFSET go with GROUP BY"
+            )
     if domain.steps != question.steps:  # a step must not be passed over
         raise QuestionRefused("a question with joins or per_unit is planned and asked of its table: adult.plan(...)")
     found, listed = _keys(question, domain)

@@ -50,12 +50,13 @@ _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull)
 class PostProcessing:
     """Keep released rows that meet `having`, in the order of `order` (an expression, descending or not), `limit` at most.
 
-    Names in it are columns of the answer.
+    `offset` rows are skipped first. Names in it are columns of the answer.
     """
 
     having: Node | None = None
     order: tuple[tuple[Node, bool], ...] = ()
     limit: int | None = None
+    offset: int = 0
 
     def check(self, columns: Sequence[str]) -> None:
         """Raise QuestionRefused or UnknownName unless it can be read from the columns of the answer."""
@@ -68,15 +69,15 @@ class PostProcessing:
         for node in [*([] if self.having is None else [self.having]), *(n for n, _ in self.order)]:
             depth(node)
             _check_names(node, columns)
-        if self.limit is not None and self.limit < 0:
-            raise QuestionRefused("limit is a number of rows, 0 or more")
+        if (self.limit or 0) < 0 or self.offset < 0:
+            raise QuestionRefused("limit and offset are numbers of rows, 0 or more")
 
     def selects(self, keys: Sequence[str], rows: int | None) -> bool:
         """Return whether noisy values decide which rows are shown: it names a column that is no key, and can cut rows.
 
         `keys` are the names of the key columns; `rows` how many rows the answer has, None where that is not public.
         """
-        cuts = self.limit is not None and (rows is None or self.limit < rows)
+        cuts = self.offset > 0 or (self.limit is not None and (rows is None or self.limit < rows))
         deciding = [*([] if self.having is None else [self.having]), *(n for n, _ in self.order if cuts)]
         return any(isinstance(at, Name) and at.name not in keys for node in deciding for at in walk(node))
 
@@ -94,12 +95,15 @@ class PostProcessing:
             listed = [describe(n) + (" descending" if down else "") for n, down in self.order]
             words.append(f"ordered by {', '.join(listed)}")
         if self.limit is not None:
-            words.append(f"the first {self.limit}")
+            words.append(f"the first {self.limit}" + (f" after {self.offset}" if self.offset else ""))
+        elif self.offset:
+            words.append(f"all but the first {self.offset}")
         return ", ".join(words)
 
     def plain(self) -> Any:
         """Return it as canonical JSON data."""
-        return [plain(self.having), [[plain(n), down] for n, down in self.order], self.limit]
+        skipped = [self.offset] if self.offset else []
+        return [plain(self.having), [[plain(n), down] for n, down in self.order], self.limit, *skipped]
 
 
 def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> list[int]:
@@ -119,7 +123,7 @@ def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> 
         keys = {i: _sortable(_value(node, rows[i])) for i in places}
         known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
         places = [*known, *(i for i in places if keys[i] is None)]
-    return places if after.limit is None else places[: after.limit]
+    return places[after.offset : None if after.limit is None else after.offset + after.limit]
 
 
 def finish_answer(

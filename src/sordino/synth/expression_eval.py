@@ -143,6 +143,9 @@ def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Float
         return made, np.isnan(made) | functools.reduce(np.logical_or, [absent for _, absent in pairs])
     if isinstance(node, TextFunction) and not is_text(node):
         return _text_number(node, cells)
+    if isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match)):
+        true, false = evaluate_condition(node, cells)
+        return true, true + false == 0
     raise QuestionRefused(f"a number is needed, not {describe(node)}")
 
 

@@ -42,9 +42,9 @@ def test_truth_of_an_expression_raises() -> None:
     [
         (lambda: sd.sum("free"), "no bounded sensitivity"),
         (lambda: sd.sum("c"), "declared as category"),
-        (lambda: sd.mean("t"), "declared as boolean"),
         (lambda: sd.sum("d"), "dates"),
-        (lambda: sd.sum(col("i") > 1), "is a condition"),
+        (lambda: sd.sum(col("i") > "a"), "a number is needed"),
+        (lambda: sd.count_distinct(sd.when(col("i") > 1, col("c")).otherwise(col("e"))), "declared as category"),
         (lambda: S.where(col("i")).agg(sd.count()), "a condition is needed"),
         (lambda: S.where(col("d") > 3).agg(sd.count()), "compares a date with a number"),
         (lambda: S.where(col("d") > "31.1.2000").agg(sd.count()), "a day is written as 2000-01-31"),
@@ -54,7 +54,10 @@ def test_truth_of_an_expression_raises() -> None:
         (lambda: S.where(col("nope") > 1).agg(sd.count()), "not declared"),
         (lambda: S.group_by("free").agg(sd.count()), "keys are not public"),
         (lambda: S.group_by("d").agg(sd.count()), "keys are not public"),
-        (lambda: S.group_by("r").agg(sd.count()), "bins"),
+        (
+            lambda: S.group_by(sd.when(col("i") > 1, col("c")).otherwise(3)).agg(sd.count()),
+            "all text or all whole numbers",
+        ),
         (lambda: S.group_by(col("free") + 1).agg(sd.count()), "cannot group by"),
         (lambda: S.group_by(col("r").bin(width="0.25")).agg(sd.count()), "finer than its grid"),
         (lambda: S.group_by(col("free").bin(width=1)).agg(sd.count()), "need declared bounds"),

@@ -23,7 +23,7 @@ from sordino.queries.build import (
     variance,
 )
 from sordino.queries.expressions.expr import Expr, when
-from sordino.queries.expressions.nodes import TextFunction
+from sordino.queries.expressions.nodes import Apply, TextFunction
 from sordino.queries.sql.parse import SqlText, parse_sql
 
 S = Selection()
@@ -33,7 +33,7 @@ COLUMNS = ("age", "occ", "gain", "married", "born", "two words")
 
 def _whole(name: str) -> Expr:
     """Return a column cast to whole numbers."""
-    return Expr(TextFunction("number", col(name).node)).round()
+    return Expr(Apply("half_even", TextFunction("number", col(name).node)))
 
 
 def parse(text: str) -> Aggregation:
@@ -180,7 +180,7 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     (C + "ORDER BY 1 NULLS FIRST", "NULLS FIRST is not supported", 39),
     (C + "LIMIT 3 PERCENT", "LIMIT takes a number of rows", 28),
     (C + "LIMIT age", "LIMIT takes a number of rows", 28),
-    (C + "OFFSET 3", "OFFSET is not supported", 28),
+    (C + "QUALIFY 3 = 3", "QUALIFY is not supported", 28),
     (C + "QUALIFY 1", "QUALIFY is not supported", 28),
     (C + "WINDOW w AS (PARTITION BY age)", "WINDOW is not supported", 28),
     (C + "TABLESAMPLE 10%", "SAMPLE is not supported like this", 28),
@@ -256,7 +256,7 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     ("SELECT FROM WHERE", "this SQL cannot be parsed", 17),
     ("SELECT COUNT(* FROM adult", "this SQL cannot be parsed", 19),
     ("SELECT 'open FROM adult", "a quote is not closed", 0),
-    (C + "OFFSET 3 -- $$it's$$ E'a\\'b'", "OFFSET is not supported", 28),
+    (C + "QUALIFY 3 = 3 -- $$it's$$ E'a\\'b'", "QUALIFY is not supported", 28),
     ("", "one SELECT", 0),
     (";;", "one SELECT", 0),
 ]
@@ -275,8 +275,8 @@ def test_everything_else_is_refused_by_name_and_place(text: str, match: str, pla
 
 
 def test_the_place_counts_lines() -> None:
-    with pytest.raises(QuestionRefused, match=r"^line 3, column 2: OFFSET"):
-        parse("SELECT COUNT(*)\nFROM adult\n OFFSET 3")
+    with pytest.raises(QuestionRefused, match=r"^line 3, column 2: QUALIFY"):
+        parse("SELECT COUNT(*)\nFROM adult\n QUALIFY 3 = 3")
 
 
 def test_unknown_names_say_what_is_near() -> None:

@@ -13,8 +13,8 @@ from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.expressions.bound_number import BoundNumber
-from sordino.queries.expressions.compile import presence
-from sordino.queries.expressions.nodes import Bin, Name, Node, describe, plain
+from sordino.queries.expressions.compile import bind_number, presence
+from sordino.queries.expressions.nodes import Bin, Name, Node, When, describe, plain
 from sordino.queries.query import SqlAggregate, Vector
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 
@@ -31,7 +31,8 @@ class Distinct:
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
         found, values = distinct_cell(self.of, domain)
-        column = self.of.name if isinstance(self.of, Name) else None
+        counted = _counted_column(self.of)
+        column = counted.name if isinstance(counted, Name) else None
         rule = _OfValues(values, column)
         return (Vector("count", ((1, SqlAggregate("distinct", found)),), Fraction(1), None, found.missable, rule),)
 
@@ -70,11 +71,21 @@ class _OfValues:
         return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
 
 
+def _counted_column(of: Node) -> Node:
+    """Return what is counted of rows that meet a condition: x of CASE WHEN c THEN x END."""
+    while isinstance(of, When) and of.right is None:
+        of = of.left
+    return of
+
+
 def distinct_cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
     """Return what is counted, and how many values it can have, None where that is not declared."""
     if isinstance(of, Bin):
         raise QuestionRefused(f"different {describe(of)} cannot be counted: group by it, or count different values")
-    column = domain[of.name] if isinstance(of, Name) else None
+    counted = _counted_column(of)
+    column = domain[counted.name] if isinstance(counted, Name) else None
+    if isinstance(counted, When):
+        bind_number(counted, domain)  # refuses a choice between values of several columns
     found_cell = presence(of, domain)
     if isinstance(column, Category):
         return found_cell, len(column.values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
@@ -81,18 +81,55 @@ def presence(node: Node, domain: Domain) -> BoundNumber:
     """Return a measure that is missing where `node` is, for counting the rows that have a value."""
     depth(node)
     column = domain[node.name] if isinstance(node, Name) else None
-    if isinstance(column, (Category, Boolean, Identifier)) or is_text(node):
-        missable = is_text(node) or not isinstance(getattr(column, "missing", "drop"), Fill)
+    ends = [end for end in _ends(node) if end is not None]
+    if any(_has_codes(end, domain) for end in ends):
+        missable = not isinstance(getattr(column, "missing", "drop"), Fill)
         one = Interval.point(Fraction(1))
         return BoundNumber(Fraction(1), one, one, missable, _any_cell(node, domain))
     return number(node, domain)
 
 
+def _ends(node: Node | None) -> Iterator[Node | None]:
+    """Yield what a choice ends in, in each of its cases; an expression that is no choice ends in itself."""
+    while isinstance(node, When):
+        yield from _ends(node.left)
+        node = node.right
+    yield node
+
+
+def _has_codes(node: Node, domain: Domain) -> bool:
+    """Return whether the cells of an expression are no numbers: values, truths, identifiers, texts."""
+    if isinstance(node, Constant):
+        return isinstance(node.value, str)
+    column = domain[node.name] if isinstance(node, Name) else None
+    return isinstance(column, (Category, Boolean, Identifier)) or is_text(node)
+
+
 def _any_cell(node: Node, domain: Domain) -> Build:
+    if isinstance(node, When) and node.right is None:
+        return _either(_condition(node.of, domain), _any_cell(node.left, domain), None)
+    if isinstance(node, When):  # its cells may be of several types, so each says only whether it is there
+        cases = [_mark_present(_any_cell(case, domain)) for case in (node.left, node.right) if case is not None]
+        return _either(_condition(node.of, domain), cases[0], cases[1])
+    if isinstance(node, Constant):
+        return lambda _: whole(1)
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, Name) and isinstance(column, (Category, Boolean, Identifier)):
         return code_cell(node.name, column)
     return bind_values(node, domain).build if is_text(node) else number(node, domain).build
+
+
+def _mark_present(cell: Build) -> Build:
+    """Return 1 where there is a cell, and NULL where it is missing."""
+    return lambda on: sql().paren(
+        sql().Case(
+            ifs=[
+                sql().If(
+                    this=sql().Not(this=sql().Is(this=sql().paren(cell(on)), expression=sql().Null())), true=whole(1)
+                )
+            ]
+        )
+    )
 
 
 # ---- numbers
@@ -118,7 +155,7 @@ def _in_range(node: Node, make: Callable[[], T]) -> T:
 
 
 def _number(node: Node, domain: Domain) -> BoundNumber:
-    if isinstance(node, Name):
+    if isinstance(node, Name) and not isinstance(domain[node.name], Boolean):
         return number_cell(node.name, domain[node.name])
     if isinstance(node, Constant):
         return constant(node.value)
@@ -139,7 +176,21 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
         return _choose(node, domain)
     if isinstance(node, Bin):
         raise QuestionRefused("bins are keys for group_by; they cannot be summed or compared")
-    raise QuestionRefused(f"a number is needed, and {describe(node)} is a condition")
+    return _truth_number(node, domain)
+
+
+def _truth_number(node: Node, domain: Domain) -> BoundNumber:
+    """Return a condition as a number: 1 where it is met, 0 where it is not, missing where it is neither."""
+    condition, values = _condition(node, domain), Interval(Fraction(0), Fraction(1))
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        met = exp.paren(condition(on))
+        ifs = [exp.If(this=met, true=whole(1)), exp.If(this=exp.Not(this=met.copy()), true=whole(0))]
+        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+
+    return BoundNumber(Fraction(1), values, values, True, build)
 
 
 def _is_declared(node: Node, domain: Domain) -> bool:

@@ -105,6 +105,8 @@ def keys(node: Node, domain: Domain) -> Keys:
         cell, low = integer_cell(node.name, column), column.lower
         labels = tuple(range(column.lower, column.upper + 1))
         return _keep_missing(labels, lambda on: plus(cell.build(on), -low), column.missing)
+    if isinstance(column, Real) and column.resolution is not None and None not in (column.lower, column.upper):
+        return _numbers(node, domain)
     if isinstance(column, Identifier):
         return Keys((), lambda on: on.text(node.name), private=True, column=node.name)
     raise QuestionRefused(
@@ -202,14 +204,17 @@ def _missing_rule(node: Node, domain: Domain) -> str:
 
 
 def _choice(node: When, domain: Domain) -> Keys:
-    """Return the constants that a choice is between, in the order in which they are written."""
-    cases: list[tuple[Build, Any]] = []
+    """Return what a choice is between, in the order in which it is written: constants, and columns of declared values."""
+    cases: list[tuple[Build | None, Node]] = []
     at: Node | None = node
     while isinstance(at, When):
-        cases.append((bind_condition(at.of, domain), _label(at.left, node)))
+        cases.append((bind_condition(at.of, domain), at.left))
         at = at.right
-    last = None if at is None else _label(at, node)
-    labels = tuple(dict.fromkeys([*(v for _, v in cases), *([] if at is None else [last])]))
+    cases += [] if at is None else [(None, at)]
+    if not all(isinstance(case, (Constant, When)) or _is_declared(case, domain) for _, case in cases):
+        return _numbers(node, domain)
+    found = [(condition, _case_keys(case, node, domain)) for condition, case in cases]
+    labels = tuple(dict.fromkeys(v for _, case in found for v in case.labels if v is not None))
     if len({type(v) for v in labels}) > 1:
         raise QuestionRefused(f"cannot group by {describe(node)}: its values must be all text or all whole numbers")
     places = {v: i for i, v in enumerate(labels)}
@@ -217,18 +222,51 @@ def _choice(node: When, domain: Domain) -> Keys:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        ifs = [exp.If(this=exp.paren(chosen(on)), true=whole(places[v])) for chosen, v in cases]
-        return exp.Case(ifs=ifs, default=exp.Null() if last is None else whole(places[last]))
+        made = [(condition, _place(case, places, on)) for condition, case in found]
+        ifs = [exp.If(this=exp.paren(condition(on)), true=place) for condition, place in made if condition is not None]
+        last = next((place for condition, place in made if condition is None), exp.Null())
+        return exp.Case(ifs=ifs, default=last)
 
-    return Keys(labels, build)
+    return _keep_missing(labels, lambda on: sql().paren(build(on)), _rule_of_choice(cases, node, domain))
 
 
-def _label(node: Node, choice: When) -> str | int:
-    """Return the label that a case stands for."""
-    value = node.value if isinstance(node, Constant) else None
-    if isinstance(value, str):
+def _is_declared(node: Node, domain: Domain) -> bool:
+    """Return whether an expression has declared values: a category, a truth, a text."""
+    return is_text(node) or (isinstance(node, Name) and isinstance(domain[node.name], (Category, Boolean)))
+
+
+def _case_keys(node: Node, choice: When, domain: Domain) -> Keys:
+    """Return the labels that one case of a choice may have."""
+    if isinstance(node, Constant):
+        return Keys((_label(node, choice),), lambda _: whole(0))
+    return _choice(node, domain) if isinstance(node, When) else Keys(*value_keys(bind_values(node, domain)))
+
+
+def _place(case: Keys, places: dict[Any, int], on: Primitives) -> exp.Expression:
+    """Return the place of a case's label among those of the whole choice."""
+    from sqlglot import exp
+
+    code = case.build(on)
+    if isinstance(code, exp.Literal):
+        return whole(places[case.labels[0]])
+    known = [(i, v) for i, v in enumerate(case.labels) if v is not None]
+    ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(places[v])) for i, v in known]
+    return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+
+
+def _rule_of_choice(cases: list[tuple[Build | None, Node]], node: When, domain: Domain) -> str:
+    """Return "keep" where a case may be a missing cell that is a key of its own; not so for COALESCE, which replaces it."""
+    replaced = node.of.of if isinstance(node.of, IsNull) else None
+    shown = [case for _, case in cases if not isinstance(case, Constant) and case != replaced]
+    return "keep" if any(_missing_rule(case, domain) == "keep" for case in shown) else "drop"
+
+
+def _label(node: Constant, choice: When) -> str | int | bool:
+    """Return the label that a constant stands for."""
+    value = node.value
+    if isinstance(value, (str, bool)):
         return value
-    if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
+    if isinstance(value, Fraction) and value.denominator == 1:
         return int(value)
     raise QuestionRefused(
         f"cannot group by {describe(choice)}: its values must be constants, text or whole numbers, so that they are public"

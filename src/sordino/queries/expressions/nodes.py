@@ -145,6 +145,8 @@ class DatePart:
 class Apply:
     """A function of one number, or of two: round, floor, ceil, truncate, divide, remainder, modulo, sign, sqrt, ln, exp.
 
+    half_even rounds as a cast does, halves to the even number.
+
     `right` is the number of digits of round, and what divide, remainder and modulo divide by. log2 and log10 as well.
     """
 

@@ -48,7 +48,7 @@ def apply_function(node: Apply, bind: Callable[[Node], BoundNumber]) -> BoundNum
     """
     of = bind(node.of)
     name = node.function
-    if name in ("floor", "ceil", "truncate"):
+    if name in ("floor", "ceil", "truncate", "half_even"):
         return _round(of, Fraction(1), name)
     if name == "round":
         return _round(of, Fraction(10) ** -_digits(node), "round")
@@ -107,12 +107,16 @@ def _rounded_steps(value: Fraction, how: str) -> int:
         return math.floor(value)
     if how in ("ceil", "truncate"):
         return math.ceil(value)
+    if how == "half_even":
+        return round(value)
     return math.floor(value + Fraction(1, 2)) if value >= 0 else math.ceil(value - Fraction(1, 2))
 
 
 def _round_sql(of: BoundNumber, ratio: Fraction, how: str) -> Build:
     """Return the SQL of n * ratio, rounded: whole division of numbers that are never below 0, moved by a whole number."""
     top, bottom = ratio.numerator, ratio.denominator
+    if how == "half_even":
+        return lambda on: _half_even(on, of, top, bottom)
     if how == "round":
         top, bottom = 2 * top, 2 * bottom
     low, high = (end * top for end in _stored(of))
@@ -129,6 +133,24 @@ def _round_sql(of: BoundNumber, ratio: Fraction, how: str) -> Build:
         )
 
     return build
+
+
+def _half_even(on: Primitives, of: BoundNumber, top: int, bottom: int) -> exp.Expression:
+    """Return n top / bottom to the nearest whole number, halves to the even one.
+
+    Halves go up in floor(t / 2b), t = 2 n top + b, b being the bottom. That is one too much where t mod 4b is 2b, and
+    floor((t + 2b) / 4b) - floor((t + 2b - 1) / 4b) is 1 just there.
+    """
+    from sqlglot import exp
+
+    low, high = (end * 2 * top for end in _stored(of))
+
+    def floor(plus: int, by: int) -> exp.Expression:
+        moves = max(0, -(low // by) + 1)
+        return _quotient(on, of, (2 * top, plus + moves * by, by, moves), high)
+
+    odd = exp.Sub(this=floor(3 * bottom, 4 * bottom), expression=floor(3 * bottom - 1, 4 * bottom))
+    return exp.paren(exp.Sub(this=floor(bottom, 2 * bottom), expression=exp.paren(odd)))
 
 
 def _quotient(on: Primitives, of: BoundNumber, numbers: tuple[int, int, int, int], high: int) -> exp.Expression:

@@ -11,13 +11,14 @@ from typing import Any
 
 from sordino.errors import QuestionRefused
 from sordino.queries.expressions.expr import Expr, when
-from sordino.queries.expressions.nodes import Apply, Constant, Match, TextFunction
+from sordino.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, TextFunction
 from sordino.queries.sql.text import trees
 
-__all__ = ["read_function"]
+__all__ = ["cast_released", "fold", "read_function"]
 
 Read = Callable[[Any], Expr]
 
+_LARGEST_POWER = 64  # of a constant
 _WHOLE = {"INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT", "INT128", "UINT", "UBIGINT", "MEDIUMINT"}
 _REALS = {"DOUBLE", "FLOAT", "DECIMAL", "BIGDECIMAL", "REAL"}
 _TEXTS = {"TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"}
@@ -49,7 +50,11 @@ def _whole_division(item: Any, read: Read) -> Expr:
 
 
 def _power(item: Any, read: Read) -> Expr:
-    return read(item.this).power(_constant(read(item.expression), "POWER"))
+    of, exponent = read(item.this), _constant(read(item.expression), "POWER")
+    base = of.node.value if isinstance(of.node, Constant) else None
+    if isinstance(base, Fraction) and exponent.denominator == 1 and 0 <= exponent <= _LARGEST_POWER:
+        return Expr(Constant(base ** int(exponent)))
+    return of.power(exponent)
 
 
 def _logarithm(item: Any, read: Read) -> Expr:
@@ -109,18 +114,48 @@ def _match(item: Any, kind: str, read: Read) -> Expr:
 
 def _cast(item: Any, read: Read) -> Expr | None:
     """CAST to a number or to text; days are read elsewhere. Between numbers it rounds or changes nothing."""
-    target = str(item.to.this.value if hasattr(item.to.this, "value") else item.to.this).upper()
+    target = _target(item)
     if isinstance(item.this, trees().Literal):
         return None
     number = Expr(TextFunction("number", read(item.this).node))
-    if target in _WHOLE:
-        return number.round()
-    if target in _REALS:
-        places, of = [e.this for e in item.to.expressions], number
-        return of if target != "DECIMAL" or len(places) < 2 else of.round(int(places[1].this))
+    if target in _WHOLE | _REALS:
+        return _round_cast(number, item, target)
     if target in _TEXTS:
         return Expr(TextFunction("concat", read(item.this).node, (), Constant("")))
     return None
+
+
+def cast_released(item: Any, read: Read) -> Expr | None:
+    """Return a cast of what was released to a number, which rounds it or changes nothing; None for another cast."""
+    target = _target(item)
+    return _round_cast(read(item.this), item, target) if target in _WHOLE | _REALS else None
+
+
+def _target(item: Any) -> str:
+    return str(item.to.this.value if hasattr(item.to.this, "value") else item.to.this).upper()
+
+
+def _round_cast(of: Expr, item: Any, target: str) -> Expr:
+    places = [e.this for e in item.to.expressions]
+    if target in _WHOLE:
+        return Expr(Apply("half_even", of.node))
+    return of if target != "DECIMAL" or len(places) < 2 else of.round(int(places[1].this))
+
+
+def fold(of: Expr) -> Expr:
+    """Return arithmetic of constants as the constant that it is, exactly."""
+    node = of.node
+    if not isinstance(node, (Arithmetic, Apply)):
+        return of
+    left, right = (node.left, node.right) if isinstance(node, Arithmetic) else (node.of, node.right)
+    if not (isinstance(left, Constant) and isinstance(right, Constant)):
+        return of
+    one, other = left.value, right.value
+    if not isinstance(one, Fraction) or not isinstance(other, Fraction):
+        return of
+    if isinstance(node, Arithmetic):
+        return Expr(Constant(one + other if node.op == "+" else one - other if node.op == "-" else one * other))
+    return Expr(Constant(one / other)) if node.function == "divide" and other else of
 
 
 def _constant(value: Expr, word: str) -> Fraction:

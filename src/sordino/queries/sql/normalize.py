@@ -10,24 +10,12 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
+from sordino.queries.sql.spellings import rewrite_functions
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = ["normalize"]
-
-_VARIANTS = {  # how others name what we know by another name
-    "COUNTIF": "CountIf",
-    "COUNT_IF": "CountIf",
-    "STDEV": "Stddev",
-    "STD": "Stddev",
-    "STDEVP": "StddevPop",
-    "STDDEVP": "StddevPop",
-    "VAR": "Variance",
-    "VARP": "VariancePop",
-    "VARIANCEP": "VariancePop",
-    "MEAN": "Avg",
-    "AVERAGE": "Avg",
-}
 
 
 def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
@@ -42,61 +30,9 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
         _put_private_first(inner, public)
         _list_groups(inner)
         _drop_needless_distinct(inner)
-    changed: exp.Select = _rewrite_functions(made)
-    return changed
-
-
-def _rewrite_functions(select: Any) -> Any:
-    from sqlglot import exp as kinds
-
-    def rewrite(node: Any) -> Any:
-        if isinstance(node, kinds.Anonymous) and str(node.this).upper() in _VARIANTS:
-            made = getattr(kinds, _VARIANTS[str(node.this).upper()])(
-                this=node.expressions[0] if node.expressions else None
-            )
-            made.meta.update(node.meta)
-            node = made
-        if isinstance(node, kinds.CountIf):
-            return _count(node.this)
-        if isinstance(node, kinds.Filter):
-            return _filter(node)
-        if isinstance(node, kinds.All) and isinstance(node.parent, kinds.Count):
-            return node.this
-        return node
-
-    return select.transform(rewrite, copy=False)
-
-
-def _count(condition: Any) -> Any:
-    """COUNT_IF(c) is COUNT(CASE WHEN c THEN 1 END)."""
-    from sqlglot import exp as kinds
-
-    return kinds.Count(this=_case(condition, kinds.Literal.number(1)))
-
-
-def _filter(node: Any) -> Any:
-    """AGG(x) FILTER (WHERE c) is AGG(CASE WHEN c THEN x END): rows that do not meet c have nothing to add."""
-    from sqlglot import exp as kinds
-
-    of, condition = node.this, node.expression.this
-    if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
-        return _count(condition)
-    if isinstance(of, kinds.WithinGroup):
-        order = of.expression.expressions[0]
-        order.set("this", _case(condition, order.this))
-        return of
-    distinct = of.this if isinstance(of.this, kinds.Distinct) else None
-    if distinct is not None:
-        distinct.set("expressions", [_case(condition.copy(), e) for e in distinct.expressions])
-    else:
-        of.set("this", _case(condition, of.this))
-    return of
-
-
-def _case(condition: Any, value: Any) -> Any:
-    from sqlglot import exp as kinds
-
-    return kinds.Case(ifs=[kinds.If(this=condition.copy(), true=value.copy())])
+        _order_by_all(inner)
+        _limit_by_fetch(inner)
+    return rewrite_functions(made)
 
 
 def _rename_columns(select: Any) -> None:
@@ -229,3 +165,32 @@ def _drop_needless_distinct(select: Any) -> None:
         if not (key in shown or i + 1 in positions or named or isinstance(key, kinds.Literal)):
             return
     select.set("distinct", None)
+
+
+def _order_by_all(select: Any) -> None:
+    """ORDER BY ALL is ORDER BY every item of SELECT, from left to right."""
+    from sqlglot import exp as kinds
+
+    order = select.args.get("order")
+    if (
+        order is None
+        or len(order.expressions) != 1
+        or not isinstance(order.expressions[0].this, (kinds.Var, kinds.All))
+    ):
+        return
+    item = order.expressions[0]
+    if item.this.name.upper() in ("ALL", ""):
+        places = [kinds.Literal.number(i + 1) for i in range(len(select.expressions))]
+        order.set("expressions", [kinds.Ordered(this=at, desc=item.args.get("desc")) for at in places])
+
+
+def _limit_by_fetch(select: Any) -> None:
+    """FETCH FIRST n ROWS ONLY is LIMIT n."""
+    from sqlglot import exp as kinds
+
+    fetch = select.args.get("limit")
+    if not isinstance(fetch, kinds.Fetch):
+        return
+    options = fetch.args.get("limit_options")
+    if options is None or not (options.args.get("percent") or options.args.get("with_ties")):
+        select.set("limit", kinds.Limit(expression=fetch.args.get("count") or kinds.Literal.number(1)))

@@ -35,6 +35,7 @@ from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.key_list import KeyList, key_list
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.from_clause import Scope, base_table, is_same_table, scope_of
+from sordino.queries.sql.functions import cast_released
 from sordino.queries.sql.normalize import normalize
 from sordino.queries.sql.row_values import take_key_list
 from sordino.queries.sql.text import Place, known_dialect, only_known, parse_select, split_statements, trees
@@ -44,7 +45,7 @@ __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
 
 Read = TypeVar("Read")
 
-_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "joins"}
+_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset", "joins"}
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Avg": mean,
     "Median": median,
@@ -274,11 +275,12 @@ class _Reader:
         def aggregate(inner: Any) -> Expr | None:
             made = self._aggregate(inner)
             if made is None:
-                return None
+                return cast_released(inner, values.value) if isinstance(inner, trees().Cast) else None
             parts[made.aggregate.describe()] = made
             return Expr(Name(made.aggregate.describe()))
 
-        node = Translator(self._place, self._refuse_in_formula, aggregate).value(item).node
+        values = Translator(self._place, self._refuse_in_formula, aggregate)
+        node = values.value(item).node
         first, *others = (one.aggregate for one in parts.values())
         short = rename(node, {words: one.aggregate.alias for words, one in parts.items()})
         return AggregateExpr(first, tuple(others), FormulaColumn(describe(short), node))
@@ -416,18 +418,20 @@ class _Reader:
     def _after(self) -> PostProcessing | None:
         """Return HAVING, ORDER BY and LIMIT, which read the noisy answer."""
         args = self._select.args
-        having, order, limit = args.get("having"), args.get("order"), args.get("limit")
-        if having is None and order is None and limit is None:
+        having, order, limit, offset = (args.get(name) for name in ("having", "order", "limit", "offset"))
+        if having is None and order is None and limit is None and offset is None:
             return None
         values = Translator(
             self._place, self._output_name, self._output
         )  # a grouped column before an alias of its name
         condition = None if having is None else values.value(having.this).node
         ordered = [] if order is None else [self._order_key(item, values) for item in order.expressions]
-        return PostProcessing(condition, tuple(ordered), None if limit is None else self._limit(limit))
+        most = None if limit is None else self._row_number(limit, "LIMIT")
+        first = 0 if offset is None else self._row_number(offset, "OFFSET")
+        return PostProcessing(condition, tuple(ordered), most, first)
 
     def _order_key(self, item: Any, values: Translator) -> tuple[Any, bool]:
-        if item.args.get("nulls_first"):
+        if item.args.get("nulls_first") and self._place.word("NULLS"):
             raise QuestionRefused(f"{self._place.word('NULLS')}NULLS FIRST is not supported: missing keys come last")
         if isinstance(item.this, trees().Literal) and not item.this.is_string:
             return col(self._outputs[self._at(item.this, "ORDER BY")]).node, bool(item.args.get("desc"))
@@ -436,10 +440,10 @@ class _Reader:
             return col(found).node, bool(item.args.get("desc"))  # a name alone is a column of the answer, as in SQL
         return values.value(alone).node, bool(item.args.get("desc"))
 
-    def _limit(self, item: Any) -> int:
+    def _row_number(self, item: Any, word: str) -> int:
         count_ = item.expression
         if item.args.get("limit_options") or not isinstance(count_, trees().Literal) or not count_.this.isdigit():
-            raise QuestionRefused(f"{self._place.word('LIMIT')}LIMIT takes a number of rows, such as LIMIT 10")
+            raise QuestionRefused(f"{self._place.word(word)}{word} takes a number of rows, such as {word} 10")
         return int(count_.this)
 
     def _output(self, item: Any) -> Expr | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import QuestionRefused, nearest
 from sordino.queries.expressions.nodes import sql_name
+from sordino.queries.sql.privacy_clause import refuse_privacy_clause
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -40,7 +41,7 @@ CLAUSES = {
     "group": ("GROUP BY", "group at the end, in the outer SELECT"),
     "order": ("ORDER BY", "order the answer at the end, in the outer SELECT"),
     "limit": ("LIMIT", "limit the answer at the end, in the outer SELECT"),
-    "offset": ("OFFSET", "take more rows with LIMIT, and skip the first ones yourself"),
+    "offset": ("OFFSET", "skip rows of the answer at the end, in the outer SELECT"),
     "qualify": ("QUALIFY", "window functions are not private"),
     "windows": ("WINDOW", "window functions are not private"),
     "sample": ("SAMPLE", "write FROM name TABLESAMPLE BERNOULLI (10 PERCENT)"),
@@ -155,6 +156,7 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
 
     if len(text) > _LONGEST:
         raise QuestionRefused(f"a question may have {_LONGEST} characters, not {len(text)}")
+    refuse_privacy_clause(text)
     first = next((t.text.upper() for t in _tokens(text)), "SELECT")
     if first not in _OPENERS:
         word = first.split()[0] if first[:1].isalpha() else repr(first)

@@ -10,8 +10,8 @@ from typing import Any
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import to_fraction
 from sordino.queries.expressions.expr import Cases, Expr, as_value, when
-from sordino.queries.expressions.nodes import Constant, DatePart, IsIn, IsNull, Not
-from sordino.queries.sql.functions import read_function
+from sordino.queries.expressions.nodes import Constant, DatePart, IsIn, IsNull
+from sordino.queries.sql.functions import fold, read_function
 from sordino.queries.sql.row_values import is_row_list, match_rows
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 
@@ -67,10 +67,10 @@ class Translator:
         if name in ("Paren", "Where"):
             return self.value(item.this)
         if name in _BINARY:
-            return _BINARY[name](self.value(item.this), self.value(item.expression))
+            return fold(_BINARY[name](self.value(item.this), self.value(item.expression)))
         function = read_function(item, self.value)
         if function is not None:
-            return function
+            return fold(function)
         read = next((_READERS[kind.__name__] for kind in type(item).__mro__ if kind.__name__ in _READERS), None)
         if read is None:
             raise self.refuse_unsupported(item)
@@ -152,14 +152,20 @@ class Translator:
         return Expr(DatePart(part, self.value(of).node))
 
     def _one_sided(self, item: Any) -> Expr:
-        """LEAST(x, c) is a clip from above, GREATEST(x, c) from below; a missing x stays missing."""
+        """LEAST(x, c) is a clip from above, GREATEST(x, c) from below: a missing x stays missing; of columns, what is there."""
         values = [self.value(v) for v in (item.this, *item.expressions)]
         numbers = [v.node.value for v in values if isinstance(v.node, Constant) and isinstance(v.node.value, Fraction)]
         others = [v for v in values if not isinstance(v.node, Constant)]
         word = type(item).__name__.upper()
-        if len(others) != 1 or len(numbers) != len(values) - 1:
-            raise self.refuse(self._place.of(item), f"{word} takes one column and numbers, such as {word}(age, 90)")
-        return others[0].clip(None, min(numbers)) if word == "LEAST" else others[0].clip(max(numbers), None)
+        if not others or len(numbers) != len(values) - len(others):
+            raise self.refuse(self._place.of(item), f"{word} takes columns and numbers, such as {word}(age, 90)")
+        made = others[0]
+        for other in others[1:]:
+            first = made <= other if word == "LEAST" else made >= other
+            made = when(first | other.is_null(), made).otherwise(other)
+        if not numbers:
+            return made
+        return made.clip(None, min(numbers)) if word == "LEAST" else made.clip(max(numbers), None)
 
     def _member(self, item: Any) -> Expr:
         if any(item.args.get(key) is not None for key in ("query", "unnest", "field")):
@@ -172,12 +178,26 @@ class Translator:
         return Expr(IsIn(self.value(item.this).node, tuple(v.value for v in values if isinstance(v, Constant))))
 
     def _is(self, item: Any) -> Expr:
-        of = self.value(item.this)
-        if isinstance(item.expression, trees().Null):
-            return Expr(IsNull(of.node))
-        if isinstance(item.expression, trees().Not) and isinstance(item.expression.this, trees().Null):
-            return Expr(Not(IsNull(of.node)))
-        raise self.refuse(self._place.of(item), "IS is supported with NULL only; compare booleans with = TRUE")
+        """x IS NULL, and c IS TRUE, which is false where c is neither true nor false."""
+        of, what = self.value(item.this), item.expression
+        negated = isinstance(what, trees().Not)
+        what = what.this if negated else what
+        if isinstance(what, trees().Null):
+            made = Expr(IsNull(of.node))
+        elif isinstance(what, trees().Boolean):
+            made = when(of if what.this else ~of, 1).otherwise(0) == 1
+        else:
+            raise self.refuse(self._place.of(item), "IS takes NULL, TRUE or FALSE; compare values with =")
+        return ~made if negated else made
+
+    def _distinct_from(self, item: Any) -> Expr:
+        """a IS [NOT] DISTINCT FROM b: as = and <>, but missing equals missing."""
+        one, other = self.value(item.this), self.value(item.expression)
+        if isinstance(other.node, Constant):
+            same = (one == other) & ~one.is_null()
+        else:
+            same = ((one == other) & ~one.is_null() & ~other.is_null()) | (one.is_null() & other.is_null())
+        return same if type(item).__name__ == "NullSafeEQ" else ~same
 
     def _function(self, item: Any) -> Expr:
         name, given = str(item.this).upper(), item.expressions
@@ -215,6 +235,13 @@ class Translator:
                 f"{word} is not supported, as one row decides it: ask for QUANTILE_CONT({at}, {level}), or for clipping "
                 "bounds with find_bounds (sordino bounds)",
             )
+        if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd, kinds.Any, kinds.All)):
+            at = " ".join(item.this.unnest().sql(dialect="duckdb").split())[:60]
+            return self.refuse(
+                self._place.of(item),
+                f"{_NAMES.get(type(item).__name__, type(item).__name__.upper())} is not supported, as one row decides it: "
+                f"ask how many rows meet it, COUNT(CASE WHEN {at} THEN 1 END), or which share, AVG(CAST({at} AS INT))",
+            )
         if isinstance(item, kinds.AggFunc):
             inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
             return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
@@ -237,7 +264,7 @@ class Translator:
         return QuestionRefused(place + message)
 
 
-_NAMES = {"NullSafeNEQ": "IS DISTINCT FROM", "NullSafeEQ": "IS NOT DISTINCT FROM", "GroupingSets": "GROUPING SETS"}
+_NAMES = {"GroupingSets": "GROUPING SETS", "LogicalOr": "BOOL_OR", "LogicalAnd": "BOOL_AND"}
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
@@ -264,6 +291,8 @@ _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "Between": Translator._between,
     "In": Translator._member,
     "Is": Translator._is,
+    "NullSafeEQ": Translator._distinct_from,
+    "NullSafeNEQ": Translator._distinct_from,
     "Anonymous": Translator._function,
     "Case": Translator._choice,
     "If": Translator._choice,

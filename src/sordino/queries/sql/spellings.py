@@ -1,0 +1,236 @@
+"""Functions that dialects name and write differently, brought to the ones that the translation reads. Meaning stays the same.
+
+FILTER (WHERE c) is CASE WHEN c, COUNT_IF counts such a CASE, an approximate quantile is a quantile (ours is noisy anyway),
+REGR_SLOPE is a covariance divided by a variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import QuestionRefused
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["NAMES", "rewrite_functions"]
+
+NAMES = {  # how others name what we know by another name
+    "COUNTIF": "CountIf",
+    "COUNT_IF": "CountIf",
+    "STDEV": "Stddev",
+    "STD": "Stddev",
+    "STDEVP": "StddevPop",
+    "STDDEVP": "StddevPop",
+    "VAR": "Variance",
+    "VARP": "VariancePop",
+    "VARIANCEP": "VariancePop",
+    "MEAN": "Avg",
+    "AVERAGE": "Avg",
+    "EVERY": "LogicalAnd",
+}
+
+
+def rewrite_functions(select: Any) -> exp.Select:
+    """Return a SELECT whose functions are those that the translation reads; the tree that is given is changed."""
+    from sqlglot import exp as kinds
+
+    def rewrite(node: Any) -> Any:
+        if isinstance(node, kinds.Anonymous) and str(node.this).upper() in NAMES:
+            made = getattr(kinds, NAMES[str(node.this).upper()])(this=node.expressions[0] if node.expressions else None)
+            made.meta.update(node.meta)
+            node = made
+        change = _CHANGES.get(type(node).__name__)
+        return node if change is None else change(node)
+
+    changed: exp.Select = select.transform(rewrite, copy=False)
+    return changed
+
+
+def _count(condition: Any) -> Any:
+    """COUNT_IF(c) is COUNT(CASE WHEN c THEN 1 END)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=_case(condition, kinds.Literal.number(1)))
+
+
+def _filter(node: Any) -> Any:
+    """AGG(x) FILTER (WHERE c) is AGG(CASE WHEN c THEN x END): rows that do not meet c have nothing to add."""
+    from sqlglot import exp as kinds
+
+    of, condition = node.this, node.expression.this
+    if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
+        return _count(condition)
+    if isinstance(of, kinds.WithinGroup):
+        order = of.expression.expressions[0]
+        order.set("this", _case(condition, order.this))
+        return of
+    distinct = of.this if isinstance(of.this, kinds.Distinct) else None
+    if distinct is not None:
+        distinct.set("expressions", [_case(condition.copy(), e) for e in distinct.expressions])
+    else:
+        of.set("this", _case(condition, of.this))
+    return of
+
+
+def _case(condition: Any, value: Any) -> Any:
+    from sqlglot import exp as kinds
+
+    return kinds.Case(ifs=[kinds.If(this=condition.copy(), true=value.copy())])
+
+
+def _count_all(node: Any) -> Any:
+    """COUNT(ALL x) is COUNT(x)."""
+    from sqlglot import exp as kinds
+
+    return node.this if isinstance(node.parent, kinds.Count) else node
+
+
+def _distinct_count(node: Any) -> Any:
+    """APPROX_COUNT_DISTINCT(x) is COUNT(DISTINCT x)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=kinds.Distinct(expressions=[node.this]))
+
+
+def _quantile(node: Any) -> Any:
+    """APPROX_QUANTILE(x, q) and APPROX_PERCENTILE(x, q) are QUANTILE(x, q)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Quantile(this=node.this, quantile=node.args.get("quantile") or node.expression)
+
+
+def _quantiles(node: Any) -> Any:
+    """APPROX_QUANTILES(x, 4) lists the least value, the quartiles and the largest: all but the two ends are quantiles."""
+    from sqlglot import exp as kinds
+
+    count = _whole(node.expression)
+    if isinstance(node.parent, kinds.Bracket) or count is None:
+        return node
+    inner = ", ".join(f"APPROX_QUANTILES({node.this.sql()}, {count})[OFFSET({i})]" for i in range(1, min(count, 4)))
+    raise QuestionRefused(
+        "APPROX_QUANTILES lists the least and the largest value too, and one row decides those: "
+        f"ask for {inner or 'QUANTILE_CONT(x, 0.5)'}{', ...' if count > 4 else ''}"
+    )
+
+
+def _one_of_quantiles(node: Any) -> Any:
+    """APPROX_QUANTILES(x, 100)[OFFSET(50)] is QUANTILE(x, 0.5)."""
+    from sqlglot import exp as kinds
+
+    if not isinstance(node.this, kinds.ApproxQuantiles) or len(node.expressions) != 1:
+        return node
+    count, place = _whole(node.this.expression), _whole(node.expressions[0])
+    if count is None or place is None:
+        return node
+    level = (place - int(node.args.get("offset") or 0)) / count
+    return kinds.Quantile(this=node.this.this, quantile=kinds.Literal.number(repr(level)))
+
+
+def _whole(node: Any) -> int | None:
+    return int(node.this) if node is not None and node.key == "literal" and str(node.this).isdigit() else None
+
+
+def _slope(node: Any) -> Any:
+    """REGR_SLOPE(y, x) is COVAR_POP(y, x) / VAR_POP(x), over the rows that have both."""
+    from sqlglot import exp as kinds
+
+    both = kinds.VariancePop(this=_where_present(node.expression, node.this))
+    return kinds.Paren(
+        this=kinds.Div(this=kinds.CovarPop(this=node.this.copy(), expression=node.expression.copy()), expression=both)
+    )
+
+
+def _intercept(node: Any) -> Any:
+    """REGR_INTERCEPT(y, x) is AVG(y) - REGR_SLOPE(y, x) * AVG(x)."""
+    from sqlglot import exp as kinds
+
+    moved = kinds.Mul(this=_slope(node), expression=kinds.Avg(this=_where_present(node.expression, node.this)))
+    return kinds.Paren(
+        this=kinds.Sub(this=kinds.Avg(this=_where_present(node.this, node.expression)), expression=moved)
+    )
+
+
+def _determination(node: Any) -> Any:
+    """REGR_R2(y, x) is CORR(y, x) squared."""
+    from sqlglot import exp as kinds
+
+    one = kinds.Corr(this=node.this, expression=node.expression)
+    return kinds.Paren(this=kinds.Mul(this=one, expression=one.copy()))
+
+
+def _where_present(value: Any, other: Any) -> Any:
+    """Return a value in the rows that have the other too."""
+    from sqlglot import exp as kinds
+
+    return _case(kinds.Not(this=kinds.Is(this=other.copy(), expression=kinds.Null())), value)
+
+
+def _bucket(node: Any) -> Any:
+    """WIDTH_BUCKET(x, l, u, n) counts n equal bins from l to u from 1; 0 is below l, n + 1 from u on."""
+    from sqlglot import exp as kinds
+
+    low, high, count = (node.args[name] for name in ("min_value", "max_value", "num_buckets"))
+    place = kinds.Floor(
+        this=kinds.Div(
+            this=kinds.Mul(this=kinds.Paren(this=kinds.Sub(this=node.this, expression=low)), expression=count),
+            expression=kinds.Paren(this=kinds.Sub(this=high.copy(), expression=low.copy())),
+        )
+    )
+    last = kinds.Paren(this=kinds.Add(this=count.copy(), expression=kinds.Literal.number(1)))
+    counted = kinds.Greatest(
+        this=kinds.Add(this=place, expression=kinds.Literal.number(1)), expressions=[kinds.Literal.number(0)]
+    )
+    return kinds.Least(this=counted, expressions=[last])
+
+
+def _mode(node: Any) -> Any:
+    """MODE() WITHIN GROUP (ORDER BY x) is MODE(x)."""
+    from sqlglot import exp as kinds
+
+    if not isinstance(node.this, kinds.Mode) or len(node.expression.expressions) != 1:
+        return node
+    return kinds.Mode(this=node.expression.expressions[0].this)
+
+
+def _whole_window(node: Any) -> Any:
+    """PERCENTILE_CONT(x, q) OVER () of all rows is the aggregate itself."""
+    from sqlglot import exp as kinds
+
+    quantile = isinstance(node.this, (kinds.PercentileCont, kinds.PercentileDisc, kinds.WithinGroup))
+    parts = [name for name, value in node.args.items() if value and name not in ("this", "over")]
+    return node.this if quantile and not parts else node
+
+
+def _convert(node: Any) -> Any:
+    """CONVERT(type, x) is CAST(x AS type)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Cast(this=node.expression, to=node.this) if node.args.get("style") is None else node
+
+
+def _both_counted(node: Any) -> Any:
+    """REGR_COUNT(y, x) counts the rows that have both."""
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=_where_present(node.this, node.expression))
+
+
+_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "All": _count_all,
+    "ApproxDistinct": _distinct_count,
+    "ApproxQuantile": _quantile,
+    "ApproxQuantiles": _quantiles,
+    "Bracket": _one_of_quantiles,
+    "Convert": _convert,
+    "CountIf": lambda node: _count(node.this),
+    "Filter": _filter,
+    "RegrIntercept": _intercept,
+    "RegrR2": _determination,
+    "RegrSlope": _slope,
+    "RegrCount": _both_counted,
+    "WidthBucket": _bucket,
+    "Window": _whole_window,
+    "WithinGroup": _mode,
+}

@@ -1,0 +1,233 @@
+-- table: pums
+
+SELECT COUNT(*) FROM PUMS.PUMS
+
+SELECT COUNT(*) AS n FROM pums
+
+SELECT COUNT(age) FROM PUMS
+
+SELECT COUNT(pid) FROM PUMS.PUMS
+
+SELECT COUNT(DISTINCT pid) FROM PUMS
+
+SELECT COUNT(DISTINCT pid) AS people FROM PUMS.PUMS AS P
+
+SELECT SUM(income) FROM PUMS
+
+SELECT AVG(income) FROM PUMS.PUMS
+
+SELECT AVG(age) AS avg_age, AVG(income) AS avg_income FROM PUMS
+
+SELECT married, COUNT(*) AS n FROM PUMS GROUP BY married
+
+SELECT married, AVG(income) AS income, COUNT(*) AS n FROM PUMS.PUMS GROUP BY married
+
+SELECT sex, AVG(age) AS age FROM PUMS GROUP BY sex ORDER BY sex
+
+SELECT sex, race, COUNT(*) AS c FROM PUMS GROUP BY sex, race ORDER BY c DESC
+
+SELECT educ, COUNT(*) AS n FROM PUMS GROUP BY educ ORDER BY educ
+
+SELECT educ, SUM(income) AS total FROM PUMS WHERE age > 30 GROUP BY educ ORDER BY total DESC LIMIT 5
+
+SELECT TOP 3 educ, COUNT(*) AS n FROM PUMS GROUP BY educ ORDER BY n DESC
+
+SELECT race, VAR(income) AS v FROM PUMS GROUP BY race
+
+SELECT race, STDDEV(income) AS s FROM PUMS GROUP BY race
+
+SELECT STD(age) FROM PUMS
+
+SELECT STDEV(age) AS sd_age FROM PUMS
+
+SELECT VARIANCE(age) AS var_age, STDDEV(age) AS std_age FROM PUMS
+
+SELECT COUNT(*) AS n, SUM(age) AS total_age, AVG(age) AS mean_age, VAR(age) AS var_age FROM PUMS
+
+SELECT age, COUNT(*) AS n FROM PUMS GROUP BY age
+
+SELECT (age / 10) * 10 AS decade, COUNT(*) AS n FROM PUMS GROUP BY (age / 10) * 10
+
+SELECT FLOOR(age / 10) AS decade, COUNT(*) AS n FROM PUMS GROUP BY FLOOR(age / 10) ORDER BY decade
+
+SELECT CASE WHEN age < 18 THEN 'minor' ELSE 'adult' END AS stage, COUNT(*) AS n FROM PUMS GROUP BY stage
+
+SELECT CASE WHEN age < 30 THEN '<30' WHEN age < 60 THEN '30-59' ELSE '60+' END AS band, AVG(income) AS income
+FROM PUMS GROUP BY CASE WHEN age < 30 THEN '<30' WHEN age < 60 THEN '30-59' ELSE '60+' END
+
+SELECT married, COUNT(*) AS n FROM (SELECT * FROM PUMS WHERE age >= 18) AS adults GROUP BY married
+
+SELECT COUNT(*) FROM (SELECT age, income FROM PUMS WHERE income > 50000) AS rich WHERE age < 40
+
+SELECT AVG(a) FROM (SELECT age AS a FROM PUMS) AS t
+
+SELECT AVG(thousands) AS k FROM (SELECT income / 1000 AS thousands FROM PUMS) AS x
+
+WITH people AS (SELECT age, married, income FROM PUMS WHERE age BETWEEN 20 AND 65)
+SELECT married, AVG(income) AS income FROM people GROUP BY married
+
+WITH a AS (SELECT * FROM PUMS WHERE sex = 1), b AS (SELECT * FROM a WHERE race IN (1, 2))
+SELECT COUNT(*) AS n, AVG(age) AS age FROM b
+
+SELECT COUNT(*) FROM PUMS WHERE age > 20 AND married = 1
+
+SELECT COUNT(*) FROM PUMS WHERE age > 20 OR NOT (married = 1)
+
+SELECT COUNT(*) FROM PUMS WHERE age >= 20 AND age <= 30 AND sex <> 0
+
+SELECT SUM(CASE WHEN married = 1 THEN 1 ELSE 0 END) AS married_n FROM PUMS
+
+SELECT SUM(CASE WHEN married = 1 THEN income ELSE 0 END) AS married_income FROM PUMS
+
+SELECT AVG(CASE WHEN married = 1 THEN 1.0 ELSE 0.0 END) AS share FROM PUMS
+
+SELECT 100.0 * SUM(CASE WHEN income > 100000 THEN 1 ELSE 0 END) / COUNT(*) AS pct FROM PUMS
+
+SELECT sex, 100.0 * SUM(CASE WHEN married = 1 THEN 1 ELSE 0 END) / COUNT(*) AS pct_married FROM PUMS GROUP BY sex
+
+SELECT SUM(income) / COUNT(*) AS mean_income FROM PUMS
+
+SELECT SUM(income) / COUNT(DISTINCT pid) AS mean_income FROM PUMS
+
+SELECT COUNT(*) * 10 AS weighted FROM PUMS
+
+SELECT ROUND(AVG(income), 2) AS income FROM PUMS
+
+SELECT SQRT(VAR(age)) AS s FROM PUMS
+
+SELECT race, COUNT(*) AS n FROM PUMS GROUP BY race HAVING COUNT(*) > 100
+
+SELECT race, COUNT(*) AS n FROM PUMS GROUP BY race HAVING n > 500
+
+SELECT race, AVG(income) AS m FROM PUMS GROUP BY race HAVING COUNT(*) > 100 ORDER BY m DESC
+
+SELECT race, COUNT(*) AS n FROM PUMS GROUP BY race ORDER BY COUNT(*) DESC LIMIT 2
+
+SELECT educ, COUNT(*) AS n FROM PUMS WHERE educ >= 13 GROUP BY educ
+
+SELECT sex AS gender, COUNT(*) AS n FROM PUMS GROUP BY gender
+
+SELECT sex, COUNT(*) FROM PUMS GROUP BY 1
+
+SELECT sex, married, COUNT(*), AVG(age) FROM PUMS GROUP BY 1, 2 ORDER BY 1, 2
+
+SELECT COUNT(*) AS n, COUNT(*) AS m FROM PUMS
+
+SELECT p.sex, AVG(p.income) AS income FROM PUMS AS p WHERE p.age > 40 GROUP BY p.sex
+
+SELECT PUMS.sex, COUNT(*) AS n FROM PUMS.PUMS GROUP BY PUMS.sex
+
+SELECT "sex", COUNT("age") AS n FROM "PUMS" GROUP BY "sex"
+
+SELECT COUNT(*) AS n, 'all' AS label FROM PUMS
+
+SELECT AVG(CAST(income AS FLOAT)) AS m FROM PUMS
+
+SELECT AVG(CAST(married AS INT)) AS m FROM PUMS
+
+SELECT SUM(CAST(age AS BIGINT)) AS total FROM PUMS
+
+SELECT COUNT(ALL age) AS n FROM PUMS
+
+SELECT MEDIAN(age) AS med FROM PUMS
+
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY income) AS med FROM PUMS
+
+SELECT sex, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY income) AS p90 FROM PUMS GROUP BY sex
+
+SELECT QUANTILE_CONT(age, [0.25, 0.5, 0.75]) FROM PUMS
+
+SELECT COUNT(*) FROM PUMS WHERE income IS NOT NULL
+
+SELECT COUNT(*) FROM PUMS WHERE income IS NULL
+
+SELECT AVG(COALESCE(income, 0)) AS m FROM PUMS
+
+SELECT SUM(LEAST(income, 100000)) AS capped FROM PUMS
+
+SELECT AVG(GREATEST(age, 18)) AS m FROM PUMS
+
+SELECT AVG(LEAST(GREATEST(age, 18), 80)) AS m FROM PUMS
+
+SELECT COUNT(*) AS n FROM PUMS TABLESAMPLE BERNOULLI (100 PERCENT)
+
+SELECT CORR(age, income) AS r FROM PUMS
+
+SELECT COVAR_POP(age, educ) AS c FROM PUMS
+
+SELECT COVAR_SAMP(age, educ) AS c FROM PUMS
+
+SELECT AVG(age * age) AS second FROM PUMS
+
+SELECT SUM(age * educ) AS s, SUM(age) AS a, SUM(educ) AS e, COUNT(*) AS n FROM PUMS
+
+SELECT AVG(income) - AVG(age) AS odd FROM PUMS
+
+SELECT SUM(income) - SUM(age) * 1000 AS odd FROM PUMS
+
+SELECT (SUM(income)) AS s FROM PUMS
+
+-- refused: one row decides it: ask for QUANTILE
+SELECT MAX(age) AS oldest FROM PUMS
+
+-- refused: find_bounds
+SELECT MIN(income) AS least FROM PUMS
+
+-- refused: rows never leave
+SELECT pid, age FROM PUMS
+
+-- refused: rows never leave
+SELECT * FROM PUMS
+
+-- refused: rows never leave
+SELECT age FROM PUMS WHERE pid = '17'
+
+SELECT race, COUNT(DISTINCT educ) AS kinds FROM PUMS GROUP BY race
+
+SELECT COUNT(DISTINCT race) AS kinds FROM PUMS WHERE income > 400000
+
+SELECT DISTINCT sex, COUNT(*) AS n FROM PUMS GROUP BY sex
+
+SELECT sex, COUNT(*) AS n FROM PUMS GROUP BY sex, married
+
+SELECT COUNT(*) FILTER (WHERE age > 65) AS old, COUNT(*) AS n FROM PUMS
+
+SELECT sex, AVG(income) FILTER (WHERE married = 1) AS m FROM PUMS GROUP BY sex
+
+SELECT ABS(SUM(age) - 150000) AS off FROM PUMS
+
+SELECT LN(COUNT(*)) AS log_n FROM PUMS
+
+SELECT IIF(age > 50, 'old', 'young') AS a, COUNT(*) AS n FROM PUMS GROUP BY IIF(age > 50, 'old', 'young')
+
+SELECT [sex], COUNT(*) AS [n people] FROM [PUMS].[PUMS] GROUP BY [sex]
+
+SELECT `sex`, COUNT(*) AS n FROM `PUMS` GROUP BY `sex`
+
+SELECT age BETWEEN 18 AND 65 AS working, COUNT(*) AS n FROM PUMS GROUP BY age BETWEEN 18 AND 65
+
+SELECT age > 50 AS old, AVG(income) AS m FROM PUMS GROUP BY old
+
+SELECT COUNT(*) FROM PUMS WHERE educ % 2 = 0
+
+SELECT COUNT(*) FROM PUMS WHERE MOD(age, 10) = 0
+
+SELECT MOD(age, 2) AS parity, COUNT(*) AS n FROM PUMS GROUP BY MOD(age, 2)
+
+SELECT POWER(2, 3) AS eight, COUNT(*) AS n FROM PUMS
+
+SELECT EXP(AVG(LN(GREATEST(income, 1)))) AS geo FROM PUMS
+
+SELECT sex, COUNT(*) / 30.0 AS pct FROM PUMS GROUP BY sex
+
+SELECT COUNT(*) + 0 AS n FROM PUMS
+
+SELECT -COUNT(*) AS n FROM PUMS
+
+SELECT COUNT(1) FROM PUMS
+
+SELECT COUNT(*) FROM PUMS LIMIT 1
+
+SELECT married, SUM(income) / SUM(age) AS ratio FROM PUMS GROUP BY married ORDER BY ratio DESC
+
+SELECT AVG(income) AS m FROM (SELECT income FROM (SELECT * FROM PUMS WHERE age > 20) AS a WHERE educ > 5) AS b
