@@ -101,6 +101,7 @@ class Release:
     layout: tuple[str, ...] = field(default=())  # the columns as SELECT orders them; empty for keys first
     model: ModelSource | None = None  # where the answer was computed from a model, and nothing was charged
     practice: bool = False  # of a made-up table: nothing was charged
+    spender: str | None = None  # whose share of the budget it was charged to: `spent` and `remaining` are the share's
 
     # ---- values
 
@@ -208,6 +209,7 @@ class Release:
             "schema": SCHEMA_VERSION,
             "private": self.private,
             **({"practice": True} if self.practice else {}),
+            **({"spender": self.spender} if self.spender is not None else {}),
             "charge": self.charge,
             "request": self.request,
             "time": self.time,
@@ -268,6 +270,7 @@ class Release:
             time=data["time"],
             private=data["private"],
             practice=data.get("practice", False),
+            spender=data.get("spender"),
             request=data["request"],
             notes=tuple(data["notes"]),
             chosen=tuple((n, None if v is None else to_fraction(v, name=n)) for n, v in data.get("chosen", {}).items()),
@@ -284,7 +287,7 @@ class Release:
         if self.model is not None:
             return f"{seal}{self.model.describe(self.table_name)}; charge {self.charge}"
         return (
-            f"{seal}cost: {self.cost.describe()}, left: {self.remaining.describe()} of {self._cap().describe()}; "
+            f"{seal}cost: {self.cost.describe()}, left{self._whose()}: {self.remaining.describe()} of {self._cap().describe()}; "
             f"privacy unit: {self.privacy_unit}, {self.neighbors.replace('_', '/')}; charge {self.charge}"
         )
 
@@ -327,6 +330,9 @@ class Release:
     def _instead(self) -> str:
         """Return what stands in the place of values where there are none: a fit's answer is its model."""
         return "; ".join(self.notes) or "no values: the answer is a model"
+
+    def _whose(self) -> str:
+        return "" if self.spender is None else f" of the share of {self.spender}"
 
     def _cap(self) -> Loss:
         left = self.remaining.amounts()

@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NoReturn
 
 from sordino.curator.data_access import Answer
 from sordino.curator.plan import Plan
 from sordino.errors import ChargedError, LedgerError, QuestionRefused
 from sordino.ledger.ledger import Ledger
-from sordino.ledger.records import Charge, StoredAnswer
+from sordino.ledger.records import Charge, ShareSums, StoredAnswer, check_share
+from sordino.loss import Loss, loss_from
 from sordino.neighbors import Neighbors
 from sordino.release import Release
 
@@ -22,30 +24,65 @@ __all__ = ["Charging"]
 
 
 class Charging:
-    """Charge plans about one table to its ledger. `private` is False where the noise is seeded."""
+    """Charge plans about one table to its ledger, and to the share of a spender where one is named.
+
+    `private` is False where the noise is seeded.
+    """
 
     def __init__(
-        self, name: str, *, ledger: Ledger, declared: dict[str, Any], neighbors: Neighbors, private: bool
+        self,
+        name: str,
+        *,
+        ledger: Ledger,
+        declared: dict[str, Any],
+        neighbors: Neighbors,
+        private: bool,
+        share: tuple[str, Loss] | None = None,
     ) -> None:
         self.name = name
+        self.spender = None if share is None else share[0]
+        self._share = None if share is None else check_share(*share, of=ledger.cap)
         self.ledger = ledger
         self.declaration = _digest(name, declared)
         self.declared = declared
         self._neighbors = neighbors
         self._private = private
         self._on_record = ledger.is_declared(name, declared)
+        if share is not None:
+            self._on_record = ledger.is_share(*share) and self._on_record
 
     def declare(self) -> None:
         """Put the declaration on the ledger's record, once; raises DeclarationChanged where it holds another."""
         if not self._on_record:
             self.ledger.declare(self.name, self.declared)
+            if self.spender is not None and self._share is not None:
+                self.ledger.declare_share(self.spender, self._share)
             self._on_record = True
+
+    def spent(self) -> Loss:
+        """Return what was spent from the budget, or from the spender's share of it."""
+        share = self._read_share()
+        return self.ledger.spent() if share is None else share.spent
+
+    def remaining(self) -> Loss:
+        """Return what may still be charged: what the budget leaves, and of it no more than the share does."""
+        left, share = self.ledger.remaining(), self._read_share()
+        if share is None:
+            return left
+        most = share.remaining.amounts()
+        return loss_from({name: min(amount, most[name]) for name, amount in left.amounts().items()})
+
+    def _read_share(self) -> ShareSums | None:
+        if self.spender is None or self._share is None:
+            return None
+        nothing = loss_from(dict.fromkeys(self._share.amounts(), Fraction(0)))
+        return self.ledger.shares().get(self.spender, ShareSums(self._share, nothing))
 
     def charge(self, plan: Plan, *, identity: str, request: str | None) -> Charge | StoredAnswer:
         """Charge a plan of a declared table durably; another process may have answered the request in the meantime."""
         note = f"{self.name}: {plan.words}"
         note = note if len(note) <= 1000 else note[:997] + "..."
-        return self.ledger.charge(plan.event, note=note, question=identity, request=request)
+        return self.ledger.charge(plan.event, note=note, question=identity, request=request, spender=self.spender)
 
     def charge_new(self, plan: Plan) -> Charge:
         """Charge a plan that has no request id."""
@@ -75,8 +112,8 @@ class Charging:
             keys=answer[0],
             outputs=answer[1],
             cost=plan.cost,
-            spent=charge.spent,
-            remaining=charge.remaining,
+            spent=charge.spent if charge.share is None else charge.share.spent,
+            remaining=charge.remaining if charge.share is None else charge.share.remaining,
             event=plan.event,
             neighbors=self._neighbors.relation,
             privacy_unit=self._neighbors.describe_unit(),
@@ -88,6 +125,7 @@ class Charging:
             request=charge.request,
             notes=plan.notes,
             layout=plan.procedure.layout,
+            spender=charge.spender,
         )
 
     def commit(self, charge: Charge, text: str) -> None:

@@ -16,9 +16,10 @@ from sordino.domain import Domain
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
 from sordino.engines.public import public_cells
-from sordino.errors import DeclarationError
+from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.ledger.declarations import declaration_of
 from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import check_share
 from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
@@ -37,11 +38,13 @@ __all__ = ["Connection", "connect", "open_engine", "protect", "report"]
 class Connection:
     """Hold a project: `.table(name)` gives the Curator of a declared table; tables of one budget share its ledger.
 
+    With a `spender`, everything asked counts against its share of each budget too.
     What was spent and released is read without the data: `.budgets()`, `.release(charge)`, `.report()`.
     """
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, *, spender: str | None = None) -> None:
         self.project = project
+        self.spender = spender
         self._ledgers: dict[str, Ledger] = {}
         self._curators: dict[str, Curator] = {}
 
@@ -53,6 +56,9 @@ class Connection:
         """
         declared = self.project.table(name)
         if declared.name not in self._curators:
+            share = None
+            if self.spender is not None:
+                share = self.spender, self.project.budget(declared.budget).share(self.spender)
             engine = open_engine(self.project, declared)
             self._curators[declared.name] = Curator(
                 declared.name,
@@ -64,6 +70,7 @@ class Connection:
                 rng=Rng.secure(),
                 public=self.project.public,
                 others=tuple(self.project.tables),
+                share=share,
             )
         return self._curators[declared.name]
 
@@ -181,12 +188,15 @@ def open_engine(project: Project, table: DeclaredTable) -> DuckDBEngine:
     return DuckDBEngine(table.source, domain=table.domain, unit=table.neighbors.unit, public=public)
 
 
-def connect(project: str | Path | None = None) -> Connection:
+def connect(project: str | Path | None = None, *, spender: str | None = None) -> Connection:
     """Return the connection that a project file declares; without a path, the sordino.toml found upward from here.
+
+    `spender` names a team or a program with a declared share of the budget, [budgets.NAME.shares]: what is asked counts
+    against the share and the budget, and is refused where either is used up.
 
     Raises DeclarationError, with file, line and column, where the file breaks a rule.
     """
-    return Connection(load_project(find_project() if project is None else Path(project)))
+    return Connection(load_project(find_project() if project is None else Path(project)), spender=spender)
 
 
 def report(
@@ -218,6 +228,8 @@ def protect(
     rng: Rng | None = None,
     amend: str | None = None,
     public: Mapping[str, PublicTable] | None = None,
+    shares: Mapping[str, Loss] | None = None,
+    spender: str | None = None,
 ) -> Curator:
     """Return the Curator of a table declared by arguments: nothing here is read from the data.
 
@@ -225,7 +237,7 @@ def protect(
     pandas or polars frame, or a DuckDB relation. `ledger`: a path, or None to keep the budget in memory. `rng`: a seeded
     one is accepted with `ledger=None` only, and its releases say NOT PRIVATE. `amend`: the reason, on record, for a
     declaration or cap that differs from the ledger's; spend is carried over. `public`: tables that may be joined, by name,
-    made by sd.public(...).
+    made by sd.public(...). `shares`: what each spender may charge and no more, by name; `spender`: whose share is spent.
 
     Raises DeclarationError where an argument breaks a rule, SourceError where the source cannot be opened,
     DeclarationChanged where the ledger holds another declaration.
@@ -239,13 +251,16 @@ def protect(
         )
     table = name or _table_name(source)
     joinable = _public_tables(public, table)
+    share = _share_of(spender, shares or {}, budget)
     opened = _open_source(source, domain, unit, csv=csv, relation=relation)
     declaration = declaration_of(domain, unit, opened if isinstance(opened, Source) else None)
     engine = DuckDBEngine(opened, domain=domain, unit=unit.unit, public=public_cells(joinable))
     if amend is not None and ledger is not None and Path(ledger).exists():
         with Ledger.existing(ledger) as known:
             changed = {table: declaration} if table in known.declarations() else None
-            known.amend(reason=amend, cap=budget if known.cap != budget else None, declarations=changed)
+            changed_share = None if share is None or share[0] not in known.shares() else dict([share])
+            cap = budget if known.cap != budget else None
+            known.amend(reason=amend, cap=cap, declarations=changed, shares=changed_share)
     return Curator(
         table,
         engine=engine,
@@ -255,7 +270,18 @@ def protect(
         declaration=declaration,
         rng=generator,
         public=joinable,
+        share=share,
     )
+
+
+def _share_of(spender: str | None, shares: Mapping[str, Loss], budget: Loss) -> tuple[str, Loss] | None:
+    """Return the spender with its share, None for the budget alone; every share is checked against the budget."""
+    checked = {name: check_share(name, share, of=budget) for name, share in shares.items()}
+    if spender is None:
+        return None
+    if spender not in checked:
+        raise UnknownName(f"no share of {spender!r} is stated; {nearest(spender, checked)}")
+    return spender, checked[spender]
 
 
 def _check_declared(domain: object, budget: object) -> None:

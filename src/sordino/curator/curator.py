@@ -65,6 +65,7 @@ class Curator:
         rng: Rng,
         public: Mapping[str, PublicTable] | None = None,
         others: Sequence[str] = (),
+        share: tuple[str, Loss] | None = None,
     ) -> None:
         if not rng.private and ledger.path is not None:
             raise DeclarationError(
@@ -72,7 +73,9 @@ class Curator:
             )
         self._engine = engine
         self._ledger = ledger
-        self._charging = Charging(name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private)
+        self._charging = Charging(
+            name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private, share=share
+        )
         self._rng = rng
         self._table = TableContext(
             name, domain, neighbors, ledger.cap, self._charging.declaration, dict(public or {}), tuple(others)
@@ -252,7 +255,7 @@ class Curator:
                 )
             if on == "dummy":
                 return [self._practise(plan) for plan in question.plans]
-            question.check_covered(self._ledger.remaining())
+            question.check_covered(self.remaining)
             return [self.ask(plan) for plan in question.plans]
         plan = self._plan_to_run(question, epsilon=epsilon, delta=delta, rho=rho)
         if on == "dummy":
@@ -387,13 +390,18 @@ class Curator:
 
     @property
     def spent(self) -> Loss:
-        """What has been spent from the budget."""
-        return self._ledger.spent()
+        """What has been spent from the budget, or from the share of it that this curator spends."""
+        return self._charging.spent()
 
     @property
     def remaining(self) -> Loss:
-        """What is left of the budget."""
-        return self._ledger.remaining()
+        """What is left of the budget, or of the share."""
+        return self._charging.remaining()
+
+    @property
+    def spender(self) -> str | None:
+        """Whose share of the budget is spent; None for the budget alone."""
+        return self._charging.spender
 
     @property
     def ledger(self) -> Ledger:

@@ -11,10 +11,19 @@ from typing import Any
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationChanged, DeclarationError, nearest
+from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.source import Source
 
-__all__ = ["accept_amended", "accept_new", "declaration_of", "list_changes", "refuse_changed", "table_among"]
+__all__ = [
+    "accept_amended",
+    "accept_new",
+    "declaration_of",
+    "list_changes",
+    "refuse_changed",
+    "refuse_changed_share",
+    "table_among",
+]
 
 _AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
 
@@ -51,6 +60,13 @@ def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         what = f"table {name!r} is declared differently from its ledger: {', '.join(paths[:8])}{more} changed"
         same = _unit_of(name, old) == _unit_of(name, new)  # else an amendment would be refused
         raise DeclarationChanged(f"{what}; put it back, or {_AMEND if same else _ANEW}")
+
+
+def refuse_changed_share(spender: str, old: Loss, new: Loss) -> None:
+    """Raise DeclarationChanged where the share of a spender is not the one that the ledger holds."""
+    if old.amounts() != new.amounts():
+        what = f"the ledger holds a share of {old.describe()} for {spender!r}, not {new.describe()}"
+        raise DeclarationChanged(f"{what}; put it back, or {_AMEND}")
 
 
 def accept_new(name: str, declaration: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:

@@ -36,6 +36,7 @@ from sordino.ledger.records import (
     Entry,
     Former,
     Report,
+    ShareSums,
     StoredAnswer,
     amounts_to_dict,
     canonical,
@@ -155,16 +156,24 @@ class Ledger:
         return cls(writer, path=place, mark=name, identity=identity)
 
     @overload
-    def charge(self, event: Event, *, note: str, question: str, request: None = None) -> Charge: ...
+    def charge(
+        self, event: Event, *, note: str, question: str, request: None = None, spender: str | None = None
+    ) -> Charge: ...
     @overload
-    def charge(self, event: Event, *, note: str, question: str, request: str | None) -> Charge | StoredAnswer: ...
-    def charge(self, event: Event, *, note: str, question: str, request: str | None = None) -> Charge | StoredAnswer:
+    def charge(
+        self, event: Event, *, note: str, question: str, request: str | None, spender: str | None = None
+    ) -> Charge | StoredAnswer: ...
+    def charge(
+        self, event: Event, *, note: str, question: str, request: str | None = None, spender: str | None = None
+    ) -> Charge | StoredAnswer:
         """Charge an event, durably, before any data is touched; the charge then stands whatever happens.
 
         `question` is the canonical text of what is asked; its hash is kept. `request` makes the call safe to repeat: the
-        same id with the same question is charged once, and once answered gives back a StoredAnswer.
+        same id with the same question is charged once, and once answered gives back a StoredAnswer. `spender` names the
+        share (`declare_share`) that it counts against besides the cap: both sums are written in one transaction.
 
-        Raises BudgetExhausted where the cap would be passed, DeclarationError where the event has no bound of the kind
+        Raises BudgetExhausted where the cap or the share would be passed, UnknownName for a share that is not declared,
+        DeclarationError where the event has no bound of the kind
         that the cap counts; for a request made before: QuestionRefused with another question, InDoubt while it has no
         outcome, ChargedError where it failed. Nothing is charged in any of these cases.
         """
@@ -179,14 +188,23 @@ class Ledger:
                 if before is not None:
                     return before
             amounts = charge_amounts(event, step.sums.cap)
-            after = step.sums.charge(amounts)
+            after = step.sums.charge(amounts, spender)
             name = charge_id(after.charges)
-            payload = {"charge": name, "amounts": amounts_to_dict(amounts), "event": plain, "note": note}
+            payload: dict[str, Any] = {
+                "charge": name,
+                "amounts": amounts_to_dict(amounts),
+                "event": plain,
+                "note": note,
+            }
+            payload |= {} if spender is None else {"spender": spender}
             seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
             row = (after.charges, request, digest, seq)
             step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
             spent, left = after.total(), after.remaining()
-            return Charge(name, amounts, plain, note, digest, request, time, "reserved", spent, left)
+            share = None if spender is None else after.shares[spender]
+            return Charge(
+                name, amounts, plain, note, digest, request, time, "reserved", spent, left, None, spender, share
+            )
 
         return self._writer.write(job)
 
@@ -242,6 +260,36 @@ class Ledger:
         """Return what can still be charged."""
         return self._writer.read(read_sums).remaining()
 
+    def shares(self) -> Mapping[str, ShareSums]:
+        """Return the shares on record, by spender: `.cap`, `.spent`, `.remaining`."""
+        return self._writer.read(read_sums).shares
+
+    def declare_share(self, spender: str, cap: Loss) -> None:
+        """Record a spender's share of the cap the first time, and hold later ones to it.
+
+        A share caps what its spender may charge; it reserves nothing, so shares may sum to more than the cap. Raises
+        DeclarationChanged where another one is on record, DeclarationError where it is of another kind or above the cap.
+        """
+        _check_text(spender, name="spender", empty=False)
+        if self.is_share(spender, cap):
+            return
+
+        def job(step: Transaction) -> None:
+            if spender in step.sums.shares:  # another process was first
+                declared.refuse_changed_share(spender, step.sums.shares[spender].cap, cap)
+                return
+            after = step.sums.declare_share(spender, cap)
+            step.append("share", {"spender": spender, "cap": amounts_to_dict(cap.amounts())}, sums=after)
+
+        self._writer.write(job)
+
+    def is_share(self, spender: str, cap: Loss) -> bool:
+        """Return whether this share is on record; raise DeclarationChanged where another one of the spender is."""
+        known = self.shares().get(spender)
+        if known is not None:
+            declared.refuse_changed_share(spender, known.cap, cap)
+        return known is not None
+
     def declare(self, table: str, declaration: Mapping[str, Any]) -> None:
         """Record a table's declaration the first time, and hold later ones to it.
 
@@ -283,12 +331,13 @@ class Ledger:
         cap: Loss | None = None,
         declarations: Mapping[str, Mapping[str, Any]] | None = None,
         renamed: Mapping[str, str] | None = None,
+        shares: Mapping[str, Loss] | None = None,
     ) -> None:
-        """Change the cap, declarations or table names, with a reason that stays on record; what was spent carries over.
+        """Change the cap, shares, declarations or table names, with a reason that stays on record; what was spent carries over.
 
         `renamed` maps old names to new; `declarations` go by new names. Raises DeclarationError for an empty reason, for
-        another neighbor relation, kind of privacy unit or kind of cap, for a cap below what was spent, for a table that is
-        not declared, and where nothing would change.
+        another neighbor relation, kind of privacy unit or kind of cap, for a cap or a share below what was spent, for a
+        share above the cap, for a table or share that is not declared, and where nothing would change.
         """
         _check_text(reason.strip(), name="reason", empty=False)
         changed = {table: json.loads(canonical(new)) for table, new in (declarations or {}).items()}
@@ -299,6 +348,11 @@ class Ledger:
             if cap is not None and cap != after.cap:
                 after = after.change_cap(cap)
                 payload["cap"] = loss_to_dict(cap)
+            other = after.change_shares(shares or {})
+            if other != after:
+                found = {who: amounts_to_dict(one.cap.amounts()) for who, one in other.shares.items()}
+                payload["shares"] = {who: found[who] for who in shares or {} if other.shares[who] != after.shares[who]}
+                after = other
             tables = declarations_of(step.db)
             for old, new in (renamed or {}).items():
                 declared.table_among(old, tables)
@@ -320,7 +374,7 @@ class Ledger:
                 payload["changed"] = differs
                 tables |= payload["declarations"]
             if len(payload) == 1:
-                raise DeclarationError("nothing would change; amend a cap, a declaration or a table's name")
+                raise DeclarationError("nothing would change; amend a cap, a share, a declaration or a table's name")
             step.append("amend", payload, sums=replace(after, tables=_digest(tables)))
             step.db.execute("DELETE FROM declarations")
             rows = [(table, canonical(words)) for table, words in tables.items()]
@@ -390,6 +444,7 @@ class Ledger:
             predecessor=books.predecessor,
             carried=books.carried,
             others=self._others(),
+            shares=books.shares,
         )
 
     def _others(self) -> tuple[Former, ...]:

@@ -104,7 +104,7 @@ def _no_charge(db: sqlite3.Connection, name: str) -> UnknownName:
 def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
     number, request, question, state, time, made, ended = row
     payload = json.loads(made)
-    after = Sums.from_dict(payload["after"])
+    after, spender = Sums.from_dict(payload["after"]), payload.get("spender")
     return Charge(
         id=charge_id(number),
         amounts=amounts_from_dict(payload["amounts"]),
@@ -117,4 +117,6 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
         spent=after.total(),
         remaining=after.remaining(),
         reason=None if ended is None else json.loads(ended)["reason"],
+        spender=spender,
+        share=None if spender is None else after.shares[spender],
     )

@@ -9,11 +9,11 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from sordino.errors import BudgetExhausted, DeclarationError, UnknownName
+from sordino.errors import BudgetExhausted, DeclarationError, UnknownName, nearest
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Entry",
     "Former",
     "Report",
+    "ShareSums",
     "StoredAnswer",
     "Sums",
     "add_up",
@@ -31,6 +32,7 @@ __all__ = [
     "canonical",
     "charge_id",
     "charge_number",
+    "check_share",
     "entry_hash",
     "formers_to_dict",
     "hash_of",
@@ -55,7 +57,8 @@ State = Literal["reserved", "committed", "failed"]
 class Charge:
     """State what was charged for one question: its id, exact amounts, event, note, question hash, request and state.
 
-    `spent` and `remaining` are the ledger's right after it, read in its own transaction.
+    `spent` and `remaining` are the ledger's right after it, read in its own transaction. `spender` names whose share it was
+    charged to as well, and `share` is that share right after it; None without one.
     """
 
     id: str
@@ -69,6 +72,8 @@ class Charge:
     spent: Loss
     remaining: Loss
     reason: str | None = None
+    spender: str | None = None
+    share: ShareSums | None = None
 
     @property
     def loss(self) -> Loss:
@@ -97,11 +102,45 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareSums:
+    """State how the share of one spender stands: the most that may be charged to it, and what was. It reserves nothing."""
+
+    cap: Loss
+    spent: Loss
+
+    @property
+    def remaining(self) -> Loss:
+        """What the share leaves; the budget itself may leave less."""
+        spent = self.spent.amounts()
+        return loss_from({name: most - spent[name] for name, most in self.cap.amounts().items()})
+
+    def charge(self, amounts: Mapping[str, Fraction], spender: str) -> ShareSums:
+        """Return the share after one more charge; raise BudgetExhausted where it would pass the share."""
+        after = {name: add_up(gone, amounts[name]) for name, gone in self.spent.amounts().items()}
+        if any(after[name] > most for name, most in self.cap.amounts().items()):
+            asked, left = loss_from(dict(amounts)), self.remaining
+            rule = f"the share of {spender!r} does not cover this: asked {_words(asked)}, left {_words(left)}"
+            raise BudgetExhausted(f"{rule} of {_words(self.cap)}; nothing was charged", asked=asked, left=left)
+        return replace(self, spent=loss_from(after))
+
+    def change_cap(self, cap: Loss) -> ShareSums:
+        """Return the share with another cap; raise DeclarationError unless it covers what was spent."""
+        if any(self.spent.amounts()[name] > most for name, most in cap.amounts().items()):
+            rule = f"a share cannot be set below what was spent of it ({_words(self.spent)})"
+            raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+        return replace(self, cap=cap)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the share as plain data."""
+        return {"cap": amounts_to_dict(self.cap.amounts()), "spent": amounts_to_dict(self.spent.amounts())}
+
+
+@dataclass(frozen=True, slots=True)
 class Sums:
     """State what a ledger adds up to after an entry, which holds it: so the sums are chained as the entries are.
 
     `carried` is the part of `spent` that ledgers before this one spent at the same path; `tables` is the hash of the
-    declarations.
+    declarations; `shares` are those of spenders, by name. Text of sums without shares is what it was before there were any.
     """
 
     ledger: str
@@ -110,10 +149,13 @@ class Sums:
     spent: Mapping[str, Fraction]
     charges: int
     tables: str
+    shares: Mapping[str, ShareSums] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums as plain data."""
+        shares = {"shares": {name: share.to_dict() for name, share in self.shares.items()}} if self.shares else {}
         return {
+            **shares,
             "ledger": self.ledger,
             "cap": loss_to_dict(self.cap),
             "spent": amounts_to_dict(self.spent),
@@ -127,17 +169,46 @@ class Sums:
         """Return the sums that `to_dict` wrote."""
         spent, carried = amounts_from_dict(plain["spent"]), amounts_from_dict(plain["carried"])
         cap = loss_from_dict(plain["cap"])
-        return cls(plain["ledger"], cap, carried, spent, plain["charges"], plain["tables"])
+        shares = {
+            name: ShareSums(*(loss_from(amounts_from_dict(share[key])) for key in ("cap", "spent")))
+            for name, share in plain.get("shares", {}).items()
+        }
+        return cls(plain["ledger"], cap, carried, spent, plain["charges"], plain["tables"], shares)
 
-    def charge(self, amounts: Mapping[str, Fraction]) -> Sums:
-        """Return the sums after one more charge; raise BudgetExhausted where one would pass the cap."""
+    def charge(self, amounts: Mapping[str, Fraction], spender: str | None = None) -> Sums:
+        """Return the sums after one more charge, to a spender's share too; raise BudgetExhausted where one would pass a cap."""
+        if spender is not None and spender not in self.shares:
+            raise UnknownName(f"no share of {spender!r} is declared in this ledger; {nearest(spender, self.shares)}")
         after = {name: add_up(self.spent[name], amounts[name]) for name in self.spent}
         if any(after[name] > most for name, most in self.cap.amounts().items()):
             asked, left = loss_of(amounts, self.cap), self.remaining()
             rule = f"the budget does not cover this: asked {_words(asked)}, left {_words(left)} of {_words(self.cap)}"
             spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
             raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
-        return replace(self, spent=after, charges=self.charges + 1)
+        shares = self.shares
+        if spender is not None:
+            shares = {**shares, spender: shares[spender].charge(amounts, spender)}
+        return replace(self, spent=after, charges=self.charges + 1, shares=shares)
+
+    def declare_share(self, spender: str, cap: Loss) -> Sums:
+        """Return the sums with one share more; raise DeclarationError where it is of another kind than the cap, or above it.
+
+        What ledgers before this one spent counts against each share, as far as it goes: whose it was is not known.
+        """
+        limits = check_share(spender, cap, of=self.cap)
+        spent = {name: min(self.carried[name], most) for name, most in limits.amounts().items()}
+        return replace(self, shares={**self.shares, spender: ShareSums(limits, loss_from(spent))})
+
+    def change_shares(self, caps: Mapping[str, Loss]) -> Sums:
+        """Return the sums with other caps of shares; raise DeclarationError for a share that is not declared, or a bad cap."""
+        shares = dict(self.shares)
+        for spender, cap in caps.items():
+            if spender not in shares:
+                raise DeclarationError(
+                    f"no share of {spender!r} is declared in this ledger; {nearest(spender, shares)}"
+                )
+            shares[spender] = shares[spender].change_cap(check_share(spender, cap, of=self.cap))
+        return replace(self, shares=shares)
 
     def change_cap(self, cap: Loss) -> Sums:
         """Return the sums under another cap; raise DeclarationError unless it is of the same kind and covers what was spent."""
@@ -203,6 +274,7 @@ class Report:
     predecessor: tuple[str, int] | None
     carried: Mapping[str, Fraction]
     others: tuple[Former, ...]
+    shares: Mapping[str, ShareSums] = field(default_factory=dict)
 
     @property
     def uncounted(self) -> dict[str, Fraction]:
@@ -233,6 +305,7 @@ class Report:
         said = [f"{self.entries} entries, each chained to the one before; they sum to {self.spent.describe()}"]
         said[0] += f" of {self.cap.describe()}"
         said.append(f"{self.committed} answered, {self.failed} failed, {self.in_doubt} in doubt (all count as spent)")
+        said += [f"{who} has spent {_words(s.spent)} of a share of {_words(s.cap)}" for who, s in self.shares.items()]
         marks = {
             "agrees": "the high-water mark agrees",
             "missing": "there is no high-water mark on this machine: a rollback before now cannot be detected",
@@ -260,6 +333,7 @@ class Report:
             "unmarked": self.unmarked,
             "mark": self.mark,
             "head": self.head,
+            "shares": {who: share.to_dict() for who, share in self.shares.items()},
             **formers_to_dict(self),
         }
 
@@ -312,6 +386,17 @@ def charge_number(name: str) -> int:
     if not (name.startswith("c-") and digits.isascii() and digits.isdigit() and len(digits) < 18):
         raise UnknownName('a charge is named like "c-0001"; list them with `sordino releases`')
     return int(digits)
+
+
+def check_share(spender: str, share: Loss, *, of: Loss) -> Loss:
+    """Return a share as a ledger holds it; raise DeclarationError where it is not of the cap's kind, or above the cap."""
+    amounts, most = share.amounts(), of.amounts()
+    if set(amounts) != set(most):
+        raise DeclarationError(f"the share of {spender!r} must be of the cap's kind: {', '.join(most)}")
+    if any(amount > most[name] for name, amount in amounts.items()):
+        rule = f"the share of {spender!r}, {_words(share)}, is larger than the cap of {_words(of)}"
+        raise DeclarationError(f"{rule}: a share is a part of its budget")
+    return loss_from(amounts)
 
 
 def loss_of(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:

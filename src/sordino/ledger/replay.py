@@ -6,14 +6,15 @@ Nothing here opens a file, and no error shows what an entry holds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from sordino.errors import LedgerError, SordinoError
 from sordino.ledger.records import (
     GENESIS,
+    ShareSums,
     Sums,
     add_up,
     amounts_from_dict,
@@ -23,7 +24,7 @@ from sordino.ledger.records import (
     loss_from_dict,
     tables_digest,
 )
-from sordino.loss import Loss
+from sordino.loss import Loss, loss_from
 
 __all__ = ["LedgerState", "replay"]
 
@@ -42,6 +43,7 @@ class LedgerState:
     carried: dict[str, Fraction] = field(default_factory=dict)
     charges: list[tuple[int, str | None, str, str, int, int | None]] = field(default_factory=list)
     declarations: dict[str, Any] = field(default_factory=dict)
+    shares: Mapping[str, ShareSums] = field(default_factory=dict)
     amendments: int = 0
     unmarked: int = 0
     predecessor: tuple[str, int] | None = None
@@ -71,8 +73,12 @@ def _unlike(books: LedgerState, text: str) -> str | None:
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SordinoError):
         return "its sums are not those of the ledger"
     tables = tables_digest({name: canonical(words) for name, words in books.declarations.items()})
-    own = Sums(books.ledger, books.caps[-1], books.carried, books.spent, len(books.charges), tables)
-    return None if told == own else "its sums do not follow from the entries before it"
+    return None if told == replace(_sums(books), tables=tables) else "its sums do not follow from the entries before it"
+
+
+def _sums(books: LedgerState) -> Sums:
+    """Return what the books add up to, but for the hash of the declarations."""
+    return Sums(books.ledger, books.caps[-1], books.carried, books.spent, len(books.charges), "", books.shares)
 
 
 _ADVICE = "restore a sound copy of the ledger, the newest there is"
@@ -113,6 +119,15 @@ def _declare(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | Non
     return None
 
 
+def _share(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
+    del seq
+    cap = loss_from(amounts_from_dict(payload["cap"]))
+    if payload["spender"] in books.shares or not isinstance(payload["spender"], str):
+        return "the share was declared before"
+    books.shares = _sums(books).declare_share(payload["spender"], cap).shares
+    return None
+
+
 def _reserve(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     amounts = amounts_from_dict(payload["amounts"])
     if set(amounts) != set(books.spent) or min(amounts.values()) < 0:
@@ -122,6 +137,9 @@ def _reserve(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | Non
     books.spent = {name: add_up(books.spent[name], amounts[name]) for name in books.spent}
     if any(books.spent[name] > most for name, most in books.caps[-1].amounts().items()):
         return "it passes the cap"
+    spender = payload.get("spender")
+    if spender is not None:
+        books.shares = {**books.shares, spender: books.shares[spender].charge(amounts, spender)}
     number = len(books.charges) + 1
     books.charges.append((number, payload["request"], payload["question"], "reserved", seq, None))
     return None
@@ -157,6 +175,8 @@ def _amend(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
         if any(books.spent[name] > most for name, most in cap.amounts().items()):
             return "it sets the cap below what was spent"
         books.caps.append(cap)
+    caps = {who: loss_from(amounts_from_dict(cap)) for who, cap in payload.get("shares", {}).items()}
+    books.shares = _sums(books).change_shares(caps).shares
     for old, new in payload.get("renamed", {}).items():
         books.declarations[new] = books.declarations.pop(old)
     for table, declaration in payload.get("declarations", {}).items():
@@ -170,6 +190,7 @@ def _amend(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
 _STEPS = {
     "open": _open,
     "declare": _declare,
+    "share": _share,
     "reserve": _reserve,
     "commit": _commit,
     "fail": _fail,

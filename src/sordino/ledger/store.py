@@ -21,6 +21,7 @@ from sordino.ledger.high_water_mark import Checkpoint
 from sordino.ledger.records import (
     GENESIS,
     SOUND,
+    ShareSums,
     Sums,
     amounts_from_dict,
     amounts_to_dict,
@@ -31,7 +32,7 @@ from sordino.ledger.records import (
     tables_digest,
     units,
 )
-from sordino.loss import Loss
+from sordino.loss import Loss, loss_from
 
 __all__ = [
     "Transaction",
@@ -78,6 +79,11 @@ FORMAT = FileFormat(
     ),
 )
 
+SHARES = """CREATE TABLE shares (
+    spender TEXT NOT NULL, name TEXT NOT NULL, cap TEXT NOT NULL, spent TEXT NOT NULL,
+    spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL, PRIMARY KEY (spender, name),
+    CHECK (spent_units BETWEEN 0 AND cap_units))"""  # made with the first share: without one, the file is as it always was
+
 
 class Transaction:
     """Write to a ledger within one SQLite transaction, which its owner begins and ends.
@@ -90,6 +96,7 @@ class Transaction:
         self.db = db
         self._clock = clock
         self.sums, self.head, self.hash = read_end(db)
+        self._before = self.sums
         self.changed = False
 
     def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
@@ -108,6 +115,21 @@ class Transaction:
         self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", state)
         rows = [(str(spent[n]), units(spent[n]), units(most[n]), n) for n in spent]
         self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
+        self._finish_shares()
+
+    def _finish_shares(self) -> None:
+        """Write the shares that changed; their own CHECK refuses sums above a share once more."""
+        before = self._before.shares
+        changed = {who: share for who, share in self.sums.shares.items() if share != before.get(who)}
+        if changed and not _has_shares(self.db):
+            self.db.execute(SHARES)
+        for who, share in changed.items():
+            spent = share.spent.amounts()
+            rows = [
+                (who, name, str(most), str(spent[name]), units(spent[name]), units(most))
+                for name, most in share.cap.amounts().items()
+            ]
+            self.db.executemany("INSERT OR REPLACE INTO shares VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
@@ -190,7 +212,7 @@ def quick_check(db: sqlite3.Connection, seen: Checkpoint | None, *, whole_schema
     sums, head, _ = read_end(db)
     if whole_schema:
         kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if kept != set(FORMAT.schema):
+        if kept - {SHARES} != set(FORMAT.schema):
             raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
         if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise LedgerError("the ledger's file is damaged; restore a sound copy of the ledger")
@@ -217,11 +239,27 @@ def read_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
         raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
     tables = dict(db.execute("SELECT name, declaration FROM declarations"))
     spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
-    sums = Sums(ledger, *_parse(cap, carried), spent, charges, tables_digest(tables))
+    most, before = _parse(cap, carried)
+    sums = Sums(ledger, most, before, spent, charges, tables_digest(tables), _read_shares(db))
     if not last[3].startswith(f'{{"after":{canonical(sums.to_dict())},'):
         rule = "the sums of what was spent, the cap or the declarations of tables are not what"
         raise LedgerError(f"{rule} entry {head} says; {SOUND}")
     return sums, head, digest
+
+
+def _has_shares(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'shares'").fetchone() is not None
+
+
+def _read_shares(db: sqlite3.Connection) -> dict[str, ShareSums]:
+    """Return the shares that the tables hold, by spender."""
+    if not _has_shares(db):
+        return {}
+    found: dict[str, tuple[dict[str, Fraction], dict[str, Fraction]]] = {}
+    for who, name, most, spent in db.execute("SELECT spender, name, cap, spent FROM shares ORDER BY spender, name"):
+        caps, gone = found.setdefault(who, ({}, {}))
+        caps[name], gone[name] = Fraction(most), Fraction(spent)
+    return {who: ShareSums(loss_from(caps), loss_from(gone)) for who, (caps, gone) in found.items()}
 
 
 @lru_cache(maxsize=64)

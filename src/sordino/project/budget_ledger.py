@@ -84,12 +84,19 @@ def amend_ledger(
     """
     with the_ledger(budget) as ledger:
         lines = [] if ledger.cap == budget.cap else [f"cap: {ledger.cap.describe()} -> {budget.cap.describe()}"]
+        on_record = ledger.shares()
+        shares = {who: share for who, share in budget.shares.items() if who in on_record}
+        lines += [
+            f"share of {who}: {on_record[who].cap.describe()} -> {share.describe()}"
+            for who, share in shares.items()
+            if share.amounts() != on_record[who].cap.amounts()
+        ]
         lines += [f"table {old} -> {new}" for old, new in (renamed or {}).items()]
         for table, paths in changed_declarations(project, budget, ledger, renamed).items():
             lines += [f"{table}.{path}: {_brief(old)} -> {_brief(new)}" for path, (old, new) in paths.items()]
         known = set(ledger.declarations()) - set(renamed or {}) | set((renamed or {}).values())
         now = {table: words for table, words in _declarations(project, budget).items() if table in known}
-        ledger.amend(reason=reason, cap=budget.cap, declarations=now, renamed=renamed or None)
+        ledger.amend(reason=reason, cap=budget.cap, declarations=now, renamed=renamed or None, shares=shares)
     return lines
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.accounting.composition import Best, tight
-from sordino.ledger.records import Report, formers_to_dict
+from sordino.ledger.records import Report, ShareSums, formers_to_dict
 from sordino.loss import ZCDP, Loss, Number, format_number, loss_from, loss_to_numbers
 from sordino.project.budget_ledger import open_ledger
 from sordino.project.load import Budget
@@ -63,6 +63,22 @@ class BudgetStatus:
         """The number of all charges."""
         return self.answered + self.failed + self.in_doubt
 
+    @property
+    def shares(self) -> dict[str, ShareSums]:
+        """The shares of spenders: those on record, and those declared of which nothing was spent yet."""
+        found = {} if self.report is None else dict(self.report.shares)
+        for spender, cap in self.budget.shares.items():
+            found.setdefault(spender, ShareSums(cap, loss_from(dict.fromkeys(cap.amounts(), Fraction(0)))))
+        return dict(sorted(found.items()))
+
+    def share_sums(self) -> list[tuple[str, ...]]:
+        """Return each share's spender and amount's name, cap, spent and left, as text."""
+        return [
+            (who, name, *(format_number(of.amounts()[name]) for of in (one.cap, one.spent, one.remaining)))
+            for who, one in self.shares.items()
+            for name in one.cap.amounts()
+        ]
+
     def sums(self) -> list[tuple[str, str, str, str]]:
         """Return each amount's name, cap, spent and left, as text."""
         spent, left = self.spent.amounts(), self.remaining.amounts()
@@ -93,6 +109,10 @@ class BudgetStatus:
             **({"predecessor": None} if report is None else formers_to_dict(report)),
             "declared_cap": loss_to_numbers(self.budget.cap),
             "reason": self.budget.reason,
+            "shares": {
+                spender: {key: loss_to_numbers(getattr(one, key)) for key in ("cap", "spent", "remaining")}
+                for spender, one in self.shares.items()
+            },
             "tight": None
             if best is None
             else {

@@ -48,6 +48,12 @@ class CapChange:
             declared = load_project(self.path).budgets[self.budget]
         except DeclarationError:
             return  # half a project file has no ledger that could be opened
+        for spender, share in declared.shares.items():
+            if any(key in amounts and amount > Fraction(amounts[key]) for key, amount in share.amounts().items()):
+                raise DeclarationError(
+                    f"budget {self.budget!r} declares a share of {share.describe()} for {spender!r}, more than such a cap: "
+                    "state a smaller share first"
+                )
         ledger = Ledger.existing_or_none(declared.ledger)
         if ledger is None:
             return

@@ -19,7 +19,7 @@ from sordino.domain import Category, Column, Domain
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
-from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors_of, source_of
+from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors_of, share_from, source_of
 from sordino.project.positions import Path as At
 from sordino.project.positions import dotted_key, positions
 from sordino.project.schema import shape_problems
@@ -34,12 +34,19 @@ _FILE = "sordino.toml"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A cap on what may be lost, and the ledger file that holds the charges under it."""
+    """A cap on what may be lost, the ledger file that holds the charges under it, and what each spender may charge."""
 
     name: str
     cap: Loss
     ledger: Path
     reason: str | None
+    shares: Mapping[str, Loss] = field(default_factory=lambda: MappingProxyType({}))
+
+    def share(self, spender: str) -> Loss:
+        """Return what a spender may charge and no more; raises UnknownName where no share of it is declared."""
+        if spender not in self.shares:
+            raise UnknownName(f"budget {self.name!r} declares no share of {spender!r}; {nearest(spender, self.shares)}")
+        return self.shares[spender]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +271,13 @@ class _Reading:
         if not self._is_clean(at):
             return None
         cap = self._attempt((*at, "cap"), lambda: cap_from(raw["cap"]))
-        return None if cap is None else Budget(name, cap, self._beside / raw["ledger"], raw.get("reason"))
+        if cap is None:
+            return None
+        shares: dict[str, Loss] = {}
+        for who, stated in raw.get("shares", {}).items():
+            share = self._attempt((*at, "shares", who), partial(share_from, stated, who, cap=cap))
+            shares |= {} if share is None else {who: share}
+        return Budget(name, cap, self._beside / raw["ledger"], raw.get("reason"), MappingProxyType(shares))
 
     def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:
         at = ("tables", name)

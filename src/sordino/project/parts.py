@@ -14,11 +14,12 @@ from typing import Any
 
 from sordino.domain import COLUMN_TYPES, Column, Identifier
 from sordino.errors import DeclarationError, nearest
+from sordino.ledger.records import check_share
 from sordino.loss import Loss, loss_from, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.source import Csv, Source, source_from
 
-__all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "source_of"]
+__all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "share_from", "source_of"]
 
 LARGEST_FILE = 16 * 2**20  # bytes of a project file or of a list of codes
 
@@ -42,6 +43,24 @@ def cap_from(raw: Mapping[str, Any]) -> Loss:
         return loss_from(amounts, delta=amounts.get("delta"))
     except DeclarationError as error:
         raise DeclarationError(str(error)) from None  # a problem of the cap as one value
+
+
+def share_from(raw: Mapping[str, Any], spender: str, *, cap: Loss) -> Loss:
+    """Return the share that {epsilon}, {epsilon, delta} or {rho} states of a cap; raises DeclarationError for others.
+
+    >>> share_from({"epsilon": "1/3"}, "research", cap=cap_from({"epsilon": 1}))
+    PureDP(epsilon='1/3')
+    """
+    keys = set(cap.amounts())
+    if set(raw) != keys:
+        raise DeclarationError(f"must be of the cap's kind: {{{', '.join(f'{key} = ...' for key in cap.amounts())}}}")
+    amounts = {key: to_fraction(value, name=key) for key, value in raw.items()}
+    if any(amounts[key] <= 0 for key in keys - {"delta"}):
+        raise DeclarationError("must be above 0: a share of nothing answers nothing")
+    try:
+        return check_share(spender, loss_from(amounts), of=cap)
+    except DeclarationError as error:
+        raise DeclarationError(str(error)) from None  # a problem of the share as one value
 
 
 def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column:

@@ -210,6 +210,14 @@ _CAP["oneOf"] = [
     {"required": kind, "minProperties": len(kind), "maxProperties": len(kind)}
     for kind in (["epsilon"], ["epsilon", "delta"], ["rho", "delta"])
 ]
+_SHARE = _keys(
+    "a share",
+    "What one spender, a team or a program, may charge to the budget and no more, of the cap's kind: {epsilon = 0.5}.",
+    "",
+    epsilon=_say(_NUMBER, "the epsilon of the share, at most that of the cap"),
+    delta=_say(_NUMBER, "the delta of the share, at most that of the cap"),
+    rho=_say(_NUMBER, "the rho of the share, at most that of the cap"),
+)
 _BUDGET = _keys(
     "a budget",
     "A budget, which belongs to the people in the tables that draw on it.",
@@ -217,6 +225,9 @@ _BUDGET = _keys(
     cap=_CAP,
     ledger=_say(_TEXT, 'the SQLite file that holds every charge, relative to this file, such as "people.ledger"'),
     reason=_say(_TEXT, "the reason for the cap, for readers of the reports"),
+    shares=_names(
+        _SHARE, "what each spender may charge and no more: [budgets.people.shares] research = {epsilon = 0.5}"
+    ),
 )
 _PROJECT = _keys(
     "the project",

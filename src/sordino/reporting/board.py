@@ -86,6 +86,8 @@ def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
     said += [f"{words[0].upper()}{words[1:]}." for words in found.describe_before()]
     if drawn > _PICTURES:
         said.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")
+    for who, one in BudgetStatus(budget, found).shares.items():
+        said.append(f"{plain(who)} has spent {one.spent.describe()} of a share of {one.cap.describe()}.")
     return tuple(said)
 
 
@@ -141,6 +143,10 @@ def _together(found: Report, ledger: Ledger) -> str:
 def _amendment(entry: Entry) -> Amendment:
     recorded: Any = entry.payload
     changes = [f"the cap is now {loss_from_dict(recorded['cap']).describe()}"] if "cap" in recorded else []
+    changes += [
+        f"the share of {who} is now {', '.join(f'{name} {amount}' for name, amount in cap.items())}"
+        for who, cap in recorded.get("shares", {}).items()
+    ]
     changes += [f"table {old} is now {new}" for old, new in recorded.get("renamed", {}).items()]
     changes += [f"table {table}: {', '.join(paths)}" for table, paths in recorded.get("changed", {}).items()]
     return Amendment(entry.time[:10], tuple(map(plain, changes)), plain(str(recorded["reason"])))

@@ -31,6 +31,7 @@ def ask(
     weights: given.Weights = None,
     share: given.Share = given.ShareBy.equal,
     scale: given.Scale = None,
+    spender: given.Spender = None,
     assume_rows: given.AssumeRows = None,
     dialect: given.Dialect = None,
     key_file: given.KeysFile = None,
@@ -69,7 +70,8 @@ def ask(
     chosen = chosen_format(form, output)
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
-    connection, planned = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect, keys=key_file)
+    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender}
+    connection, planned = plan_question(text_of(sql, file), project, **loss, **split, **rest)
     plans = plans_of(planned)
     _check_writable(plans, chosen)
     with open_if_named(output) as target:

@@ -45,10 +45,11 @@ def budget(
         say(json.dumps({"schema": 1, "budgets": [one.to_dict() for one in found]}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["budget", "amount", "cap", "spent", "left", "charges", "failed", "in_doubt"])
+        writer.writerow(["budget", "amount", "cap", "spent", "left", "charges", "failed", "in_doubt", "spender"])
         for one in found:
             counts = (one.charges, one.failed, one.in_doubt)
-            writer.writerows([one.budget.name, *sums, *counts] for sums in one.sums())
+            writer.writerows([one.budget.name, *sums, *counts, ""] for sums in one.sums())
+            writer.writerows([one.budget.name, *sums, "", "", "", who] for who, *sums in one.share_sums())
     else:
         for one in found:
             _print(one, quiet=quiet)
@@ -58,6 +59,8 @@ def _print(one: BudgetStatus, *, quiet: bool) -> None:
     for amount, cap, spent, left in one.sums():
         name = plain(one.budget.name).ljust(10)
         say(f"{paint(name, 'bold')} {_bar(one.share(amount))}{amount} {spent} spent of {cap}, {left} left")
+    for who, amount, cap, spent, left in one.share_sums():
+        say(f"  {plain(who).ljust(8)} {amount} {spent} spent of a share of {cap}, {left} left")
     counts = f"{one.charges} charge{'s' * (one.charges != 1)}"
     if one.failed or one.in_doubt:
         counts += f": {one.answered} answered, {one.failed} failed, {one.in_doubt} in doubt (all stay spent)"
@@ -72,6 +75,10 @@ def _remarks(one: BudgetStatus) -> list[str]:
     if one.cap != one.budget.cap:
         cap = one.budget.cap.describe()
         said.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")
+    on_record = {} if one.report is None else one.report.shares
+    for who, share in one.budget.shares.items():
+        if who in on_record and on_record[who].cap.amounts() != share.amounts():
+            said.append(f"the project file states a share of {share.describe()} for {who}: `sordino ledger amend` it")
     if one.report is not None:
         said += one.report.describe_before()
         if one.report.mark == "missing":

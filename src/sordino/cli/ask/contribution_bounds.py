@@ -12,6 +12,7 @@ from sordino.cli.shared.options import (
     ProjectPath,
     Quiet,
     Rho,
+    Spender,
     TableName,
     TextForm,
     TextFormat,
@@ -38,6 +39,7 @@ def caps(
     plot: PictureFile = None,
     confidence: Confidence = 0.95,
     form: TextForm = TextFormat.table,
+    spender: Spender = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -48,7 +50,7 @@ def caps(
     from sordino.cli.ask.search import deliver_search
     from sordino.cli.shared.opening import table_at
 
-    curator = table_at(project, table)
+    curator = table_at(project, table, spender=spender)
     deliver_search(
         lambda: curator.find_contribution_bounds(
             by=by, assume_keys=assume_keys, question_epsilon=question_epsilon, epsilon=epsilon, delta=delta, rho=rho

@@ -35,9 +35,10 @@ def releases(
         say(json.dumps({"schema": 1, "releases": rows}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["id", "budget", "time", "state", "cost", "request", "question"])
+        writer.writerow(["id", "budget", "time", "state", "cost", "request", "question", "spender"])
         writer.writerows(
-            [c.id, name, c.time, _STATES[c.state], c.loss.describe(), c.request, c.note] for name, c in charges
+            [c.id, name, c.time, _STATES[c.state], c.loss.describe(), c.request, c.note, c.spender]
+            for name, c in charges
         )
     elif not charges:
         note("nothing has been asked yet", quiet=quiet, aside=False)
@@ -64,13 +65,33 @@ def _to_dict(budget: str, charge: Charge) -> dict[str, Any]:
         "cost": loss_to_numbers(charge.loss),
         "request": charge.request,
         "question": charge.note,
+        "spender": charge.spender,
     }
 
 
 def _print(charges: Sequence[tuple[str, Charge]], *, several: bool) -> None:
-    head = ["id", *(["budget"] if several else []), "time", "cost", "state", "question"]
+    spenders = any(c.spender for _, c in charges)
+    head = [
+        "id",
+        *(["budget"] if several else []),
+        "time",
+        "cost",
+        "state",
+        *(["spender"] if spenders else []),
+        "question",
+    ]
     body = [
-        [c.id, *([name] if several else []), f"{c.time[:10]} {c.time[11:16]}", c.loss.describe(), _STATES[c.state], ""]
+        [
+            *[
+                c.id,
+                *([name] if several else []),
+                f"{c.time[:10]} {c.time[11:16]}",
+                c.loss.describe(),
+                _STATES[c.state],
+            ],
+            *([c.spender or ""] if spenders else []),
+            "",
+        ]
         for name, c in charges
     ]
     used = max(len(line) for line in columns_of(head, body, right=[False] * len(head))) + 2

@@ -29,6 +29,7 @@ def plan(
     weights: given.Weights = None,
     share: given.Share = given.ShareBy.equal,
     scale: given.Scale = None,
+    spender: given.Spender = None,
     assume_rows: given.AssumeRows = None,
     dialect: given.Dialect = None,
     key_file: given.KeysFile = None,
@@ -42,7 +43,8 @@ def plan(
 
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
-    connection, made = plan_question(text_of(sql, file), project, **loss, **split, dialect=dialect, keys=key_file)
+    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender}
+    connection, made = plan_question(text_of(sql, file), project, **loss, **split, **rest)
     plans = plans_of(made)
     if form is given.TextFormat.json:
         data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else made.to_dict()
@@ -73,7 +75,9 @@ def _budget_lines(plans: Sequence[Plan], cost: Loss, curator: Curator) -> list[s
 
     left = curator.remaining
     covered = all(amount <= left.amounts()[name] for name, amount in cost.amounts().items())
-    lines = wrap("budget", f"{left_of(left, curator.spent)} left{'' if covered else ': not enough for this'}")
+    whose = "" if curator.spender is None else f" to {curator.spender}, whose share it counts against"
+    rest = left_of(left, curator.spent) if curator.spender is None else left.describe()
+    lines = wrap("budget", f"{rest} left{whose}{'' if covered else ': not enough for this'}")
     for last in (plan.earlier[-1] for plan in plans if plan.earlier):
         lines += wrap("earlier", f"answered before as {last}: `sordino show {last}` shows it at no cost")
     return [*lines, "nothing was spent; `sordino ask` with the same words spends it"]

@@ -52,6 +52,7 @@ def plan_question(
     assume_rows: int | None = None,
     dialect: str | None = None,
     keys: Path | None = None,
+    spender: str | None = None,
 ) -> tuple[Connection, Plan | Batch]:
     """Return the connection, and the plan of the question that a SQL text is, or of several; nothing is spent.
 
@@ -62,7 +63,7 @@ def plan_question(
 
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
     sizes = None if scale is None else read_pairs("--scale", scale)
-    connection = sd.connect(project_path(project))
+    connection = sd.connect(project_path(project), spender=spender)
     planned = connection.plan(
         sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys)),
         epsilon=epsilon,

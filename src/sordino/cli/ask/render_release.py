@@ -141,6 +141,7 @@ def cost_lines(release: Release) -> list[str]:
     if release.model is not None:
         return [*notes, release.model.describe(release.table_name)]
     left = left_of(release.remaining, release.spent)
+    left += "" if release.spender is None else f" of the share of {release.spender}"
     return [
         *notes,
         f"cost: {release.cost.describe()}, left: {left}; privacy unit: {release.privacy_unit}, {relation}",

@@ -15,6 +15,7 @@ from sordino.cli.shared.options import (
     ProjectPath,
     Quiet,
     Rho,
+    Spender,
     TableName,
     TextForm,
     TextFormat,
@@ -50,6 +51,7 @@ def bounds(
     plot: PictureFile = None,
     confidence: Confidence = 0.95,
     form: TextForm = TextFormat.table,
+    spender: Spender = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -61,7 +63,7 @@ def bounds(
     from sordino.cli.ask.search import deliver_search
     from sordino.cli.shared.opening import table_at
 
-    curator = table_at(project, table)
+    curator = table_at(project, table, spender=spender)
     cuts = None if ladder is None else [b.strip() for b in ladder.split(",")]
     release = deliver_search(
         lambda: curator.find_bounds(column, method=method.value, ladder=cuts, epsilon=epsilon, delta=delta, rho=rho),

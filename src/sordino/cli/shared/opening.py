@@ -40,8 +40,8 @@ def project_at(given: Path | None) -> Project:
     return load_project(project_path(given))
 
 
-def table_at(given: Path | None, name: str | None) -> Curator:
-    """Return the curator of the table of this name, or of the only one that is declared."""
+def table_at(given: Path | None, name: str | None, *, spender: str | None = None) -> Curator:
+    """Return the curator of the table of this name, or of the only one that is declared; a `spender` charges its share too."""
     import sordino as sd
 
-    return sd.connect(project_path(given)).table(name)
+    return sd.connect(project_path(given), spender=spender).table(name)

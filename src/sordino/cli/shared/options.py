@@ -39,6 +39,7 @@ __all__ = [
     "Scale",
     "Share",
     "ShareBy",
+    "Spender",
     "TableName",
     "TextForm",
     "TextFormat",
@@ -176,6 +177,10 @@ Scale = Annotated[
     option(
         "--scale", "INCOME=50000", "With --share relative: how large a column or an answer is, by name.", panel=_LOSS
     ),
+]
+Spender = Annotated[
+    str | None,
+    option("--spender", "NAME", "Charge a declared share of the budget too: a team's or program's.", panel=_LOSS),
 ]
 
 # of what

@@ -18,6 +18,7 @@ from sordino.cli.shared.options import (
     ProjectPath,
     Quiet,
     Rho,
+    Spender,
     TableName,
     ends_in,
     option,
@@ -98,6 +99,7 @@ def synth_fit(
     at_most: AtMostRules = None,
     determines: DeterminesFiles = None,
     force: Force = False,
+    spender: Spender = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -114,7 +116,7 @@ def synth_fit(
     refuse_existing(output, force=force)
     _check_options(method, marginals=marginals, workload=workload, cap=cap, columns=columns, assume_rows=assume_rows)
     with ExitStack() as stack:
-        curator = table_at(project, table)
+        curator = table_at(project, table, spender=spender)
         names = column_names(columns)
         for name in names or ():
             _ = curator.domain[name]

@@ -16,6 +16,7 @@ from sordino.cli.shared.options import (
     ProjectPath,
     Quiet,
     Rho,
+    Spender,
     TableName,
     option,
     refuse_existing,
@@ -66,6 +67,7 @@ def synth_report(
     predict: Prediction = None,
     rows: Rows = None,
     force: Force = False,
+    spender: Spender = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -100,7 +102,9 @@ def synth_report(
             note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
             made = synth.evaluate(source, against=against, non_private=True, csv=_csv(project, table), **asked)
         else:
-            made = synth.evaluate(source, against=WatchedTable(table_at(project, table), watch), **asked, **loss)
+            made = synth.evaluate(
+                source, against=WatchedTable(table_at(project, table, spender=spender), watch), **asked, **loss
+            )
         watch.enter("writing the page")
         if made.release is not None:
             charge = made.release.charge
