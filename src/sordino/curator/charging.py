@@ -116,7 +116,7 @@ class Charging:
             remaining=charge.remaining if charge.share is None else charge.share.remaining,
             event=plan.event,
             neighbors=self._neighbors.relation,
-            privacy_unit=self._neighbors.describe_unit(),
+            privacy_unit=plan.protects.describe_unit(),
             declaration=self.declaration,
             charge=charge.id,
             table_name=self.name,

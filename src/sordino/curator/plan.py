@@ -16,6 +16,7 @@ from sordino.loss import ZCDP, Event, Loss, loss_from, loss_to_numbers
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
+from sordino.queries.row_steps import step_neighbors
 from sordino.release import currencies_to_dict, other_currencies, show_number
 
 __all__ = [
@@ -144,6 +145,11 @@ class Plan:
         return self.table.neighbors
 
     @property
+    def protects(self) -> Neighbors:
+        """The neighbors of the rows that the question is about: after its steps, such as joins."""
+        return step_neighbors(self.table.neighbors, getattr(self.question, "steps", ()))
+
+    @property
     def declaration(self) -> str:
         """The digest of the declaration that it was planned under."""
         return self.table.declaration
@@ -200,7 +206,7 @@ class Plan:
         """Return what the plan says, line by line: a label, which may be empty, and its text."""
         found = [("question", self.sentence()), ("cost", self.cost.describe())]
         found += [("", words) for words in other_currencies(self.event, self.cost)]
-        found.append(("protects", self.neighbors.describe()))
+        found.append(("protects", self.protects.describe()))
         rows = self.rows
         found += [(label, words) for label, words in (("sample", rows.sample), ("rows", rows.words)) if words]
         for column in self.procedure.columns(confidence):

@@ -77,6 +77,12 @@ class UnitValue:
     alias: str
     by: Node | None = None
 
+    def __post_init__(self) -> None:
+        if self.kind not in _WORDS:
+            raise QuestionRefused(f"{self.kind!r} is no value of a unit: it is one of {', '.join(_WORDS)}")
+        if (self.of is None) != (self.kind == "rows") or (self.by is None) == (self.kind in ("first", "last")):
+            raise QuestionRefused(f"{self.kind} of a unit's rows needs other operands")
+
     def plain(self) -> Any:
         """Return the value as canonical JSON data."""
         return [self.kind, plain(self.of), plain(self.by)]
@@ -181,9 +187,9 @@ class PerUnit:
 
     def describe(self) -> str:
         """Return the step in words."""
-        where = "" if self.where is None else f", where {describe(self.where)}"
-        named = "; ".join(f"{v.alias}: {v.describe()}" for v in self.values)
-        return f"with one row for each {self.unit or 'unit'} of all its rows{where}{f' ({named})' if named else ''}"
+        where = [] if self.where is None else [f"of its rows where {describe(self.where)}"]
+        words = "; ".join([*where, *(f"{v.alias}: {v.describe()}" for v in self.values)])
+        return f"one row a {self.unit or 'person'}{f' ({words})' if words else ''}"
 
     def plain(self) -> Any:
         """Return the step as canonical JSON data."""

@@ -123,4 +123,6 @@ def _unit(neighbors: Neighbors) -> str:
     joined = "" if neighbors.copies == 1 else f", each joined with up to {neighbors.copies} public rows"
     if neighbors.unit is None:
         return f"one row{joined}"
+    if not neighbors.capped:
+        return f"one {neighbors.unit.people}{joined}"
     return f"one {neighbors.unit.people} with at most {neighbors.unit.max_rows} rows{joined}"

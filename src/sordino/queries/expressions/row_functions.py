@@ -58,7 +58,7 @@ def apply_function(node: Apply, bind: Callable[[Node], BoundNumber]) -> BoundNum
         return _real_function(node, of)
     if name == "divide":
         right = _constant(node.right)
-        return _divide(of, bind(_operand(node))) if right is None else _divide_constant(of, right, node)
+        return _divide(of, bind(_operand(node)), node) if right is None else _divide_constant(of, right, node)
     if name in ("remainder", "modulo"):
         right = _constant(node.right)
         if not right:
@@ -187,12 +187,15 @@ def _negate(of: BoundNumber) -> BoundNumber:
     return BoundNumber(of.unit, of.interval.negate(), of.stored.negate(), of.missable, build)
 
 
-def _divide(of: BoundNumber, by: BoundNumber) -> BoundNumber:
+def _divide(of: BoundNumber, by: BoundNumber, node: Apply) -> BoundNumber:
     """Return x / y, missing where y is 0, to the nearest step of a public grid.
 
     A y that is not 0 is at least one step of its grid, and at least its declared bound where that is above 0: so
-    |x / y| <= max|x| / min|y|, whatever the rows.
+    |x / y| <= max|x| / min|y|, whatever the rows. Raises QuestionRefused for an x without bounds: the grid would be too
+    coarse for any answer.
     """
+    if not of.interval.bounded:
+        raise QuestionRefused(f"{describe(node)} needs bounds of {describe(node.of)}: clip it before it is divided")
     stored, interval = (_quotients(of, by, *i) for i in ((of.stored, by.stored), (of.interval, by.interval)))
     step = finest_step(_reach(interval if interval.bounded else stored))
     ratio = of.unit / (by.unit * step)
