@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
     ]
 )
 RNG = random.Random(4)
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {
         "patient": None if RNG.random() < 0.02 else f"p{person}",
         "cost": RNG.choice([None, 0.5, 20.0, 99.5, 250.0]),
