@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.errors import QuestionRefused
+from sordino.neighbors import ContributionBounds
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -69,7 +70,7 @@ class Primitives(Protocol):
     """
 
     def source(self) -> exp.Expression:
-        """Return the relation to select from, rows capped to the privacy unit's share where a unit is declared."""
+        """Return the relation to select from, each unit's contribution bounded where a column names the units."""
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return the cell as a 64-bit whole number clipped to [lower, upper]; total for bounds within 64 bits."""
@@ -81,10 +82,13 @@ class Primitives(Protocol):
         is nearest to, up to 10^15 steps; beyond, as a step that may be one or a few from it.
         """
 
-    def join(self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool) -> None:
+    def join(
+        self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool, copies: int
+    ) -> None:
         """Join a public table where each of `keys`, of its columns sordino_key_0.., equals its cell; call it first.
 
-        From then on its columns are named table.column. Without `left`, rows that meet no key are dropped.
+        At most `copies` of its rows share a key. From then on its columns are named table.column. Without `left`, rows that
+        meet no key are dropped.
         """
 
     def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
@@ -102,8 +106,28 @@ class Primitives(Protocol):
     def keep(self, condition: exp.Expression) -> None:
         """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""
 
-    def keep_groups(self, keys: Sequence[exp.Expression], most: int) -> None:
-        """Keep only the rows of each unit's first `most` groups, by a public hash of the keys: no other unit matters."""
+    @property
+    def has_units(self) -> bool:
+        """Whether a column names each row's unit, so that contributions are bounded."""
+
+    def bound_contributions(
+        self, keys: Sequence[exp.Expression], asked: ContributionBounds | None, *, totals: bool
+    ) -> None:
+        """Keep, of each unit, the rows that `Neighbors.enforce` allows, where joins made several of one row.
+
+        Rows with a key that is NULL are dropped first. Which rows are kept follows from the unit's own rows alone. Where it
+        is not called, `source` bounds the rows of a unit, whatever its groups; without units it does nothing. With `totals`
+        all rows of the groups kept stay, for `unit_total`, and `counts` says which of them count.
+        """
+
+    def counts(self) -> exp.Expression | None:
+        """Return whether a row counts under the bounds on rows; None where all rows that are left do."""
+
+    def unit_total(self, value: exp.Expression) -> exp.Expression:
+        """Return, in one row of each unit and group, the sum of a whole number over all of them; NULL in the others.
+
+        Total for a value such that the sum lies within WIDEST, after `bound_contributions` with `totals`.
+        """
 
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
         """Return the label at a place, from 0; None is missing."""

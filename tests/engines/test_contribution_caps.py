@@ -14,7 +14,7 @@ import pytest
 
 import sordino as sd
 from engines.support import engine_of
-from sordino.neighbors import PrivacyUnit
+from sordino.neighbors import ContributionBounds, PrivacyUnit
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
 
@@ -44,7 +44,7 @@ def kept_rows_of(table: list[Row], path: Path, *, groups: int | None) -> Kept:
     pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA), path, row_group_size=7)
     engine = engine_of(path, DOMAIN, unit=PrivacyUnit("id", max_rows=4))
     try:
-        found = replace(compile_query(QUESTION, DOMAIN), most_groups=groups)
+        found = replace(compile_query(QUESTION, DOMAIN), bounds=ContributionBounds(max_groups=groups))
         answer = engine.run(found.select(engine.primitives)).to_pylist()
     finally:
         engine.close()

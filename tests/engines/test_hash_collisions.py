@@ -18,7 +18,7 @@ import pytest
 import sordino as sd
 from engines.support import engine_of
 from sordino.engines import duckdb, duckdb_primitives
-from sordino.neighbors import PrivacyUnit
+from sordino.neighbors import ContributionBounds, PrivacyUnit
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
 
@@ -62,7 +62,7 @@ def kept_rows_of(source: Any, *, groups: int | None) -> Kept:
     by_unit: Kept = {}
     engine = engine_of(source, DOMAIN, unit=PrivacyUnit("id", max_rows=3))
     for question in (asked, more):
-        found = replace(compile_query(question, DOMAIN), most_groups=groups)
+        found = replace(compile_query(question, DOMAIN), bounds=ContributionBounds(max_groups=groups))
         for line in engine.run(found.select(engine.primitives)).to_pylist():
             by_unit.setdefault(line.pop("k0"), Counter())[tuple(line.values())] += 1
     engine.close()

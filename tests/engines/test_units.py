@@ -85,10 +85,17 @@ def test_each_unit_chooses_its_rows_by_itself() -> None:
     assert [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(rest, alone, strict=True)] == both
 
 
-def test_the_cap_comes_before_where() -> None:
+def test_the_cap_acts_on_the_rows_that_meet_the_condition() -> None:
     table = [{"id": "a", "x": x % 10, "c": "a", "r": 0.1 * x} for x in range(200)]
-    total = sum(answer(table, S.where(col("x") == x).agg(sd.count()))[0][0] for x in range(10))
-    assert total == 3
+    assert all(answer(table, S.where(col("x") == x).agg(sd.count())) == [[3]] for x in range(10))
+    rare = [{"id": "a", "x": 9, "c": "b", "r": 0.5}, *({**r, "x": 0} for r in table)]
+    assert answer(rare, S.where(col("x") == 9).agg(sd.count())) == [[1]]
+
+
+def test_rows_of_keys_that_are_not_declared_take_no_place_under_the_cap() -> None:
+    strays = [{"id": "a", "x": 1, "c": "q", "r": 0.1 * x} for x in range(50)]
+    asked = S.group_by(col("x").bin([2, 4])).agg(sd.count())
+    assert answer([*strays, {"id": "a", "x": 3, "c": "a", "r": 0.0}], asked) == [[1]]
 
 
 def test_rows_without_a_unit_are_dropped() -> None:

@@ -226,7 +226,7 @@ def test_neighbors_and_unit_are_never_guessed(tmp_path: Path) -> None:
         ('{column = "stay", max_rows = 5}', 'must be declared {type = "identifier"}'),
         ('{column = "user_id", max_rows = 0}', "from 1 to 10^9"),
         ('{column = "user_id"}', "state the most rows"),
-        ('{column = "user_id", max_rows = 5, max_groups = 0}', "1 or more"),
+        ('{column = "user_id", max_rows = 5, max_groups = 0}', "from 1 to 10^9"),
         ('{column = "user_id", max_row = 5}', "did you mean 'max_rows'?"),
         ('{column = "user_id", max_rows = "5"}', "a whole number"),
     ],

@@ -221,7 +221,7 @@ def plan_aggregation(
     event = _sample_event(question.sample, allocation.event, table.neighbors)
     sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
-    notes = _say_notes(question, allocation, domain, wider, sample)
+    notes = _say_notes(question, allocation, domain, compiled.enforce(wider), sample)
     procedure = replace(made, event=event, rows=rows, notes=notes)
     return price(question, table, asked=asked, procedure=procedure)
 
@@ -252,6 +252,11 @@ def _sample_event(rate: Fraction | None, event: Event, neighbors: Neighbors) -> 
     """Return the event of answering from a Poisson sample; raises QuestionRefused where no theorem makes it cheaper."""
     if rate is None:
         return event
+    if neighbors.unit is not None and neighbors.id_column is None:
+        raise QuestionRefused(
+            "a sample needs a column that names each row's unit, since all rows of a unit share one coin flip: leave "
+            "TABLESAMPLE out"
+        )
     if neighbors.relation != "add_remove":
         raise QuestionRefused(
             "a sample is drawn by one coin flip per unit, which makes a question cheaper under neighbors add_remove only; "
@@ -285,7 +290,12 @@ def _say_notes(
 ) -> tuple[str, ...]:
     """Return what a release must say: which rows it is about, and how they were chosen."""
     threshold, compiled = allocation.threshold, allocation.resolved
-    notes = neighbors.describe_caps(private_keys=threshold is not None)
+    notes = neighbors.describe_caps()
+    if compiled.totals and all(t.per_unit is not None for t in compiled.terms):
+        notes = ()
+    if compiled.totals:
+        keys = f" under up to {min(neighbors.groups, compiled.cells):,} keys" if compiled.cells > 1 else ""
+        notes += (f"a total of one {neighbors.id_column} is of all its rows{keys}, whatever their number",)
     notes += () if threshold is None else (_key_note(threshold),)
     notes += (_selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
     expressions = question.expressions()

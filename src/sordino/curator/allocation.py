@@ -86,7 +86,8 @@ def allocate(
     stated = [weights[i] if weights else Fraction(1) for i in range(len(moved))]
     whole = sum((stated[i] for i in (*chosen, *noisy)), Fraction(0))
     shares = [stated[i] / whole if i in chosen or i in noisy else Fraction(0) for i in range(len(moved))]
-    selections = {i: _selection(question, i, resolved, domain, neighbors, _part(rest, shares[i])) for i in chosen}
+    enforced = resolved.enforce(neighbors)
+    selections = {i: _selection(question, i, resolved, domain, enforced, _part(rest, shares[i])) for i in chosen}
     additive = sum((shares[i] for i in noisy), Fraction(0))
     vectors, event = _vectors(question, resolved, moved, shares, _part(rest, additive) if noisy else rest)
     events = [event] if noisy or not chosen else []
@@ -136,16 +137,21 @@ def _threshold(resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, shares
     """Return the threshold of private keys, and the loss that is left for the rest."""
     if not resolved.private_keys:
         return None, loss
-    if neighbors.unit is not None and any(k.private and k.column == neighbors.unit.column for k in resolved.keys):
+    if neighbors.unit is not None and neighbors.id_column is None:
         raise QuestionRefused(
-            f"each key of {neighbors.unit.column!r} has one unit, so none could ever show: group by something else"
+            "private keys need a column that names each row's unit, to count units by, and this table only promises how many "
+            "rows a unit has: declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
+        )
+    if any(k.private and k.column is not None and k.column == neighbors.id_column for k in resolved.keys):
+        raise QuestionRefused(
+            f"each key of {neighbors.id_column!r} has one unit, so none could ever show: group by something else"
         )
     if not isinstance(loss, ApproxDP) or loss.delta == 0:
         raise QuestionRefused(
             "the keys of this group-by are private: which of them show needs a delta, the chance that a key of one unit "
             "shows; give epsilon= and delta=, such as delta=1e-6, or declare the column as a category with its values"
         )
-    count = neighbors.groups * (1 if neighbors.relation == "add_remove" else 2)
+    count = resolved.enforce(neighbors).groups * (1 if neighbors.relation == "add_remove" else 2)
     part = loss.epsilon / shares
     left = loss.epsilon - part
     laplace = LaplaceThreshold(count, part, loss.delta)
@@ -158,12 +164,10 @@ def _threshold(resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, shares
 
 
 def _counting_units(resolved: CompiledQuery, domain: Domain, neighbors: Neighbors) -> CompiledQuery:
-    """Return the question with one term more: the units of each group, and each unit's groups capped where declared."""
-    if neighbors.unit is None:
-        return replace(resolved, terms=(*resolved.terms, SqlAggregate("rows", None)))
-    units = SqlAggregate("distinct", presence(Name(neighbors.unit.column), domain))
-    capped = neighbors.groups if neighbors.groups < neighbors.contributions else None
-    return replace(resolved, terms=(*resolved.terms, units), most_groups=capped)
+    """Return the question with one term more: the units of each group."""
+    column = neighbors.id_column
+    units = SqlAggregate("rows", None) if column is None else SqlAggregate("distinct", presence(Name(column), domain))
+    return replace(resolved, terms=(*resolved.terms, units))
 
 
 def _part(loss: Loss, share: Fraction) -> Loss:

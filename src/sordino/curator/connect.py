@@ -299,7 +299,7 @@ def _open_source(source: Any, domain: Domain, neighbors: Neighbors, *, csv: Csv 
         return source_from(source, relation=relation, csv=csv)
     if csv is not None or relation is not None:
         raise DeclarationError("csv and relation go with a path")
-    return arrow_of(source, domain, unit=None if neighbors.unit is None else neighbors.unit.column)
+    return arrow_of(source, domain, unit=neighbors.id_column)
 
 
 def _as_read(domain: Domain, engine: DuckDBEngine) -> Domain:

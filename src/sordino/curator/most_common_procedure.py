@@ -78,15 +78,16 @@ class MostCommonProcedure:
 def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a choice, by the selection that errs least for the loss.
 
-    Theorem: a unit of C rows moves each count by at most C, and under add_remove all in one direction (monotone), so a
-    point of score is worth epsilon / C in the exponent; under replace epsilon / 2C.
+    Theorem: a unit with at most R rows of one value moves each count by at most R, and under add_remove all in one
+    direction (monotone), so a point of score is worth epsilon / R in the exponent; under replace epsilon / 2R.
     """
     compiled = question.compile_query(table.domain)
+    enforced = compiled.enforce(table.neighbors)
     mechanism = best_selection(
-        sensitivity=Fraction(table.neighbors.contributions),
+        sensitivity=Fraction(enforced.rows_per_group),
         loss=asked,
         candidates=compiled.cells,
         monotone=table.neighbors.relation == "add_remove",
     )
-    procedure = MostCommonProcedure(question, compiled, mechanism, notes=table.neighbors.describe_caps())
+    procedure = MostCommonProcedure(question, compiled, mechanism, notes=enforced.describe_caps())
     return price(question, table, asked=asked, procedure=procedure)

@@ -147,6 +147,11 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
         )
     mechanism: SmoothLaplace | ProposeTestRelease | Mechanism
     if question.method == "sample_and_aggregate":
+        if neighbors.unit is not None and neighbors.id_column is None:
+            raise QuestionRefused(
+                "sample_and_aggregate hashes each unit to one chunk, which needs a column that names it: declare "
+                "PrivacyUnit(column, max_rows=...)"
+            )
         mechanism, event = _averaging(question, found.unit, low, high, neighbors, asked)
     else:
         _only_rows(question, domain, neighbors, found.missable)

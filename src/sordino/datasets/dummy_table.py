@@ -51,7 +51,7 @@ def dummy(domain: Domain, *, rows: int = 1000, unit: PrivacyUnit | None = None, 
         raise DeclarationError(f"rows must be a whole number from 0 to 10^8, not {rows!r}")
     source = Rng.secure() if rng is None else rng
     columns = dict(domain.columns)
-    if unit is not None and unit.column not in columns:
+    if unit is not None and unit.column is not None and unit.column not in columns:
         columns[unit.column] = Identifier()
     return pa.table({name: _cells(column, rows, source) for name, column in columns.items()})
 

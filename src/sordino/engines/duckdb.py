@@ -115,7 +115,7 @@ class DuckDBEngine:
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
                     "store it as a number, text, a boolean or a day"
                 )
-        if unit is not None and unit.column not in domain:
+        if unit is not None and unit.column is not None and unit.column not in domain:
             raise DeclarationError(
                 f"the privacy unit's column {unit.column!r} is not declared; add it to the domain as Identifier()"
             )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sordino.cell_grammar import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import Domain
+from sordino.engines.own_sql import parse_own, parse_relation
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.unit_rows import FORMS, unit_rows_select
-from sordino.neighbors import PrivacyUnit
+from sordino.neighbors import ContributionBounds, Neighbors, PrivacyUnit
 from sordino.noise.lattice import scale_of
 from sordino.primitives import WIDEST, UnitCell, check_range
 from sordino.source import Csv
@@ -62,38 +62,82 @@ class DuckDBPrimitives:
         self._joins: list[tuple[int, str, str, str]] = []
         self._public: dict[str, str] = {}  # physical types of the joined columns, by name
         self._floor = 0
+        self._copies = 1  # joined rows that one row may have become
+        self._is_bounded = False
+        self._unit_group = ""  # the cells that name a row's unit and group
+        self._counts: str | None = None
 
     def source(self) -> exp.Expression:
-        """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped.
+        """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped."""
+        if self.has_units and not self._is_bounded:
+            self.bound_contributions((), None, totals=False)
+        return parse_relation(self._stage(self._held.source))
 
-        The rows kept of a unit are the first in a total order of what can be read of a row: by the hash of its declared
-        cells, and by the cells themselves where hashes are equal, which whoever writes cells can bring about.
+    @property
+    def has_units(self) -> bool:
+        """Whether a column names each row's unit."""
+        return self._held.unit is not None and self._held.unit.column is not None
 
-        Theorem: rows that this order does not tell apart are alike in all declared cells, so what is kept of a unit is a
-        function of that unit's rows alone, whatever their order, the other rows and the engine's threads. The hash serves
-        fairness among a unit's rows alone: no claim rests on it.
+    def bound_contributions(
+        self, keys: Sequence[exp.Expression], asked: ContributionBounds | None, *, totals: bool
+    ) -> None:
+        """Keep, of each unit, the rows of its first groups, of each group the first rows, and of these the first.
+
+        Rows are in a total order of what can be read of a row: by the hash of its declared cells, and by the cells
+        themselves where hashes are equal, which whoever writes cells can bring about. Groups are ordered by the hash of
+        the unit and their keys, and by the keys.
+
+        Theorem: rows that this order does not tell apart are alike in all cells that a question can read, so what is kept
+        of a unit is a function of that unit's rows alone, whatever their order, the other rows and the engine's threads.
+        The hash serves fairness among a unit's rows alone: no claim rests on it.
         """
-        unit = self._held.unit
-        base = self._held.source
-        if unit is not None:
-            rows = DuckDBPrimitives(self._held)
-            kind, cell = rows._cell(unit.column)
-            owner = cell if kind in _WHOLE | _LARGE else rows._text(unit.column)  # numbers sort in less memory
-            cells = ", ".join(quote_name(n) for n in sorted(self._held.domain))
-            base = (
-                f"(SELECT {cells} FROM (SELECT {cells}, {owner} AS sordino_unit, "
-                f"{order_hash(cells)} AS sordino_order FROM {rows._stage(base)})"
-                f" WHERE sordino_unit IS NOT NULL QUALIFY "
-                f"row_number() OVER (PARTITION BY sordino_unit ORDER BY sordino_order, {cells}) <= {unit.max_rows}"
-                ") AS sordino_capped"
-            )
-        return _table(self._stage(base))
+        if not self.has_units:
+            return
+        self._is_bounded = True
+        bounds = Neighbors("add_remove", self._held.unit, self._copies).enforce(asked, by_group=bool(keys)).bounds
+        assert bounds is not None
+        groups = [self._let(k.sql(dialect="duckdb")) for k in keys]
+        unit = self._let(self._unit())
+        self._restrict(" AND ".join(f"{c} IS NOT NULL" for c in (unit, *groups)))  # rows dropped take no group
+        cells = ", ".join(quote_name(n) for n in (*sorted(self._held.domain), *sorted(self._public)))
+        rows = f"{self._let(order_hash(cells))}, {cells}"
+        self._unit_group = ", ".join((unit, *groups))
+        most = bounds.max_rows if totals and groups and bounds.max_groups is None else bounds.max_groups
+        if most is not None:
+            order = ", ".join((self._let(order_hash(self._unit_group)), *groups))
+            self._restrict(f"true QUALIFY dense_rank() OVER (PARTITION BY {unit} ORDER BY {order}) <= {most}")
+        if bounds.max_rows_per_group is not None:
+            rank = f"row_number() OVER (PARTITION BY {self._unit_group} ORDER BY {rows}) <= {bounds.max_rows_per_group}"
+            self._count_only(rank, mark=totals)
+        if bounds.max_groups is None or bounds.max_rows != bounds.max_groups * (bounds.max_rows_per_group or 0):
+            among = unit if self._counts is None else f"{unit}, {self._counts}"
+            rank = f"row_number() OVER (PARTITION BY {among} ORDER BY {rows}) <= {bounds.max_rows}"
+            self._count_only(rank, mark=totals)
+
+    def _count_only(self, rank: str, *, mark: bool) -> None:
+        """Let only rows of this rank count: by a mark where all are still needed, else by leaving the others out."""
+        if mark:
+            self._counts = self._let(rank if self._counts is None else f"{self._counts} AND {rank}")
+        else:
+            self._restrict(f"true QUALIFY {rank}")
+
+    def counts(self) -> exp.Expression | None:
+        """Return whether a row counts under the bounds on rows; None where all rows that are left do."""
+        return None if self._counts is None else parse_own(self._counts)
+
+    def unit_total(self, value: exp.Expression) -> exp.Expression:
+        """Return, in one row of each unit and group, the sum over all of them; NULL in the others."""
+        assert self.has_units
+        cell, within = self._let(value.sql(dialect="duckdb")), self._unit_group
+        first = self._let(f"row_number() OVER (PARTITION BY {within}) = 1")  # of whichever row: the total is the same
+        total = self._let(f"CAST(sum({cell}) OVER (PARTITION BY {within}) AS HUGEINT)")
+        return self._column(f"CASE WHEN {first} THEN {total} END")
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
         cells = ", ".join(quote_name(n) for n in sorted(self._held.domain))
         unit = self._held.unit
-        if unit is None:
+        if unit is None or unit.column is None:
             numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
             return f"SELECT {cells} FROM {numbered} WHERE {coin('CAST(sordino_row AS VARCHAR)')}"
         owner = self._let(self._text(unit.column))
@@ -102,15 +146,15 @@ class DuckDBPrimitives:
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
         """Return the label at a place, by a look-up in a constant list."""
         listed = ", ".join(_literal(label) for label in labels)
-        return _parse(f"list_extract([{listed}], CAST({code.sql(dialect='duckdb')} AS BIGINT) + 1)")
+        return parse_own(f"list_extract([{listed}], CAST({code.sql(dialect='duckdb')} AS BIGINT) + 1)")
 
     def unit_rows(self, values: Mapping[str, UnitCell]) -> DuckDBPrimitives:
         """Return the words for one row a unit, grouped by what the cap on rows tells units apart by."""
         assert self._held.unit is not None
-        column = self._held.unit.column
-        kind, cell = self._cell(column)
+        assert self._held.unit.column is not None
+        column, owner = self._held.unit.column, self._let(self._unit())
+        kind, _ = self._cell(column)
         whole = kind in _WHOLE | _LARGE
-        owner = self._let(cell if whole else self._text(column))
         source = unit_rows_select(self._stage(self._held.source), (column, owner), values)
         physical = {column: kind if whole else "VARCHAR"} | {n: FORMS[v.form] for n, v in values.items()}
         numbers = frozenset(n for n, v in values.items() if v.form == "number")
@@ -119,16 +163,18 @@ class DuckDBPrimitives:
 
     def units(self, of: exp.Expression | None) -> exp.Expression:
         """Return one row a unit: how many rows it has before any cap, or how many different values of `of`."""
-        assert self._held.unit is not None
-        owner = self._let(self._text(self._held.unit.column))
+        owner = self._let(self._unit())
         counted = "*" if of is None else f"DISTINCT {of.sql(dialect='duckdb')}"
-        return _table(
+        return parse_relation(
             f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._stage(self._held.source)} "
             f"WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_units"
         )
 
-    def join(self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool) -> None:
+    def join(
+        self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool, copies: int
+    ) -> None:
         """Join a public table, held in memory; what is named from now on may use its columns."""
+        self._copies *= copies
         at = [self._let(cell.sql(dialect="duckdb")) for cell in cells]
         columns = self._held.public[table]
         new = {f"{table}.{column}": kind for column, kind in columns.items()}
@@ -142,7 +188,7 @@ class DuckDBPrimitives:
 
     def raw(self, column: str) -> exp.Expression:
         """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
-        return _parse(self._cell(column)[1])
+        return parse_own(self._cell(column)[1])
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; text other than up to 18 digits (and .0), fractions and NaN are missing."""
@@ -187,7 +233,7 @@ class DuckDBPrimitives:
         if whole:
             return self.integer(column, -(2**62), 2**62)
         kind, cell = self._cell(column)
-        return _parse(cell if kind == "VARCHAR" else self._text(column))
+        return parse_own(cell if kind == "VARCHAR" else self._text(column))
 
     def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
         """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
@@ -201,8 +247,8 @@ class DuckDBPrimitives:
                 at = f"trim({at}, {_BLANKS})"
             found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest
         if other is None:
-            return _parse(found)
-        return _parse(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+            return parse_own(found)
+        return parse_own(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
@@ -213,13 +259,13 @@ class DuckDBPrimitives:
             at = f"trim({at}, {_BLANKS})"
         listed = f"unnest(string_split({quote_text(mark.join(values))}, {quote_text(mark)}))"
         places = f"SELECT {listed} AS sordino_value, unnest(range({len(values)})) AS sordino_place"
-        return _parse(f"(SELECT sordino_place FROM ({places}) AS sordino_list WHERE sordino_value = {at})")
+        return parse_own(f"(SELECT sordino_place FROM ({places}) AS sordino_list WHERE sordino_value = {at})")
 
     def truth(self, column: str) -> exp.Expression:
         """Return true or false: of text, t, true, y, yes, on, 1 and their opposites; of numbers, 1 and 0."""
         kind, cell = self._cell(column)
         if kind == "BOOLEAN":
-            return _parse(cell)
+            return parse_own(cell)
         if kind in ("VARCHAR", "ENUM"):
             word = self._let(f"lower({self._trim(column)})")
             return self._column(
@@ -251,19 +297,20 @@ class DuckDBPrimitives:
 
     def text(self, column: str) -> exp.Expression:
         """Return an identifier as text; a whole number held as a float reads as that number."""
-        return _parse(self._text(column))
+        return parse_own(self._text(column))
 
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
         """Return whether a text matches: by LIKE, or by a function of DuckDB's for parts of the text as they are."""
         at, quoted = cell.sql(dialect="duckdb"), quote_text(pattern)
         if kind in ("like", "ilike"):
-            return _parse(f"({at} {kind.upper()} {quoted})")
-        return _parse(f"{_PARTS_OF_TEXT[kind]}({at}, {quoted})")
+            return parse_own(f"({at} {kind.upper()} {quoted})")
+        return parse_own(f"{_PARTS_OF_TEXT[kind]}({at}, {quoted})")
 
     def chunk(self, count: int) -> exp.Expression:
         """Return the unit's chunk, from 0; where a row is the unit, equal rows share one."""
         unit = self._held.unit
-        cells = [quote_name(n) for n in sorted(self._held.domain)] if unit is None else [self._text(unit.column)]
+        column = None if unit is None else unit.column
+        cells = [quote_name(n) for n in sorted(self._held.domain)] if column is None else [self._text(column)]
         return self._column(f"CAST(hash({', '.join(cells)}, '{_CHOICE} chunks') % {count} AS BIGINT)")
 
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
@@ -272,7 +319,7 @@ class DuckDBPrimitives:
 
     def wide(self, value: exp.Expression) -> exp.Expression:
         """Return a whole number as HUGEINT."""
-        return _parse(f"CAST({value.sql(dialect='duckdb')} AS HUGEINT)")
+        return parse_own(f"CAST({value.sql(dialect='duckdb')} AS HUGEINT)")
 
     def real_function(
         self, function: str, value: exp.Expression, unit: Fraction, step: Fraction, lower: int, upper: int
@@ -324,7 +371,7 @@ class DuckDBPrimitives:
         return name
 
     def _column(self, text: str) -> exp.Expression:
-        return _parse(self._let(text))
+        return parse_own(self._let(text))
 
     def _stage(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
@@ -350,21 +397,18 @@ class DuckDBPrimitives:
 
     def keep(self, condition: exp.Expression) -> None:
         """Keep only rows that meet `condition`; steps named from now on are computed for those alone."""
-        self._conditions.append((len(self._stages), condition.sql(dialect="duckdb")))
+        self._restrict(condition.sql(dialect="duckdb"))
+
+    def _restrict(self, condition: str) -> None:
+        self._conditions.append((len(self._stages), condition))
         self._floor = len(self._stages)
 
-    def keep_groups(self, keys: Sequence[exp.Expression], most: int) -> None:
-        """Keep only the rows of each unit's first groups, in the order of a public hash of their keys."""
+    def _unit(self) -> str:
+        """Return the cell that names a row's unit: of numbers as they are, which sort in less memory."""
         assert self._held.unit is not None
-        cells = [self._let(k.sql(dialect="duckdb")) for k in keys]
-        owner = self._let(self._text(self._held.unit.column))
-        listed = ", ".join(cells)
-        order = f"{order_hash(listed)}, {listed}"  # equal hashes are ordered by the keys themselves
-        rank = f"dense_rank() OVER (PARTITION BY {owner} ORDER BY {order}) <= {most}"
-        whole = " AND ".join(f"{c} IS NOT NULL" for c in cells)  # rows that are dropped take no group
-        self._conditions.append((len(self._stages), whole))
-        self._conditions.append((len(self._stages), f"true QUALIFY {rank}"))
-        self._floor = len(self._stages)
+        assert self._held.unit.column is not None
+        kind, cell = self._cell(self._held.unit.column)
+        return cell if kind in _WHOLE | _LARGE else self._text(self._held.unit.column)
 
     def _whole_of(self, real: str, missing: str, lower: int, upper: int) -> exp.Expression:
         """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail."""
@@ -444,22 +488,3 @@ def _literal(label: str | int | bool | None) -> str:
     if label is None or isinstance(label, bool):
         return {None: "NULL", True: "true", False: "false"}[label]
     return quote_text(label) if isinstance(label, str) else _whole(label)
-
-
-def _parse(text: str) -> exp.Expression:
-    """Return our own SQL text as a tree; only names and values that we quoted ourselves are in it."""
-    return _parse_once(text).copy()
-
-
-@functools.lru_cache(maxsize=512)
-def _parse_once(text: str) -> exp.Expression:
-    from sqlglot import parse_one
-
-    return cast("exp.Expression", parse_one(text, dialect="duckdb"))
-
-
-def _table(text: str) -> exp.Expression:
-    """Return our own SQL text of a relation as a tree."""
-    select = _parse_once(f"SELECT 1 FROM {text}").copy()
-    found: exp.Expression = (select.args.get("from_") or select.args["from"]).this
-    return found

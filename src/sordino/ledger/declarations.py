@@ -27,6 +27,8 @@ __all__ = [
 
 _AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
 
+_PROMISED = "unit (promised, not named by a column)"
+
 _ANEW = "name a new ledger: what was spent was stated for the old neighbors and unit, so these cannot be amended"
 
 
@@ -101,6 +103,8 @@ def _unit_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None
         raise DeclarationError(f'table {name!r} must declare neighbors = "add_remove" or "replace"')
     if isinstance(unit, Mapping) and isinstance(unit.get("column"), str):
         return relation, str(unit["column"]), unit.get("of")
+    if isinstance(unit, Mapping) and "max_rows" in unit and "column" not in unit:
+        return relation, _PROMISED, None
     if unit != "row":
         raise DeclarationError(f'table {name!r} must declare privacy_unit = "row" or a column with max_rows')
     return relation, None, None

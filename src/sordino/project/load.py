@@ -347,7 +347,9 @@ class _Reading:
 
 
 def _unit(table: DeclaredTable) -> str:
-    people = table.neighbors.people
+    people, unit = table.neighbors.people, table.neighbors.unit
+    if unit is not None and unit.column is None:
+        return "a promise of max_rows"
     return '"row"' if people is None else f'all rows of one "{people}" (a column of that name, or of = "{people}")'
 
 

@@ -105,7 +105,11 @@ def neighbors_of(raw: Mapping[str, Any], *, columns: Mapping[str, Column]) -> Ne
     unit = raw["privacy_unit"]
     if isinstance(unit, str):
         return neighbors_from(neighbors=raw["neighbors"], privacy_unit=unit)
-    name = unit["column"]
+    name = unit.get("column")
+    if name is None and "max_rows" not in unit:
+        raise DeclarationError("is missing; state the identifier column whose values are the units", key="column")
+    if name is None:
+        return neighbors_from(neighbors=raw["neighbors"], privacy_unit=PrivacyUnit(None, **unit))
     if name not in raw["columns"]:
         identifiers = [n for n, column in columns.items() if isinstance(column, Identifier)]
         hint = nearest(name, identifiers) if identifiers else 'add it as {type = "identifier"}'

@@ -162,13 +162,16 @@ _SOURCE = {
 }
 _UNIT = _keys(
     "a privacy unit",
-    "Protect all rows that share one value of an identifier column, of which at most max_rows are used.",
-    "column max_rows",
+    "Protect all rows that share one value of an identifier column, of which at most max_rows are used; or at most "
+    "max_rows_per_group in each of max_groups groups. Without a column, max_rows is a promise that nothing enforces.",
+    "",
     column=_say(_TEXT, "the identifier column whose values are the units"),
-    max_rows=_say(_WHOLE, "the most rows of one unit that count"),
-    max_groups=_say(_WHOLE, "the most private keys that one unit counts under"),
+    max_rows=_say(_WHOLE, "the most rows of one unit that count in one question"),
+    max_groups=_say(_WHOLE, "the most groups of one question that one unit counts in"),
+    max_rows_per_group=_say(_WHOLE, "the most rows of one unit that count in one group"),
     of=_say(_TEXT, "whose rows these are, such as person: tables of the same people can be joined by their units"),
 )
+_UNIT["anyOf"] = [{"required": ["max_rows"]}, {"required": ["column", "max_groups", "max_rows_per_group"]}]
 _TABLE = _keys(
     "a table",
     "A table: where it lies, who is protected, and what is public about its columns.",
@@ -184,7 +187,8 @@ _TABLE = _keys(
     privacy_unit={
         "anyOf": [_word("row", other='{column = "user_id", max_rows = 5}'), _UNIT],
         "description": '"row" (each row is one person) or {column = "user_id", max_rows = 5} '
-        "(all rows of one value of an identifier column are one person, of which max_rows count); neither is guessed",
+        "(all rows of one value of an identifier column are one person, of which max_rows count); neither is guessed; "
+        "{max_rows = 5} alone promises that no person has more rows",
     },
     row_ceiling=_say(_WHOLE, "public bound on the rows that the table can ever have"),
 )
@@ -266,7 +270,7 @@ def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
             yield (*at, "type"), _type_rule(value)
             return
         rule = _COLUMNS[kind]
-    if "anyOf" in rule:
+    if "anyOf" in rule and "type" not in rule:
         rule = rule["anyOf"][table]
     if rule.get("type") == "object" and table:
         yield from _key_problems(value, rule, at)

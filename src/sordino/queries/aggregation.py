@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
-from sordino.neighbors import Neighbors, Sensitivity
+from sordino.neighbors import ContributionBounds, Neighbors, Sensitivity
 from sordino.primitives import Primitives
 from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.compile import bind_condition
@@ -33,7 +33,7 @@ from sordino.queries.sensitivity_rules import stack
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["MOST_PRIVATE_KEYS", "Aggregation", "CompiledQuery", "Grouping", "compile_query"]
+__all__ = ["MOST_PRIVATE_KEYS", "Aggregation", "CompiledQuery", "Grouping", "compile_query", "tighten"]
 
 _MOST_CELLS = 1_000_000
 _MOST_AGGREGATES = 256
@@ -55,7 +55,7 @@ class Aggregation:
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
     noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `steps` make its rows.
     `formulas` are columns computed from the released ones, `hidden` names those that are released for them alone.
-    `layout` orders the columns that are shown; it is no part of what is asked.
+    `layout` orders the columns that are shown; it is no part of what is asked. `bounds` are tighter than the table's.
     """
 
     where: Node | None
@@ -68,6 +68,17 @@ class Aggregation:
     formulas: tuple[FormulaColumn, ...] = ()
     hidden: tuple[str, ...] = ()
     key_list: KeyList | None = None  # the rows of the answer, where the question lists them
+    bounds: ContributionBounds | None = None
+
+    def bound_contributions(
+        self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
+    ) -> Aggregation:
+        """Return the question in which one unit contributes no more than this: less noise, and rows beyond are left out.
+
+        `max_rows` bounds a unit's rows that meet the condition, `max_groups` the groups of GROUP BY that it counts in, and
+        `max_rows_per_group` its rows in each. Bounds may only be tighter than those of the table's privacy unit.
+        """
+        return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
 
     def having(self, condition: Expr) -> Aggregation:
         """Return the question whose answer shows only rows that meet `condition` on its own noisy columns, at no cost."""
@@ -130,6 +141,7 @@ class Aggregation:
         per += "" if self.key_list is None else f" of {self.key_list.describe()}"
         share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
         steps = "".join(f", {s.describe()}" for s in self.steps)
+        share += "" if self.bounds is None else f", {self.bounds.describe()} of one unit"
         after = "" if self.after is None else f"; {self.after.describe()}"
         return f"{what}{per}{where}{steps}{share}{after}"
 
@@ -147,6 +159,8 @@ class Aggregation:
             data["after"] = self.after.plain()
         if self.sample is not None:
             data["sample"] = format_number(self.sample)
+        if self.bounds is not None:
+            data["bounds"] = self.bounds.to_dict()
         if self.steps:
             joins_only = all(isinstance(s, Join) for s in self.steps)
             data["joins" if joins_only else "steps"] = [s.plain() for s in self.steps]
@@ -164,8 +178,11 @@ class CompiledQuery:
     parts: tuple[tuple[Vector, ...], ...]
     terms: tuple[SqlAggregate, ...]
     unreadable_rows: bool
-    most_groups: int | None = None  # groups of one unit that are kept, where they are capped
     listed: bool = False  # the one Keys are those of all group-by columns, as the question lists them
+    bounds: ContributionBounds | None = None
+    bins: tuple[Keys, ...] = ()  # more keys, that divide the rows counted: no bound acts on them
+    within: Build | None = None  # a condition on the rows counted
+    totals: bool = False  # whether it has totals per unit
 
     @cached_property
     def cells(self) -> int:
@@ -186,7 +203,11 @@ class CompiledQuery:
     def sensitivity(self, part: Vector, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves one part."""
         droppable = self.condition is not None or self.unreadable_rows or bool(self.keys)
-        return part.sensitivity(neighbors, cells=self.cells, droppable=droppable)
+        return part.sensitivity(self.enforce(neighbors), cells=self.cells, droppable=droppable)
+
+    def enforce(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation of the rows that are counted: with the contribution bounds that `select` enforces."""
+        return neighbors.enforce(self.bounds, by_group=bool(self.keys))
 
     def select(self, on: Primitives) -> exp.Select:
         """Return the SQL tree: one scan for all parts, columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
@@ -194,16 +215,18 @@ class CompiledQuery:
 
         if self.condition is not None:
             on.keep(self.condition(on))  # first: what follows is computed for the rows kept alone
-        # different values of several raw cells with one code do not add up
-        direct = self.most_groups is not None or any(t.kind == "distinct" for t in self.terms)
+        # bounds act on codes; and different values of several raw cells with one code do not add up
+        direct = on.has_units or any(t.kind == "distinct" for t in self.terms)
         codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
-        if self.most_groups is not None:
-            on.keep_groups(codes, self.most_groups)
+        on.bound_contributions(codes, self.bounds, totals=self.totals)
+        if self.within is not None:
+            on.keep(self.within(on))
+        codes += [k.build(on) for k in self.bins]
         chosen = [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
         chosen += [exp.alias_(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
         made = exp.Select(expressions=chosen).from_(on.source())  # last: by now every step has its name
-        if self.keys:
-            made = made.group_by(*_ordinals(len(self.keys)))
+        if codes:
+            made = made.group_by(*_ordinals(len(codes)))
         return self._by_code(made, on) if any(k.code for k in self.keys) and not direct else made
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
@@ -211,12 +234,12 @@ class CompiledQuery:
         from sqlglot import exp
 
         chosen: list[Any] = []
-        for i, key in enumerate(self.keys):
+        for i, key in enumerate((*self.keys, *self.bins)):
             cell = exp.column(f"k{i}")
             chosen.append(exp.alias_(cell if key.code is None else key.code(on, cell), f"k{i}"))
         chosen += [exp.alias_(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
         made = exp.Select(expressions=chosen).from_(cells.subquery("sordino_cells"))
-        return made.group_by(*_ordinals(len(self.keys)))
+        return made.group_by(*_ordinals(len(self.keys) + len(self.bins)))
 
 
 def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
@@ -258,7 +281,8 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     _check_text(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
-    return CompiledQuery(found, condition, parts, terms, domain.unreadable_rows, listed=listed)
+    totals, lossy = any(t.per_unit is not None for t in terms), domain.unreadable_rows
+    return CompiledQuery(found, condition, parts, terms, lossy, listed=listed, bounds=question.bounds, totals=totals)
 
 
 def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool]:
@@ -268,6 +292,14 @@ def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool
     if listed is None:
         return tuple(keys(of, domain) for _, of in groups), False
     return (compile_key_list(listed, groups, domain),), True
+
+
+def tighten(bounds: ContributionBounds | None, more: ContributionBounds) -> ContributionBounds:
+    """Return both bounds together; raises QuestionRefused where `more` states none."""
+    if not more.to_dict():
+        raise QuestionRefused("bound_contributions takes max_rows=, max_groups= or max_rows_per_group=")
+    both = (bounds or more).to_dict(), more.to_dict()
+    return ContributionBounds(**{n: min(b[n] for b in both if n in b) for n in {**both[0], **both[1]}})
 
 
 def _order_key(column: str | Expr) -> tuple[Node, bool]:

@@ -9,11 +9,12 @@ from typing import Any, Literal, TypeVar, cast
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
+from sordino.neighbors import ContributionBounds
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import MomentAggregate
 from sordino.queries.aggregates.sums import Average, Sum
-from sordino.queries.aggregation import Aggregation, Grouping, columns_of
+from sordino.queries.aggregation import Aggregation, Grouping, columns_of, tighten
 from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
@@ -201,6 +202,13 @@ class Selection:
     share: Fraction | None = None
     key_list: KeyList | None = None
     columns: Mapping[str, Node] | None = None  # of per_unit: what each of its columns is, over the values of a unit
+    bounds: ContributionBounds | None = None
+
+    def bound_contributions(
+        self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
+    ) -> Selection:
+        """Return the selection in which one unit contributes no more than this, as on a whole question."""
+        return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
 
     def sample(self, rate: Number) -> Selection:
         """Return the selection that uses each unit with chance `rate` only, by a secret coin: cheaper, and noisier.
@@ -275,6 +283,7 @@ class Selection:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
         flat = _flatten(aggregates, named, "agg")
         rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
+        rows = replace(rows, bounds=self.bounds)
         asked = _ask(flat, rows)
         return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
 
@@ -319,10 +328,26 @@ def count(of: Column | None = None) -> AggregateExpr:
     return AggregateExpr(Count(node, f"count_{label(node)}"))
 
 
-def sum(of: Column) -> AggregateExpr:  # the field's word, used as sd.sum
-    """Sum a bounded number; rows in which it is missing take no part."""
+def sum(of: Column, *, per_unit: tuple[Number, Number] | None = None) -> AggregateExpr:  # the field's word: sd.sum
+    """Sum a bounded number; rows in which it is missing take no part.
+
+    `per_unit=(lower, upper)` clips each unit's total in a group instead of its rows: no cap on rows acts, and the noise
+    follows from these two numbers alone.
+
+    >>> sum("cost", per_unit=(0, 500))
+    <the sum of each unit's total of cost clipped to [0, 500], as sum_cost>
+    """
     node = _node(of)
-    return AggregateExpr(Sum(node, f"sum_{label(node)}"))
+    return AggregateExpr(Sum(node, f"sum_{label(node)}", None if per_unit is None else _ends(per_unit)))
+
+
+def _ends(bounds: tuple[Number, Number]) -> tuple[Fraction, Fraction]:
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise QuestionRefused("per_unit takes the two bounds of a unit's total, such as per_unit=(0, 500)")
+    low, high = (to_fraction(b, name="per_unit") for b in bounds)
+    if low > high:
+        raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
+    return low, high
 
 
 def mean(of: Column) -> AggregateExpr:

@@ -67,10 +67,11 @@ def bind_names(
 
 def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep]) -> PerUnit:
     """Return the step with its unit; raises QuestionRefused where a row of it would not be all rows of one unit."""
-    if unit is None:
+    if unit is None or unit.column is None:
+        what = "each row is a unit of its own" if unit is None else "no column names each row's unit"
         raise QuestionRefused(
-            "one value a person needs a privacy unit that is a column, and here each row is a unit of its own: ask about "
-            "the rows themselves, such as the mean of a column, or declare PrivacyUnit(column, max_rows=...)"
+            f"one value a person needs a privacy unit that is a column, and here {what}: ask about the rows themselves, "
+            "such as the mean of a column, or declare PrivacyUnit(column, max_rows=...)"
         )
     if any(isinstance(s, PerUnit) for s in before):
         raise QuestionRefused(f"the rows are one for each {unit.column} already: take one value a person once")

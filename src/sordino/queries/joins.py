@@ -62,7 +62,7 @@ class Join:
             column, key = domain[name], exp.column(f"sordino_key_{place}")
             cells.append(join_cell(name, column)[1](on))
             keys.append(on.code_of(key, column.values, None) if isinstance(column, Category) else key)
-        on.join(self.table, cells, keys, left=self.how == "left")
+        on.join(self.table, cells, keys, left=self.how == "left", copies=public_table(self).max_rows)
         return on
 
     def describe(self) -> str:

@@ -37,21 +37,36 @@ class Query(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SqlAggregate:
-    """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct."""
+    """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct.
+
+    With `per_unit`, the sum of each unit's total in the group, clipped to these bounds, in steps.
+    """
 
     kind: str
     of: BoundNumber | None
+    per_unit: tuple[int, int] | None = None
 
     def sql(self, on: Primitives) -> exp.Expression:
         """Return the aggregate in an engine's words."""
         from sqlglot import exp
 
+        if self.per_unit is not None:
+            assert self.of is not None
+            return exp.Sum(this=on.clip(on.unit_total(self.of.build(on)), *self.per_unit))
+        counts = on.counts()
         if self.of is None:
-            return exp.Count(this=exp.Star())
+            return exp.Count(this=exp.Star() if counts is None else exp.Case(ifs=[exp.If(this=counts, true=_one())]))
         cell = self.of.build(on)
+        cell = cell if counts is None else exp.Case(ifs=[exp.If(this=counts, true=cell)])
         if self.kind == "distinct":
             return exp.Count(this=exp.Distinct(expressions=[cell]))
         return exp.Count(this=cell) if self.kind == "count" else exp.Sum(this=cell)
+
+
+def _one() -> exp.Expression:
+    from sqlglot import exp
+
+    return exp.Literal.number(1)
 
 
 class SensitivityRule(Protocol):

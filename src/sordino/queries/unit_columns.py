@@ -80,6 +80,8 @@ def _unit_value(of: Aggregate, alias: str) -> UnitValue:
         return UnitValue("rows" if of.of is None else "count", of.of, alias)
     if isinstance(of, UnitValue):
         return UnitValue(of.kind, of.of, alias, of.by)
+    if isinstance(of, Sum) and of.per_unit is not None:
+        raise QuestionRefused("inside per_unit a sum is of one unit already: clip it, sd.sum(...).clip(lower, upper)")
     kinds: dict[type, str] = {Sum: "sum", Average: "mean", Distinct: "distinct"}
     if type(of) not in kinds:
         raise QuestionRefused(

@@ -75,7 +75,7 @@ def _private_size(asked: Aggregation, found: CompiledQuery, mean: Average, domai
     if between.relation == "add_remove":
         return "add_remove changes the number of rows, so one row may be all of them"
     if between.unit is not None:
-        return f"one {between.unit.column} may be replaced by one with another number of rows"
+        return f"one {between.id_column or 'unit'} may be replaced by one with another number of rows"
     if asked.where is not None:
         return "a filter may drop a row, so the number of rows averaged is private"
     if asked.groups:

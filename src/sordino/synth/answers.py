@@ -65,6 +65,8 @@ def answer_question(
         raise QuestionRefused(
             "a model answers questions about its own columns and rows: leave out joins, samples and per_unit"
         )
+    if question.bounds is not None or any(isinstance(a, Sum) and a.per_unit for a in question.aggregates):
+        raise QuestionRefused("a model knows rows, not whose they are: leave out bound_contributions and per_unit")
     resolved = compile_query(question, parts.domain)
     if resolved.listed:
         raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")

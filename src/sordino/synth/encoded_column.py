@@ -90,7 +90,7 @@ def encode_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neigh
 
     Raises UnknownName for one that is not declared, QuestionRefused for one whose values are not public.
     """
-    unit = None if neighbors.unit is None else neighbors.unit.column
+    unit = neighbors.id_column
     chosen = names
     if chosen is None:
         chosen = [n for n in domain if n != unit and not isinstance(domain[n], Identifier)]

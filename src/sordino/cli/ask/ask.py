@@ -34,6 +34,9 @@ def ask(
     spender: given.Spender = None,
     assume_rows: given.AssumeRows = None,
     dialect: given.Dialect = None,
+    max_rows: given.MaxRows = None,
+    max_groups: given.MaxGroups = None,
+    max_rows_per_group: given.MaxRowsPerGroup = None,
     key_file: given.KeysFile = None,
     confidence: given.Confidence = 0.95,
     form: given.AnswerForm = None,
@@ -70,7 +73,8 @@ def ask(
     chosen = chosen_format(form, output)
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
-    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender}
+    bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
+    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
     connection, planned = plan_question(text_of(sql, file), project, **loss, **split, **rest)
     plans = plans_of(planned)
     _check_writable(plans, chosen)

@@ -32,6 +32,9 @@ def plan(
     spender: given.Spender = None,
     assume_rows: given.AssumeRows = None,
     dialect: given.Dialect = None,
+    max_rows: given.MaxRows = None,
+    max_groups: given.MaxGroups = None,
+    max_rows_per_group: given.MaxRowsPerGroup = None,
     key_file: given.KeysFile = None,
     confidence: given.Confidence = 0.95,
     form: given.TextForm = given.TextFormat.table,
@@ -43,7 +46,8 @@ def plan(
 
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
-    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender}
+    bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
+    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
     connection, made = plan_question(text_of(sql, file), project, **loss, **split, **rest)
     plans = plans_of(made)
     if form is given.TextFormat.json:

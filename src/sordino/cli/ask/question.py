@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ def plan_question(
     dialect: str | None = None,
     keys: Path | None = None,
     spender: str | None = None,
+    bounds: Mapping[str, int | None] | None = None,
 ) -> tuple[Connection, Plan | Batch]:
     """Return the connection, and the plan of the question that a SQL text is, or of several; nothing is spent.
 
@@ -64,8 +66,11 @@ def plan_question(
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
     sizes = None if scale is None else read_pairs("--scale", scale)
     connection = sd.connect(project_path(project), spender=spender)
+    question = sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys))
+    if bounds is not None and any(bound is not None for bound in bounds.values()):
+        question = question.bound_contributions(**bounds)
     planned = connection.plan(
-        sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys)),
+        question,
         epsilon=epsilon,
         delta=delta,
         rho=rho,

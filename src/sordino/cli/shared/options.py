@@ -27,6 +27,9 @@ __all__ = [
     "KeysFile",
     "ListForm",
     "ListFormat",
+    "MaxGroups",
+    "MaxRows",
+    "MaxRowsPerGroup",
     "OutputFile",
     "PageFile",
     "PictureFile",
@@ -181,6 +184,13 @@ Scale = Annotated[
 Spender = Annotated[
     str | None,
     option("--spender", "NAME", "Charge a declared share of the budget too: a team's or program's.", panel=_LOSS),
+]
+
+# how much one unit contributes
+MaxRows = Annotated[int | None, option("--max-rows", "N", "Count at most N rows of one unit, fewer than declared.")]
+MaxGroups = Annotated[int | None, option("--max-groups", "N", "Count each unit in at most N groups.")]
+MaxRowsPerGroup = Annotated[
+    int | None, option("--max-rows-per-group", "N", "Count at most N rows of one unit in each group.")
 ]
 
 # of what

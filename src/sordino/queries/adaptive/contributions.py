@@ -61,14 +61,15 @@ class Contributions:
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the one sensitivity; raises QuestionRefused where a row is the unit, or keys cannot be grouped by."""
-        if neighbors.unit is None:
+        if neighbors.id_column is None:
+            what = "one row" if neighbors.unit is None else "named by no column"
             raise QuestionRefused(
-                "the privacy unit is one row, so there is nothing to cap; caps are for PrivacyUnit(column, max_rows=...)"
+                f"the privacy unit is {what}, so there is nothing to cap; caps are for PrivacyUnit(column, max_rows=...)"
             )
         if self.of is not None:
             keys(self.of, domain)
         moved = 1 if neighbors.relation == "add_remove" else 2
-        because = f"{neighbors.relation} of one {neighbors.unit.column} with all its rows moves {moved} bin(s) by 1"
+        because = f"{neighbors.relation} of one {neighbors.id_column} with all its rows moves {moved} bin(s) by 1"
         return [
             (Sensitivity(moved, Fraction(moved), Fraction(moved), Fraction(1), because), Fraction(1)),
         ]

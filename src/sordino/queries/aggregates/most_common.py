@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
+from sordino.neighbors import ContributionBounds
 from sordino.queries.aggregates.count import Count
-from sordino.queries.aggregation import Aggregation, CompiledQuery, Grouping, compile_query
+from sordino.queries.aggregation import Aggregation, CompiledQuery, Grouping, compile_query, tighten
 from sordino.queries.build import Column, label
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Node, describe, plain
@@ -23,10 +24,18 @@ class MostCommon:
     of: Node
     where: Node | None
     alias: str
+    bounds: ContributionBounds | None = None
+
+    def bound_contributions(
+        self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
+    ) -> MostCommon:
+        """Return the question in which one unit contributes no more than this; each value is a group."""
+        return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
 
     def compile_query(self, domain: Domain) -> CompiledQuery:
         """Return the counts that the choice is scored by; raises QuestionRefused where the values are not declared."""
-        found = compile_query(Aggregation(self.where, (Grouping(self.alias, self.of),), (Count(None, "rows"),)), domain)
+        groups, rows = (Grouping(self.alias, self.of),), (Count(None, "rows"),)
+        found = compile_query(Aggregation(self.where, groups, rows, bounds=self.bounds), domain)
         if found.private_keys:
             raise QuestionRefused("a choice is among declared values: declare the column as a category with its values")
         return found
@@ -34,11 +43,13 @@ class MostCommon:
     def describe(self) -> str:
         """Return the question as a sentence."""
         where = "" if self.where is None else f", where {describe(self.where)}"
-        return f"the most common {describe(self.of)}{where}"
+        bounds = "" if self.bounds is None else f", {self.bounds.describe()} of one unit"
+        return f"the most common {describe(self.of)}{where}{bounds}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        return json.dumps(["most common", plain(self.of), plain(self.where), self.alias])
+        bounds = [] if self.bounds is None else [self.bounds.to_dict()]
+        return json.dumps(["most common", plain(self.of), plain(self.where), self.alias, *bounds])
 
 
 def most_common(of: Column, *, where: Expr | None = None, alias: str | None = None) -> MostCommon:

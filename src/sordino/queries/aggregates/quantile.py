@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
@@ -139,23 +139,17 @@ def bin_select(
     Bins are `width` steps wide from `low`. `within`, where given, keeps values in these runs of bins of `parent` steps.
     """
 
-    def keep(on: Primitives) -> exp.Expression:
-        from sqlglot import exp
-
-        found = [] if resolved.condition is None else [resolved.condition(on)]
-        if within is not None:
-            found.append(_inside(on, of, low, within, parent))
-        made: exp.Expression = exp.paren(exp.and_(*found, copy=False))
-        return made
-
     def bin_place(on: Primitives) -> exp.Expression:
         return _bin_place(on, of, low, width)
 
-    condition = None if resolved.condition is None and within is None else keep
+    def inside(on: Primitives) -> exp.Expression:
+        return _inside(on, of, low, within or (), parent)
+
+    bins = (Keys((), bin_place),)
     terms = (count_part(None).terms[0][1],)
-    return CompiledQuery((*resolved.keys, Keys((), bin_place)), condition, (), terms, resolved.unreadable_rows).select(
-        on
-    )
+    # within these bins after the bounds: every scan of a question counts the same rows of a unit
+    scan = replace(resolved, parts=(), terms=terms, bins=bins, within=None if within is None else inside)
+    return scan.select(on)
 
 
 def _bin_place(on: Primitives, of: BoundNumber, low: int, width: int) -> exp.Expression:

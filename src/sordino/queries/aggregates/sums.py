@@ -13,12 +13,15 @@ from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy, to_units
 from sordino.estimates.ratio import Ratio, ratio_margin
 from sordino.loss import format_number
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.noise.lattice import outward
 from sordino.primitives import WIDEST
 from sordino.queries.aggregates.count import count_part
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name, Node, describe, plain, sql_name
 from sordino.queries.query import SqlAggregate, Vector
+from sordino.queries.sensitivity_rules import unit_total_sensitivity
 
 __all__ = ["Average", "Sum"]
 
@@ -27,13 +30,19 @@ _EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the ran
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum a number over rows; rows in which it is missing take no part."""
+    """Sum a number over rows; rows in which it is missing take no part.
+
+    With `per_unit`, each unit's total in a group is clipped to these bounds, and no bound on its rows or their values acts.
+    """
 
     of: Node
     alias: str
+    per_unit: tuple[Fraction, Fraction] | None = None
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
-        """Return the one vector of sums; raises QuestionRefused where the number has no bounds."""
+        """Return the one vector of sums; raises QuestionRefused where neither the number nor its totals have bounds."""
+        if self.per_unit is not None:
+            return (_unit_totals(self.of, self.per_unit, domain),)
         found, low, high = require_bounds(self.of, domain, "sum")
         return (Vector("sum", ((1, SqlAggregate("sum", found)),), found.unit, (low, high), found.missable),)
 
@@ -51,11 +60,14 @@ class Sum:
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
-        return ["sum", plain(self.of)]
+        return ["sum", plain(self.of), *(() if self.per_unit is None else ([format_number(b) for b in self.per_unit],))]
 
     def describe(self) -> str:
         """Return the aggregate in words."""
-        return f"the sum of {describe(self.of)}"
+        if self.per_unit is None:
+            return f"the sum of {describe(self.of)}"
+        low, high = map(format_number, self.per_unit)
+        return f"the sum of each unit's total of {describe(self.of)} clipped to [{low}, {high}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,42 @@ class Average:
         return f"the mean of {describe(self.of)}"
 
 
+@dataclass(frozen=True, slots=True)
+class _UnitTotals:
+    """The sensitivity of a sum of clipped totals, one a unit and group."""
+
+    lower: Fraction
+    upper: Fraction
+
+    def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
+        """Return how far one unit moves the vector."""
+        del droppable  # another unit may have no row
+        return unit_total_sensitivity(neighbors, lower=self.lower, upper=self.upper, cells=cells)
+
+
+def _unit_totals(of: Node, bounds: tuple[Fraction, Fraction], domain: Domain) -> Vector:
+    """Return the vector of clipped totals; the rows of a unit need no bounds, as its total has them."""
+    found, words = bind_number(of, domain), describe(of)
+    if found.kind != "number":
+        raise QuestionRefused(f"a sum of dates is not supported: {words} is a date")
+    _check_unit(found.unit, "sum", words)
+    low, high = outward(*bounds, found.unit)
+    stored = found.stored.largest
+    if stored is None or max(stored, Fraction(abs(low)), Fraction(abs(high))) * domain.row_ceiling >= WIDEST:
+        raise QuestionRefused(
+            f"a sum of {words} could pass 37 digits: clip its rows first, declare tighter bounds or a row_ceiling"
+        )
+    rule = _UnitTotals(low * found.unit, high * found.unit)
+    return Vector("sum", ((1, SqlAggregate("sum", found, (low, high))),), found.unit, (low, high), True, rule)
+
+
+def _check_unit(unit: Fraction, what: str, words: str) -> None:
+    if not Fraction(1, _EXTREME) <= unit <= _EXTREME:
+        raise QuestionRefused(
+            f"a {what} of {words} is in steps of {format_number(unit)}, which no float can represent: scale it"
+        )
+
+
 def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
     """Return a number with its bounds in steps; raises QuestionRefused where it has none, with the way to clip."""
     found = bind_number(of, domain)
@@ -129,10 +177,7 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
             sql=f"{rule}: {fix}, CLIP({at}, 0, 100), or find bounds privately, sordino bounds {shell}",
         )
     low, high = int(found.interval.lower), int(found.interval.upper)
-    if not Fraction(1, _EXTREME) <= found.unit <= _EXTREME:
-        raise QuestionRefused(
-            f"a {what} of {words} is in steps of {format_number(found.unit)}, which no float can represent: scale it"
-        )
+    _check_unit(found.unit, what, words)
     if max(abs(low), abs(high), high - low) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(
             f"a {what} of {words} could pass 37 digits: bounds {found.values} in steps of {format_number(found.unit)} times "

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
+from sordino.neighbors import ContributionBounds
 from sordino.queries.aggregates.most_common import MostCommon, most_common
-from sordino.queries.aggregates.quantile import median, quantile, quantiles
-from sordino.queries.aggregation import Aggregation, Grouping, columns_of
+from sordino.queries.aggregates.quantile import median
+from sordino.queries.aggregation import Aggregation, Grouping, columns_of, tighten
 from sordino.queries.build import (
     AggregateExpr,
     collect_columns,
@@ -34,9 +35,11 @@ from sordino.queries.expressions.nodes import Constant, Name, Node, describe
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.key_list import KeyList, key_list
 from sordino.queries.post_processing import PostProcessing
+from sordino.queries.sql.bound_hints import is_unit_total, read_bounds, read_unit_total
 from sordino.queries.sql.from_clause import Scope, base_table, is_same_table, scope_of
 from sordino.queries.sql.functions import cast_released
 from sordino.queries.sql.normalize import normalize
+from sordino.queries.sql.quantile_calls import read_quantile
 from sordino.queries.sql.row_values import take_key_list
 from sordino.queries.sql.text import Place, known_dialect, only_known, parse_select, split_statements, trees
 from sordino.queries.sql.values import AGGREGATES, Translator
@@ -45,7 +48,10 @@ __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
 
 Read = TypeVar("Read")
 
-_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset", "joins"}
+_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset"} | {
+    "joins",
+    "hint",
+}
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Avg": mean,
     "Median": median,
@@ -71,6 +77,7 @@ class SqlSelect:
     tree: Any
     table: str
     source: Any
+    bounds: ContributionBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,13 @@ class SqlText:
     select: SqlSelect | None = field(default=None, compare=False, repr=False)
     dialect: str | None = None
     keys: Any = field(default=None, compare=False, repr=False)
+    bounds: ContributionBounds | None = None
+
+    def bound_contributions(
+        self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
+    ) -> SqlText:
+        """Return the question in which one unit contributes no more than this, as a hint in the text would say."""
+        return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
 
     def statements(self) -> list[SqlText]:
         """Return the SELECTs of the text, which are separated by semicolons; several make a batch."""
@@ -136,13 +150,15 @@ def parse_question(
     """
     known = {c.lower(): c for c in columns}
     select = asked.parse(known.values(), public or ())
-    return _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public, asked.keys))
+    made = _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public, asked.keys))
+    return made if asked.bounds is None else replace(made, bounds=tighten(made.bounds, asked.bounds))
 
 
 def _select(text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None) -> SqlSelect:
     place, tree = Place(text), parse_select(text, columns, dialect=dialect)
+    bounds = read_bounds(place, tree)
     made = normalize(tree, public={name.lower() for name in public})
-    return SqlSelect(place, made, *base_table(place, made))
+    return SqlSelect(place, made, *base_table(place, made), bounds)
 
 
 def _check_table(select: SqlSelect, table: str) -> None:
@@ -170,7 +186,8 @@ def _choice(select: SqlSelect, table: str, columns: dict[str, str]) -> MostCommo
     where = tree.args.get("where")
     node = scope.restrict(None if where is None else values.value(where.this).node)
     alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
-    return most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
+    made = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
+    return replace(made, bounds=select.bounds)
 
 
 def _question(
@@ -183,7 +200,7 @@ def _question(
     _check_table(select, table)
     only_known(select.place, select.tree, _KNOWN)
     scope = scope_of(select.place, select.tree, columns, public)
-    return _Reader(select.place, select.tree, scope, listed).question()
+    return replace(_Reader(select.place, select.tree, scope, listed).question(), bounds=select.bounds)
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:
@@ -364,11 +381,13 @@ class _Reader:
         if isinstance(item.this, trees().Distinct):
             word = item.sql_name()
             raise QuestionRefused(f"{self._place.of(item)}{word}(DISTINCT) is not supported: leave DISTINCT out")
+        if is_unit_total(item):
+            return read_unit_total(self._place, self._values, item.this)
         if kind in _ONE:
             return _ONE[kind](self._values.value(item.this))
         if kind in _TWO:
             return _TWO[kind](self._values.value(item.this), self._values.value(item.expression))
-        return self._quantile(item)
+        return read_quantile(self._place, self._values, item)
 
     def _count(self, item: Any) -> AggregateExpr:
         kinds = trees()
@@ -382,25 +401,6 @@ class _Reader:
             return count()
         value = self._values.value(item.this)
         return count() if isinstance(value.node, Constant) else count(value)
-
-    def _quantile(self, item: Any) -> AggregateExpr:
-        """QUANTILE_CONT(x, q), QUANTILE_CONT(x, [q, r]) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
-        kinds = trees()
-        if isinstance(item, kinds.WithinGroup):
-            level, order = item.this.this, item.expression.expressions
-            if type(item.this).__name__ not in ("PercentileCont", "PercentileDisc") or len(order) != 1:
-                raise QuestionRefused(f"{self._place.of(item)}WITHIN GROUP takes PERCENTILE_CONT(0.5) and one column")
-            if order[0].args.get("desc"):
-                raise QuestionRefused(f"{self._place.word('DESC')}DESC is not supported here: ask for 1 - the quantile")
-            of = order[0].this
-        else:
-            of, level = item.this, item.args.get("quantile") or item.expression
-        if level is None:
-            raise QuestionRefused(f"{self._place.of(item)}a quantile needs its level: QUANTILE_CONT(age, 0.9)")
-        value = self._values.value(of)
-        if isinstance(level, kinds.Array):
-            return quantiles(value, [self._values.number(e) for e in level.expressions])
-        return quantile(value, self._values.number(level))
 
     def _not_grouped(self, item: Any) -> QuestionRefused:
         words = " ".join(item.sql(dialect="duckdb").split())
