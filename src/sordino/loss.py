@@ -245,31 +245,38 @@ class ApproxDP:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ZCDP:
-    """Bound a loss by rho-zero-concentrated differential privacy (Bun & Steinke 2016).
+    """Bound a loss by rho-zero-concentrated differential privacy, but for an event of probability `slack`.
 
-    `delta`, where given, is the target at which the loss is also told as an epsilon; it spends nothing.
+    Theorem (Bun & Steinke 2016, Definition 8.1 and Lemma 8.2): slack-approximate rho-zCDP composes by sums of rho and of
+    slack, and is (epsilon, delta + slack)-private for each pair (epsilon, delta) that rho-zCDP has. A slack, where given,
+    is what private keys may spend. `delta`, where given, is the target at which the loss is also told as an epsilon; it
+    spends nothing.
+
+    >>> ZCDP("0.5", delta="1e-6", slack="1e-7").amounts()
+    {'rho': Fraction(1, 2), 'delta': Fraction(1, 10000000)}
     """
 
     rho: Fraction
     delta: Fraction | None
+    slack: Fraction | None
 
-    def __init__(self, rho: Number, delta: Number | None = None) -> None:
+    def __init__(self, rho: Number, delta: Number | None = None, slack: Number | None = None) -> None:
         object.__setattr__(self, "rho", _amount(rho, name="rho"))
         object.__setattr__(self, "delta", None if delta is None else _amount(delta, name="delta", below=1))
+        object.__setattr__(self, "slack", None if slack is None else _amount(slack, name="slack", below=1))
 
     def __repr__(self) -> str:
         tail = "" if self.delta is None else f", delta={_literal(self.delta)}"
-        return f"ZCDP(rho={_literal(self.rho)}{tail})"
+        return f"ZCDP(rho={_literal(self.rho)}{tail}{'' if self.slack is None else f', slack={_literal(self.slack)}'})"
 
     def describe(self) -> str:
         """Return the loss in words."""
-        return f"rho {format_number(self.rho)}" + (
-            "" if self.delta is None else f" (converted at delta {format_number(self.delta)})"
-        )
+        spent = f"rho {format_number(self.rho)}" + (f", delta {format_number(self.slack)}" if self.slack else "")
+        return spent + ("" if self.delta is None else f" (converted at delta {format_number(self.delta)})")
 
     def amounts(self) -> dict[str, Fraction]:
-        """Return what is summed under a cap of this kind."""
-        return {"rho": self.rho}
+        """Return what is summed under a cap of this kind: rho, and the delta of a slack."""
+        return {"rho": self.rho} if self.slack is None else {"rho": self.rho, "delta": self.slack}
 
 
 Loss = PureDP | ApproxDP | ZCDP
@@ -282,7 +289,7 @@ def loss_from(amounts: dict[str, Fraction], *, delta: Fraction | None = None) ->
     PureDP(epsilon=0.5)
     """
     if "rho" in amounts:
-        return ZCDP(amounts["rho"], delta)
+        return ZCDP(amounts["rho"], delta, amounts.get("delta"))
     if "delta" in amounts:
         return ApproxDP(amounts["epsilon"], amounts["delta"])
     return PureDP(amounts["epsilon"])
@@ -318,22 +325,26 @@ def _literal(value: Fraction) -> str:
 def read_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | None) -> Loss:
     """Return the loss that `epsilon=`, `delta=` and `rho=` ask for; raises DeclarationError unless it is positive.
 
+    A delta beside rho is a slack: what private keys may spend.
+
     >>> read_loss(epsilon="0.5", delta=None, rho=None)
     PureDP(epsilon=0.5)
     """
     if (epsilon is None) == (rho is None):
         raise DeclarationError("state what may be lost: epsilon=..., or epsilon=... and delta=..., or rho=...")
     if rho is not None:
-        if delta is not None:
-            raise DeclarationError("delta goes with epsilon; rho stands alone")
-        return ZCDP(_positive(rho, "rho"))
+        return ZCDP(_positive(rho, "rho"), slack=None if delta is None else _chance(delta))
     most = _positive(epsilon if epsilon is not None else 0, "epsilon")
     if delta is None:
         return PureDP(most)
+    return ApproxDP(most, _chance(delta))
+
+
+def _chance(delta: Number) -> Fraction:
     chance = to_fraction(delta, name="delta")
     if not 0 < chance < 1:
         raise DeclarationError(f"delta must lie between 0 and 1, such as 1e-9, not {format_number(chance)}")
-    return ApproxDP(most, chance)
+    return chance
 
 
 def _positive(value: Number, name: str) -> Fraction:

@@ -18,6 +18,7 @@ from sordino.accounting.events import (
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
+    approximate_rho,
     event_from_dict,
     parts,
 )
@@ -123,9 +124,10 @@ def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction 
 def charge_amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     """Return what a filter with this cap adds for the event, by the names of `cap.amounts()`.
 
-    The filter is a plain sum under the cap: for rho it is valid in fully adaptive composition (Whitehouse, Ramdas,
-    Rogers, Wu 2023), for epsilon and delta by Rogers, Roth, Ullman, Vadhan 2016. Raises DeclarationError where the
-    event has no bound of the kind that the cap counts.
+    The filter is a plain sum under the cap: for rho, and for rho with a slack, it is valid in fully adaptive composition
+    (Whitehouse, Ramdas, Rogers, Wu 2023, Theorem 1), for epsilon and delta by Rogers, Roth, Ullman, Vadhan 2016.
+
+    Raises DeclarationError where the event has no bound of the kind that the cap counts.
 
     >>> from sordino.accounting.events import LaplaceEvent
     >>> charge_amounts(LaplaceEvent("1/3"), PureDP(1))
@@ -142,9 +144,16 @@ def charge_amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
             raise DeclarationError("this budget counts epsilon and delta; ask with epsilon= (and delta=), not rho=")
         return {"epsilon": pair[0], "delta": pair[1]}
     rho = event.rho()
-    if rho is None:
-        raise DeclarationError("this budget counts rho, and this mechanism has none; ask with rho= (or epsilon= alone)")
-    return {"rho": rho}
+    if cap.slack is None:
+        if rho is None:
+            raise DeclarationError(
+                "this budget counts rho, and this mechanism has none; ask with rho= (or epsilon= alone)"
+            )
+        return {"rho": rho}
+    found = approximate_rho(event)
+    if found is None:
+        raise DeclarationError("this budget counts rho and delta, and this mechanism has no such bound; ask with rho=")
+    return {"rho": found[0], "delta": found[1]}
 
 
 def _pairs(events: Sequence[Event]) -> list[Pair] | None:

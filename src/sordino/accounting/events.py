@@ -32,6 +32,7 @@ __all__ = [
     "LaplaceEvent",
     "Sampled",
     "ThresholdEvent",
+    "approximate_rho",
     "event_from_dict",
     "event_kind",
     "event_to_dict",
@@ -170,6 +171,10 @@ class ApproxEvent:
     def rho(self) -> None:
         """Return None: a delta of this kind bounds no Renyi divergence."""
 
+    def approximate_rho(self) -> Certificate:
+        """Return (epsilon tanh(epsilon / 2), delta): randomized response, but for delta, is its worst case."""
+        return pure_rho(self.epsilon), self.delta
+
     def renyi(self, order: float) -> None:
         """Return None."""
         check_order(order)
@@ -222,6 +227,12 @@ class Composed:
         """Return the sum of the parts' rhos."""
         return _total([event.rho() for event in self.events])
 
+    def approximate_rho(self) -> Certificate | None:
+        """Return the sums of the parts' rhos and deltas."""
+        pairs = [approximate_rho(event) or (None, None) for event in self.events]
+        rho, delta = _total([pair[0] for pair in pairs]), _total([pair[1] for pair in pairs])
+        return None if rho is None or delta is None or delta >= 1 else (rho, delta)
+
     def renyi(self, order: float) -> float | None:
         """Return the sum of the parts' divergences of `order` > 1, rounded up."""
         check_order(order)
@@ -240,6 +251,23 @@ class Composed:
                 return None
             total = compose(total, part, grid)
         return total
+
+
+def approximate_rho(event: Event) -> Certificate | None:
+    """Return (rho, delta) such that the event is delta-approximate rho-zCDP (Bun & Steinke 2016, Definition 8.1).
+
+    What has a rho needs no delta. None where nothing of the kind is known.
+
+    >>> approximate_rho(ThresholdEvent(GaussianEvent("1/8"), "1e-6"))
+    (Fraction(1, 8), Fraction(1, 1000000))
+    """
+    rho = event.rho()
+    if rho is not None:
+        return rho, Fraction(0)
+    if isinstance(event, ThresholdEvent):
+        inner = approximate_rho(event.inner)
+        return None if inner is None or inner[1] + event.delta >= 1 else (inner[0], inner[1] + event.delta)
+    return event.approximate_rho() if isinstance(event, ApproxEvent | Composed) else None
 
 
 def parts(event: Event) -> tuple[Event, ...]:

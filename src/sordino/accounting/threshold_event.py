@@ -20,7 +20,7 @@ class ThresholdEvent:
 
     With inner (epsilon, d) the whole is (epsilon, d + delta); with inner rho-zCDP it is delta-approximate rho-zCDP
     (Bun & Steinke 2016, Definition 8.1), and composes by sums of rho and of delta. `rho` is None, since no rho alone
-    holds: under a cap on rho, `inner.rho()` is charged and `delta` spent from a delta of its own.
+    holds: a cap on rho with a slack charges `inner.rho()` and `delta`.
 
     Raises DeclarationError unless inner is an event and delta lies in [0, 1).
 

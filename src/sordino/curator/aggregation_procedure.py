@@ -20,7 +20,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.ranks import Ranks
 from sordino.estimates.selected import simultaneous_confidence
-from sordino.loss import ApproxDP, Event, Loss, format_number, round_up
+from sordino.loss import Event, Loss, format_number, round_up
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
@@ -241,10 +241,11 @@ def _check_groups(question: Aggregation, compiled: CompiledQuery, table: TableCo
             "private keys of a join with several rows a key need a privacy unit that is a column, to count units by: "
             "declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
         )
-    if not isinstance(table.cap, ApproxDP):
+    if "delta" not in table.cap.amounts():
         raise QuestionRefused(
             "the keys of this group-by are private, which costs a delta, and this budget counts none: declare the cap as "
-            "{epsilon = 1.0, delta = 1e-6}, or the column as a category with its values"
+            "{epsilon = 1.0, delta = 1e-6} or {rho = 0.5, delta = 1e-6, slack = 1e-6}, or the column as a category with its "
+            "values"
         )
 
 

@@ -146,12 +146,16 @@ def _threshold(resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, shares
         raise QuestionRefused(
             f"each key of {neighbors.id_column!r} has one unit, so none could ever show: group by something else"
         )
+    count = resolved.enforce(neighbors).groups * (1 if neighbors.relation == "add_remove" else 2)
+    if isinstance(loss, ZCDP) and loss.slack is not None and loss.slack >= _LEAST:
+        share = loss.rho / shares
+        return GaussianThreshold(count, share, loss.slack), ZCDP(loss.rho - share)
     if not isinstance(loss, ApproxDP) or loss.delta == 0:
         raise QuestionRefused(
             "the keys of this group-by are private: which of them show needs a delta, the chance that a key of one unit "
-            "shows; give epsilon= and delta=, such as delta=1e-6, or declare the column as a category with its values"
+            "shows; give epsilon= and delta=, such as delta=1e-6 (under a cap on rho with a slack: rho= and delta=), or "
+            "declare the column as a category with its values"
         )
-    count = resolved.enforce(neighbors).groups * (1 if neighbors.relation == "add_remove" else 2)
     part = loss.epsilon / shares
     left = loss.epsilon - part
     laplace = LaplaceThreshold(count, part, loss.delta)

@@ -199,5 +199,5 @@ def _errors(columns: Sequence[PlannedColumn]) -> list[float]:
 
 def _twice(loss: Loss) -> Loss:
     if isinstance(loss, ZCDP):
-        return ZCDP(2 * loss.rho)
+        return ZCDP(2 * loss.rho, slack=loss.slack)
     return ApproxDP(2 * loss.epsilon, loss.delta) if isinstance(loss, ApproxDP) else PureDP(2 * loss.epsilon)

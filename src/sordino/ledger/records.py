@@ -212,7 +212,7 @@ class Sums:
 
     def change_cap(self, cap: Loss) -> Sums:
         """Return the sums under another cap; raise DeclarationError unless it is of the same kind and covers what was spent."""
-        if type(cap) is not type(self.cap):
+        if type(cap) is not type(self.cap) or set(cap.amounts()) != set(self.cap.amounts()):
             rule = f"a cap of {_words(self.cap)} cannot become one of {_words(cap)}: the kind of a cap is fixed at creation"
             raise DeclarationError(f"{rule}; keep its kind, or start a new ledger at another path")
         if any(self.spent[name] > most for name, most in cap.amounts().items()):
@@ -438,6 +438,7 @@ def loss_to_dict(loss: Loss) -> dict[str, str]:
     if not isinstance(loss, ZCDP):
         raise DeclarationError("cap must be PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)")
     told = {} if loss.delta is None else {"delta": str(loss.delta)}
+    told |= {} if loss.slack is None else {"slack": str(loss.slack)}
     return {"kind": "zcdp", "rho": str(loss.rho), **told}
 
 
@@ -449,7 +450,8 @@ def loss_from_dict(plain: Mapping[str, str]) -> Loss:
     if kind == "approx":
         return ApproxDP(Fraction(plain["epsilon"]), Fraction(plain["delta"]))
     if kind == "zcdp":
-        return ZCDP(Fraction(plain["rho"]), Fraction(plain["delta"]) if "delta" in plain else None)
+        delta, slack = (Fraction(plain[name]) if name in plain else None for name in ("delta", "slack"))
+        return ZCDP(Fraction(plain["rho"]), delta, slack)
     raise DeclarationError(f"a loss is of kind pure, approx or zcdp, not {str(kind)[:40]!r}")
 
 

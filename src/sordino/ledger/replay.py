@@ -170,7 +170,7 @@ def _amend(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
         return "it has no reason"
     if "cap" in payload:
         cap = loss_from_dict(payload["cap"])
-        if type(cap) is not type(books.caps[0]):
+        if type(cap) is not type(books.caps[0]) or set(cap.amounts()) != set(books.spent):
             return "it changes the kind of the cap"
         if any(books.spent[name] > most for name, most in cap.amounts().items()):
             return "it sets the cap below what was spent"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from sordino.accounting.events import GaussianEvent, LaplaceEvent
+from sordino.accounting.events import DiscreteGaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.accounting.zcdp import rho_for
@@ -114,7 +114,7 @@ class GaussianThreshold:
     @property
     def event(self) -> ThresholdEvent:
         """What one release amounts to, keys and noisy counts together."""
-        return ThresholdEvent(GaussianEvent(self.rho, self.certificate), self.delta)
+        return ThresholdEvent(DiscreteGaussianEvent(self.law.sigma_squared, 1, self.keys, self.certificate), self.delta)
 
     @property
     def law(self) -> DiscreteGaussian:

@@ -15,7 +15,7 @@ from typing import Any
 from sordino.domain import COLUMN_TYPES, Column, Identifier
 from sordino.errors import DeclarationError, nearest
 from sordino.ledger.records import check_share
-from sordino.loss import Loss, loss_from, to_fraction
+from sordino.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.source import Csv, Source, source_from
 
@@ -25,22 +25,24 @@ LARGEST_FILE = 16 * 2**20  # bytes of a project file or of a list of codes
 
 
 def cap_from(raw: Mapping[str, Any]) -> Loss:
-    """Return the loss that {epsilon}, {epsilon, delta} or {rho, delta} states; raises DeclarationError for others.
+    """Return the loss that {epsilon}, {epsilon, delta}, {rho, delta} or {rho, delta, slack} states, or refuse.
 
     >>> cap_from({"epsilon": "1/3"})
     PureDP(epsilon='1/3')
     """
     keys = set(raw)
-    if keys not in ({"epsilon"}, {"epsilon", "delta"}, {"rho", "delta"}):
+    if keys not in ({"epsilon"}, {"epsilon", "delta"}, {"rho", "delta"}, {"rho", "delta", "slack"}):
         why = "; delta is the target at which rho is converted to an epsilon" if keys == {"rho"} else ""
-        rule = "must be {epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}"
+        rule = "must be {epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}, here with slack = ... or not"
         raise DeclarationError(f"{rule}, not {{{', '.join(raw)}}}{why}")
     amounts: dict[str, Fraction] = {key: to_fraction(value, name=key) for key, value in raw.items()}
     for key, amount in amounts.items():
         if amount <= 0:
             raise DeclarationError(f"{key} must be above 0: a budget of nothing answers nothing")
     try:
-        return loss_from(amounts, delta=amounts.get("delta"))
+        if "rho" in amounts:
+            return ZCDP(**amounts)
+        return loss_from(amounts)
     except DeclarationError as error:
         raise DeclarationError(str(error)) from None  # a problem of the cap as one value
 

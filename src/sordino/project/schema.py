@@ -204,15 +204,16 @@ _PUBLIC = _keys(
 )
 _CAP = _keys(
     "a cap",
-    "{epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}; no cap is guessed",
+    "{epsilon = ...}, {epsilon = ..., delta = ...} or {rho = ..., delta = ...}, here with slack = ... or not; none is guessed",
     "",
     epsilon=_say(_NUMBER, "the epsilon that may ever be lost, such as 1.0"),
     delta=_say(_NUMBER, "a delta far below 1 / number of people"),
     rho=_say(_NUMBER, "the rho that may ever be lost, such as 0.5"),
+    slack=_say(_NUMBER, "beside rho: the delta that private keys may spend in all, such as 1e-7"),
 )
 _CAP["oneOf"] = [
     {"required": kind, "minProperties": len(kind), "maxProperties": len(kind)}
-    for kind in (["epsilon"], ["epsilon", "delta"], ["rho", "delta"])
+    for kind in (["epsilon"], ["epsilon", "delta"], ["rho", "delta"], ["rho", "delta", "slack"])
 ]
 _SHARE = _keys(
     "a share",

@@ -101,7 +101,8 @@ def epsilon_and_delta(loss: Loss) -> tuple[float, float]:
     if isinstance(loss, ApproxDP):
         return float(loss.epsilon), float(loss.delta)
     delta = float(loss.delta or _DELTA)
-    return (epsilon_of(loss.rho, delta), delta) if loss.rho else (0.0, 0.0)
+    slack = float(loss.slack or 0)
+    return (epsilon_of(loss.rho, delta), delta + slack) if loss.rho else (0.0, slack)
 
 
 @lru_cache(maxsize=4096)
