@@ -26,8 +26,8 @@ from sordino.noise.rng import Rng
 from sordino.project.budget_ledger import amend_ledger, find_release
 from sordino.project.budget_status import BudgetStatus, budget_status
 from sordino.project.load import DeclaredTable, Project, find_project, load_project
-from sordino.queries.sql.from_clause import is_same_table
 from sordino.queries.sql.parse import SqlText, sql
+from sordino.queries.sql.text import known_dialect
 from sordino.release import Release
 from sordino.reporting.board import board_page
 from sordino.source import Csv, PublicTable, Source, source_from
@@ -42,9 +42,10 @@ class Connection:
     What was spent and released is read without the data: `.budgets()`, `.release(charge)`, `.report()`.
     """
 
-    def __init__(self, project: Project, *, spender: str | None = None) -> None:
+    def __init__(self, project: Project, *, spender: str | None = None, dialect: str | None = None) -> None:
         self.project = project
         self.spender = spender
+        self.dialect = project.dialect if dialect is None else known_dialect(dialect)
         self._ledgers: dict[str, Ledger] = {}
         self._curators: dict[str, Curator] = {}
 
@@ -71,6 +72,7 @@ class Connection:
                 public=self.project.public,
                 others=tuple(self.project.tables),
                 share=share,
+                dialect=self.dialect,
             )
         return self._curators[declared.name]
 
@@ -90,7 +92,7 @@ class Connection:
 
         The tables of a batch draw on one budget. Raises DeclarationError where they do not.
         """
-        read = [self._read(one) for one in question.statements()]
+        read = [self._read(one) for one in question.in_dialect(self.dialect).statements()]
         given: dict[str, Any] = {"assume_rows": assume_rows}
         split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
         losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
@@ -139,10 +141,9 @@ class Connection:
 
     def _read(self, asked: SqlText) -> tuple[Curator, SqlText]:
         columns = [column for table in self.project.tables.values() for column in table.domain]
-        select = asked.parse(columns, self.project.public)
+        select = asked.in_dialect(self.dialect).parse(columns, self.project.public)
         same = [name for name in self.project.tables if name.lower() == select.table.lower()]
-        found = same or [name for name in self.project.tables if is_same_table(select.table, name)]
-        return self.table(found[0] if len(found) == 1 else select.table), replace(asked, select=select)
+        return self.table(same[0] if same else select.table), replace(asked, select=select)
 
     def ledger(self, budget: str | None = None) -> Ledger:
         """Return the ledger of a declared budget, or of the only one there is, opening or creating it."""
@@ -188,15 +189,19 @@ def open_engine(project: Project, table: DeclaredTable) -> DuckDBEngine:
     return DuckDBEngine(table.source, domain=table.domain, unit=table.neighbors.unit, public=public)
 
 
-def connect(project: str | Path | None = None, *, spender: str | None = None) -> Connection:
+def connect(
+    project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None
+) -> Connection:
     """Return the connection that a project file declares; without a path, the sordino.toml found upward from here.
 
     `spender` names a team or a program with a declared share of the budget, [budgets.NAME.shares]: what is asked counts
-    against the share and the budget, and is refused where either is used up.
+    against the share and the budget, and is refused where either is used up. `dialect` says whose SQL the questions are
+    written in, in place of what the project file says.
 
     Raises DeclarationError, with file, line and column, where the file breaks a rule.
     """
-    return Connection(load_project(find_project() if project is None else Path(project)), spender=spender)
+    found = load_project(find_project() if project is None else Path(project))
+    return Connection(found, spender=spender, dialect=dialect)
 
 
 def report(

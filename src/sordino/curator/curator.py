@@ -66,6 +66,7 @@ class Curator:
         public: Mapping[str, PublicTable] | None = None,
         others: Sequence[str] = (),
         share: tuple[str, Loss] | None = None,
+        dialect: str | None = None,
     ) -> None:
         if not rng.private and ledger.path is not None:
             raise DeclarationError(
@@ -77,9 +78,8 @@ class Curator:
             name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private, share=share
         )
         self._rng = rng
-        self._table = TableContext(
-            name, domain, neighbors, ledger.cap, self._charging.declaration, dict(public or {}), tuple(others)
-        )
+        public_facts = (self._charging.declaration, dict(public or {}), tuple(others), dialect)
+        self._table = TableContext(name, domain, neighbors, ledger.cap, *public_facts)
 
     # ---- questions in Python
 

@@ -55,7 +55,9 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
     if not isinstance(question, SqlText):
         return bind_tables(as_aggregation(question), table, names="written")
     public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
-    asked = parse_question(question, table=table.name, columns=tuple(table.domain), public=public)
+    asked = parse_question(
+        question.in_dialect(table.dialect), table=table.name, columns=tuple(table.domain), public=public
+    )
     return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
 
 

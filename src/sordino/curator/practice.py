@@ -40,4 +40,5 @@ def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, dec
         rng=Rng.secure(),
         public=table.public,
         others=table.private,
+        dialect=table.dialect,
     )

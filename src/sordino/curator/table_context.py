@@ -17,7 +17,8 @@ __all__ = ["TableContext"]
 class TableContext:
     """Hold a table's name, declared columns, neighbors, the cap that it is charged to and its declaration's digest.
 
-    `public` are the tables that may be joined, `private` the names of the other private tables of the project.
+    `public` are the tables that may be joined, `private` the names of the other private tables of the project,
+    `dialect` whose SQL questions are written in where they do not say so.
     """
 
     name: str
@@ -27,3 +28,4 @@ class TableContext:
     declaration: str
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     private: tuple[str, ...] = ()
+    dialect: str | None = None

@@ -23,6 +23,7 @@ from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors
 from sordino.project.positions import Path as At
 from sordino.project.positions import dotted_key, positions
 from sordino.project.schema import shape_problems
+from sordino.queries.sql.text import is_same_table
 from sordino.source import Csv, PublicTable, Source
 
 __all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_file", "find_project", "load_project"]
@@ -68,10 +69,17 @@ class Project:
     budgets: Mapping[str, Budget]
     tables: Mapping[str, DeclaredTable]
     public: Mapping[str, PublicTable] = field(default_factory=lambda: MappingProxyType({}))
+    dialect: str | None = None
 
     def table(self, name: str | None = None) -> DeclaredTable:
-        """Return the declared table of this name, or the only one; raises UnknownName, or DeclarationError for several."""
-        return self.tables[self._name("table", name, self.tables)]
+        """Return the declared table of this name, or the only one; raises UnknownName, or DeclarationError for several.
+
+        The name may have more of a schema than the declared one, or less of it, where only one table fits.
+        """
+        fitting = [] if name is None or name in self.tables else [t for t in self.tables if is_same_table(name, t)]
+        if len(fitting) > 1:
+            raise UnknownName(f"table {name!r} may be {' or '.join(fitting)}: say which")
+        return self.tables[self._name("table", fitting[0] if fitting else name, self.tables)]
 
     def budget(self, name: str | None = None) -> Budget:
         """Return the declared budget of this name, or the only one; raises UnknownName, or DeclarationError for several."""
@@ -196,7 +204,9 @@ class _Reading:
         self._check_units(tables)
         public = self._each("public", self._public)
         frozen = MappingProxyType(budgets), MappingProxyType(tables), MappingProxyType(public)
-        return Project(self.path.absolute(), *frozen)
+        settings = self._document.get("project")
+        dialect = settings.get("dialect") if isinstance(settings, Mapping) else None
+        return Project(self.path.absolute(), *frozen, dialect=dialect)
 
     def _parse(self) -> Mapping[str, Any]:
         try:

@@ -15,6 +15,7 @@ from typing import Any
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import to_fraction
 from sordino.project.positions import Path
+from sordino.queries.sql.text import DIALECTS
 
 __all__ = ["FILL_IN", "json_schema", "shape_problems"]
 
@@ -29,9 +30,9 @@ def _keys(title: str, about: str, needs: str, **keys: Rule) -> Rule:
     return {**rule, "required": needs.split(), "additionalProperties": False}
 
 
-def _names(of: Rule, state: str) -> Rule:
+def _names(of: Rule, state: str, *, pattern: str = "") -> Rule:
     rule: Rule = {"type": "object", "title": "a table of names", "description": state}
-    return {**rule, "patternProperties": {_NAME: of}, "additionalProperties": False}
+    return {**rule, "patternProperties": {pattern or _NAME: of}, "additionalProperties": False}
 
 
 def _word(*words: str, state: str = "", other: str = "") -> Rule:
@@ -46,6 +47,7 @@ def _say(rule: Rule, state: str, **more: Any) -> Rule:
 
 
 _NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
+_DOTTED_NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}$"  # of a table: catalog.schema.name
 _STRING: Rule = {"type": "string", "title": "text in quotes"}
 _TEXT: Rule = {**_STRING, "minLength": 1}
 _WHOLE: Rule = {"type": "integer", "title": "a whole number"}
@@ -234,12 +236,19 @@ _BUDGET = _keys(
         _SHARE, "what each spender may charge and no more: [budgets.people.shares] research = {epsilon = 0.5}"
     ),
 )
+_SETTINGS = _keys(
+    "the project's settings",
+    "How questions of this project are read.",
+    "",
+    dialect=_word(*DIALECTS, state="whose SQL the questions are written in, where they do not say so themselves"),
+)
 _PROJECT = _keys(
     "the project",
     "A project: budgets, the tables that draw on them, and public tables that these may be joined with.",
     "budgets tables",
     budgets=_names(_BUDGET, 'who may lose how much: [budgets.people] with cap = {...} and ledger = "..."'),
-    tables=_names(_TABLE, "at least one: [tables.NAME]"),
+    tables=_names(_TABLE, "at least one: [tables.NAME]", pattern=_DOTTED_NAME),
+    project=_SETTINGS,
     public=_names(_PUBLIC, "the tables that hold nothing private: [public.NAME]"),
 )
 _TYPES = {"string": (str,), "integer": (int,), "number": (int, Decimal), "boolean": (bool,), "array": (list,)}
@@ -249,7 +258,7 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of sordino.toml, for editors.
 
     >>> sorted(json_schema()["properties"])
-    ['budgets', 'public', 'tables']
+    ['budgets', 'project', 'public', 'tables']
     """
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_PROJECT, "title": "sordino.toml"}
 
@@ -288,14 +297,19 @@ def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tu
     for key, value in table.items():
         if key in hints:
             yield (*at, key), f"{rule['title']} has no such key; {hints[key]}"
-        elif "patternProperties" in rule and not re.search(_NAME, key):
+        elif (names := _pattern(rule)) and not re.search(names, key):
             yield (*at, key), _name_rule(key)
         else:
-            of = keys.get(key) or rule.get("patternProperties", {}).get(_NAME) or rule["additionalProperties"]
+            of = keys.get(key) or rule.get("patternProperties", {}).get(names) or rule["additionalProperties"]
             yield from _problems(value, of, (*at, key))
     for key in rule.get("required", ()):
         if key not in table and f"did you mean {key!r}?" not in hints.values():  # misspelt, and so not missing
             yield (*at, key), f"is missing; state {keys[key]['description']}"
+
+
+def _pattern(rule: Rule) -> str:
+    """Return what a table's own keys must look like; empty where the keys are stated."""
+    return next(iter(rule.get("patternProperties", {})), "")
 
 
 def _misfit(value: Any, rule: Rule, *, name: str) -> str | None:

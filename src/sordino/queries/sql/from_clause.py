@@ -19,7 +19,7 @@ from sordino.queries.sql.join_clause import JoinedTable, joins_of
 from sordino.queries.sql.text import CLAUSES, Place, only_known, trees
 from sordino.queries.sql.values import Translator
 
-__all__ = ["Scope", "base_table", "is_same_table", "scope_of"]
+__all__ = ["Scope", "base_table", "scope_of"]
 
 _INNER = {"expressions", "from_", "from", "where", "with_", "joins"}
 _STAR = "SELECT * is refused: rows never leave, only aggregates of them"
@@ -95,17 +95,6 @@ class Scope:
 def base_table(place: Place, select: Any) -> tuple[str, Any]:
     """Return the name of the one declared table that a SELECT is about, through sub-queries, and where it stands."""
     return _base(place, select, {})
-
-
-def is_same_table(asked: str, declared: str) -> bool:
-    """Return whether a name in FROM may mean a declared table: the same name, or one of the two without its schema.
-
-    >>> is_same_table("shop.Orders", "orders"), is_same_table("orders", "shop.orders"), is_same_table("a.x", "b.x")
-    (True, True, False)
-    """
-    one, other = (name.lower().split(".") for name in (asked, declared))
-    shorter = min(len(one), len(other))
-    return one[-shorter:] == other[-shorter:]
 
 
 def scope_of(

@@ -36,12 +36,20 @@ from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.key_list import KeyList, key_list
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.bound_hints import is_unit_total, read_bounds, read_unit_total
-from sordino.queries.sql.from_clause import Scope, base_table, is_same_table, scope_of
+from sordino.queries.sql.from_clause import Scope, base_table, scope_of
 from sordino.queries.sql.functions import cast_released
 from sordino.queries.sql.normalize import normalize
 from sordino.queries.sql.quantile_calls import read_quantile
 from sordino.queries.sql.row_values import take_key_list
-from sordino.queries.sql.text import Place, known_dialect, only_known, parse_select, split_statements, trees
+from sordino.queries.sql.text import (
+    Place,
+    is_same_table,
+    known_dialect,
+    only_known,
+    parse_select,
+    split_statements,
+    trees,
+)
 from sordino.queries.sql.values import AGGREGATES, Translator
 
 __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
@@ -95,6 +103,10 @@ class SqlText:
     ) -> SqlText:
         """Return the question in which one unit contributes no more than this, as a hint in the text would say."""
         return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
+
+    def in_dialect(self, dialect: str | None) -> SqlText:
+        """Return the same text, read as SQL of this dialect where it does not name its own."""
+        return self if self.dialect is not None or dialect is None else replace(self, dialect=dialect)
 
     def statements(self) -> list[SqlText]:
         """Return the SELECTs of the text, which are separated by semicolons; several make a batch."""

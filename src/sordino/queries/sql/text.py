@@ -19,6 +19,7 @@ __all__ = [
     "DIALECTS",
     "SUPPORTED",
     "Place",
+    "is_same_table",
     "known_dialect",
     "only_known",
     "parse_select",
@@ -132,6 +133,17 @@ def split_statements(text: str, *, dialect: str | None = None) -> list[str]:
         if any(start <= t.start < end for t in tokens):
             found.append(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
     return found or [text]
+
+
+def is_same_table(asked: str, declared: str) -> bool:
+    """Return whether a name in FROM may mean a declared table: the same name, or one of the two without its schema.
+
+    >>> is_same_table("shop.Orders", "orders"), is_same_table("orders", "shop.orders"), is_same_table("a.x", "b.x")
+    (True, True, False)
+    """
+    one, other = (name.lower().split(".") for name in (asked, declared))
+    shorter = min(len(one), len(other))
+    return one[-shorter:] == other[-shorter:]
 
 
 def known_dialect(name: str) -> str:
