@@ -30,6 +30,7 @@ from sordino.cli.epsilon.assess_worlds import worlds
 from sordino.cli.epsilon.choose_interval import choose
 from sordino.cli.flags import in_flags
 from sordino.cli.learn.demo import demo
+from sordino.cli.learn.print_grammar import sql
 from sordino.cli.learn.sensitivity import sensitivity
 from sordino.cli.local.collect import close, estimate, export_reports, serve, token
 from sordino.cli.local.plan_collection import local_plan
@@ -107,6 +108,7 @@ _PANELS: dict[str, Commands] = {
     "Learn": (
         ("explain", explain, "sordino explain c-0001"),
         ("demo", demo, "sordino demo --keep census"),
+        ("sql", sql, "sordino sql"),
         ("sensitivity", sensitivity, f"sordino sensitivity {_MEDIAN}"),
     ),
 }

@@ -189,9 +189,7 @@ def open_engine(project: Project, table: DeclaredTable) -> DuckDBEngine:
     return DuckDBEngine(table.source, domain=table.domain, unit=table.neighbors.unit, public=public)
 
 
-def connect(
-    project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None
-) -> Connection:
+def connect(project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None) -> Connection:
     """Return the connection that a project file declares; without a path, the sordino.toml found upward from here.
 
     `spender` names a team or a program with a declared share of the budget, [budgets.NAME.shares]: what is asked counts

@@ -49,10 +49,11 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     "name", ["shop.orders", "orders", "SHOP.Orders", "`shop.orders`", "`shop`.`orders`", "main.shop.orders"]
 )
-def test_a_table_is_found_with_its_schema_and_without(shop: Path, run: Run, name: str) -> None:
+def test_a_table_is_found_with_its_schema_and_without(run: Run, name: str) -> None:
     assert run("check").code == 0
     text = f"SELECT COUNT(*) AS n FROM {name} AS o WHERE o.price > 2"
     assert run("plan", text, "--epsilon", "1").code == 0
@@ -76,7 +77,8 @@ def test_its_name_goes_everywhere(shop: Path, run: Run) -> None:
     assert "shop.orders" in (shop / "board.html").read_text()
 
 
-def test_in_python(shop: Path) -> None:
+@pytest.mark.usefixtures("shop")
+def test_in_python() -> None:
     project = sd.connect()
     orders = project.table("orders")
     assert orders is project.table("shop.orders")
@@ -95,7 +97,8 @@ def test_a_name_that_fits_two_tables_is_refused(shop: Path, run: Run) -> None:
     assert run("plan", "SELECT COUNT(*) FROM sales.orders", "--epsilon", "1").code == 3
 
 
-def test_the_dialect_of_the_project_is_the_default(shop: Path, run: Run) -> None:
+@pytest.mark.usefixtures("shop")
+def test_the_dialect_of_the_project_is_the_default(run: Run) -> None:
     text = 'SELECT COUNT(*) AS n FROM orders WHERE region = "north"'  # double quotes hold text in this dialect
     assert read_json(run("ask", text, "--epsilon", "10000", "--format", "json"))["rows"] == [{"n": 50}]
     refused = run("ask", text, "--epsilon", "1", "--dialect", "duckdb")

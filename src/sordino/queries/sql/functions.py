@@ -14,7 +14,7 @@ from sordino.queries.expressions.expr import Expr, when
 from sordino.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, TextFunction
 from sordino.queries.sql.text import trees
 
-__all__ = ["cast_released", "fold", "read_function"]
+__all__ = ["FORMS", "cast_released", "fold", "read_function"]
 
 Read = Callable[[Any], Expr]
 
@@ -207,3 +207,4 @@ _OTHERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     "Cast": _cast,
     "TryCast": _cast,
 }
+FORMS = (*_NUMBERS, *_TEXT, *_PATTERNS, *_OTHERS)

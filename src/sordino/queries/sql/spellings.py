@@ -14,7 +14,7 @@ from sordino.errors import QuestionRefused
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["NAMES", "rewrite_functions"]
+__all__ = ["CHANGES", "NAMES", "WORDS", "rewrite_functions"]
 
 NAMES = {  # how others name what we know by another name
     "COUNTIF": "CountIf",
@@ -32,6 +32,16 @@ NAMES = {  # how others name what we know by another name
 }
 
 
+WORDS = {  # the names in NAMES as they are written
+    "Avg": "AVG",
+    "CountIf": "COUNT_IF",
+    "Stddev": "STDDEV",
+    "StddevPop": "STDDEV_POP",
+    "Variance": "VARIANCE",
+    "VariancePop": "VAR_POP",
+}
+
+
 def rewrite_functions(select: Any) -> exp.Select:
     """Return a SELECT whose functions are those that the translation reads; the tree that is given is changed."""
     from sqlglot import exp as kinds
@@ -41,15 +51,19 @@ def rewrite_functions(select: Any) -> exp.Select:
             made = getattr(kinds, NAMES[str(node.this).upper()])(this=node.expressions[0] if node.expressions else None)
             made.meta.update(node.meta)
             node = made
-        change = _CHANGES.get(type(node).__name__)
+        change = CHANGES.get(type(node).__name__)
         return node if change is None else change(node)
 
     changed: exp.Select = select.transform(rewrite, copy=False)
     return changed
 
 
-def _count(condition: Any) -> Any:
+def _count_if(node: Any) -> Any:
     """COUNT_IF(c) is COUNT(CASE WHEN c THEN 1 END)."""
+    return _count(node.this)
+
+
+def _count(condition: Any) -> Any:
     from sqlglot import exp as kinds
 
     return kinds.Count(this=_case(condition, kinds.Literal.number(1)))
@@ -217,14 +231,14 @@ def _both_counted(node: Any) -> Any:
     return kinds.Count(this=_where_present(node.this, node.expression))
 
 
-_CHANGES: dict[str, Callable[[Any], Any]] = {
+CHANGES: dict[str, Callable[[Any], Any]] = {
     "All": _count_all,
     "ApproxDistinct": _distinct_count,
     "ApproxQuantile": _quantile,
     "ApproxQuantiles": _quantiles,
     "Bracket": _one_of_quantiles,
     "Convert": _convert,
-    "CountIf": lambda node: _count(node.this),
+    "CountIf": _count_if,
     "Filter": _filter,
     "RegrIntercept": _intercept,
     "RegrR2": _determination,

@@ -15,7 +15,7 @@ from sordino.queries.sql.functions import fold, read_function
 from sordino.queries.sql.row_values import is_row_list, match_rows
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 
-__all__ = ["AGGREGATES", "Translator"]
+__all__ = ["AGGREGATES", "FORMS", "Translator"]
 
 AGGREGATES = {
     "Avg",
@@ -248,7 +248,10 @@ class Translator:
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
             return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
         if isinstance(item, kinds.Window):
-            return self.refuse(self._place.of(item), "OVER is not supported: window functions are not private")
+            return self.refuse(
+                self._place.of(item),
+                "OVER is not supported: a window mixes rows; ask for the groups, and compute it from the answer",
+            )
         if isinstance(item, kinds.Filter):
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
         if isinstance(item, kinds.Null):
@@ -300,3 +303,4 @@ _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "Extract": Translator._day_part,
     **dict.fromkeys(_PARTS, Translator._day_part),
 }
+FORMS = (*_BINARY, *_READERS)

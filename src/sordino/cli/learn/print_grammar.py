@@ -1,0 +1,14 @@
+"""`sordino sql`: the SQL that is read, as a page. It knows no table."""
+
+from __future__ import annotations
+
+from sordino.cli.shared.terminal import say
+
+__all__ = ["sql"]
+
+
+def sql() -> None:
+    """Print the SQL that is read, as a Markdown page: every form with an example. It is docs/sql.md."""
+    from sordino.queries.sql.grammar import page
+
+    say(page().rstrip("\n"))
