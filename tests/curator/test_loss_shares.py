@@ -116,9 +116,13 @@ def test_any_weights_sum_to_the_loss_with_quantiles_and_private_keys(weights: li
     plan = held.plan(asked, epsilon="0.7", weights=weights)
     assert _shares(plan) == [w / sum(weights) for w in weights]
     assert plan.cost == sd.ApproxDP("0.7", 0)
-    keys = S.group_by("id").agg(sd.count(), sd.mean("age"))
+    keys = S.group_by("id").agg(sd.sum("age"), sd.mean("age"))
     rows = curator(budget=sd.ApproxDP(100, "1e-3"), unit="row").plan(keys, epsilon=1, delta="1e-6", weights=weights[:2])
     assert sum(_shares(rows)) == Fraction(2, 3)  # the keys take an equal share, whatever the weights
+    counted = curator(budget=sd.ApproxDP(100, "1e-3"), unit="row").plan(
+        S.group_by("id").agg(sd.count(), sd.mean("age")), epsilon=1, delta="1e-6", weights=weights[:2]
+    )
+    assert _shares(counted) == [Fraction(1, 2), Fraction(1, 2)]  # their selection counts, for both
     assert rows.cost.amounts()["epsilon"] <= 1
 
 

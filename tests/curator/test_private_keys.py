@@ -85,7 +85,8 @@ def test_units_count_once_a_key_and_their_groups_are_capped_where_declared() -> 
         curator_of(rows, unit=sd.PrivacyUnit("id", max_rows=5, max_groups=m)).plan(question, epsilon=5, delta=1e-6)
         for m in (None, 1)
     )
-    assert narrow.procedure.allocation.threshold.threshold < wide.procedure.allocation.threshold.threshold
+    few, many = (p.procedure.allocation.threshold.units_to_show(0.5) for p in (narrow, wide))
+    assert few < many
     roaming = [(f"t{j}", 40, f"u{i}", "f") for i in range(500) for j in range(5)]
     capped = curator_of(roaming, unit=sd.PrivacyUnit("id", max_rows=5, max_groups=1)).ask(
         question, epsilon=20, delta=1e-3
@@ -107,8 +108,98 @@ def test_private_keys_need_a_delta_and_nothing_is_spent_without(loss: Any) -> No
     assert curator.spent.epsilon == 0
 
 
-def test_quantiles_of_private_keys_are_refused_by_name() -> None:
-    from sordino.queries.aggregates.quantile import median
+@pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=2)])
+def test_keys_alone_take_the_whole_loss_in_python_and_sql(unit: Any) -> None:
+    rows = people(oslo=400, bergen=300, alta=1)
+    curator = curator_of(rows, unit=unit)
+    plan = curator.plan(S.group_by("town").keys(), epsilon=1, delta=1e-6)
+    assert plan.cost == sd.ApproxDP(1, "1e-6")
+    assert curator.ask(plan).table.to_pylist() == [{"town": "bergen"}, {"town": "oslo"}]
+    for text in ("SELECT town FROM data GROUP BY town", "SELECT DISTINCT town FROM data"):
+        assert curator.plan(sd.sql(text), epsilon=1, delta=1e-6).identity() == plan.identity()
+    counted = curator.plan(S.group_by("town").agg(sd.sum("age")), epsilon=1, delta=1e-6)
+    alone, beside = (p.procedure.allocation.threshold.units_to_show(0.5) for p in (plan, counted))
+    assert alone < beside
 
-    with pytest.raises(QuestionRefused, match="quantiles of private keys"):
-        curator_of([]).plan(S.group_by("town").agg(median("age")), epsilon=1, delta=1e-6)
+
+def test_declared_keys_alone_are_public_and_free() -> None:
+    curator = curator_of(people(oslo=3))
+    release = curator.ask(sd.sql("SELECT DISTINCT sex FROM data"), epsilon=1)
+    assert release.table.to_pylist() == [{"sex": "f"}, {"sex": "m"}]
+    assert curator.spent.epsilon == 0
+    assert "these keys are public" in release.notes[0]
+
+
+def test_a_count_of_units_is_the_selections_own_and_shares_its_loss() -> None:
+    curator = curator_of(people(oslo=400, bergen=300))
+    plan = curator.plan(S.group_by("town").agg(sd.count()), epsilon=1, delta=1e-6)
+    assert plan.error(0.95) == 3  # of the whole epsilon: the same as for declared keys
+    assert plan.procedure.allocation.threshold.units_to_show(0.5) == 15
+    release = curator.ask(plan)
+    assert [abs(r["count"] - n) <= 14 for r, n in zip(release.rows, (300, 400), strict=True)] == [True, True]
+    assert sd.Release.from_dict(release.to_dict()) == release
+    unit = sd.PrivacyUnit("id", max_rows=3)
+    people_of = curator_of(people(oslo=400), unit=unit)
+    of_units = people_of.plan(S.group_by("town").agg(sd.count_distinct("id")), epsilon=1, delta=1e-6)
+    of_rows = people_of.plan(S.group_by("town").agg(sd.count()), epsilon=1, delta=1e-6)
+    assert of_units.procedure.allocation.counted == 0
+    assert of_rows.procedure.allocation.counted is None
+    assert of_units.error(0.95) < of_rows.error(0.95)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_intervals_of_shown_counts_cover_also_near_the_threshold(relation: Any) -> None:
+    """Of 600 towns at each of 4 sizes those that show: 5 standard deviations below 95% has chance below 1e-5 in all."""
+    question = S.group_by("town").agg(sd.count())
+    plan = curator_of([], relation=relation).plan(question, epsilon=1, delta=1e-2)
+    threshold = plan.procedure.allocation.threshold
+    sizes = [threshold.threshold + d for d in (-2, -1, 1, 30)]
+    towns = {f"{chr(97 + i)}{j}": size for i, size in enumerate(sizes) for j in range(600)}
+    release = curator_of(people(**towns), relation=relation, seed=8).ask(plan)
+    ends = release.outputs[0].estimate.intervals(0.95)
+    for i, size in enumerate(sizes):
+        inside = [
+            low <= size <= high
+            for r, (low, high) in zip(release.rows, ends, strict=True)
+            if r["town"][0] == chr(97 + i)
+        ]
+        assert len(inside) > 5
+        assert sum(inside) / len(inside) >= 0.95 - 5 * math.sqrt(0.0475 / len(inside))
+
+
+def test_no_key_of_fewer_units_than_asked_shows() -> None:
+    rows = people(oslo=400, bergen=60, alta=49)
+    for question in (S.group_by("town", min_units=50).keys(), S.group_by("town", min_units=50).agg(sd.count())):
+        curator = curator_of(rows)
+        plan = curator.plan(question, epsilon=100, delta=0.4)
+        threshold = plan.procedure.allocation.threshold
+        assert [threshold.appears(n) for n in (0, 49)] == [0, 0]
+        assert threshold.appears(50) > 0
+        shown = [curator_of(rows, seed=seed).ask(plan).table.to_pylist() for seed in range(20)]
+        assert all([r["town"] for r in rows_] == ["bergen", "oslo"] for rows_ in shown)
+        assert "no key of fewer than 50 units shows" in plan.notes[-1]
+    assert shown[0][1]["count"] in range(390, 411)
+    text = sd.sql("SELECT town, COUNT(*) AS count FROM data GROUP BY town", min_units=50)
+    assert curator.plan(text, epsilon=100, delta=0.4).identity() == plan.identity()
+    with pytest.raises(QuestionRefused, match="always appear"):
+        curator.plan(S.group_by("sex", min_units=5).agg(sd.count()), epsilon=1)
+    with pytest.raises(QuestionRefused, match="min_units takes"):
+        S.group_by("town", min_units=0)
+
+
+def test_quantiles_and_spread_of_private_keys() -> None:
+    rows = [("oslo", n % 100, f"o{n}", "f") for n in range(1000)] + [("bergen", 30, f"b{n}", "m") for n in range(500)]
+    rows += people(alta=1)
+    asked = S.group_by("town").agg(sd.median("age"), sd.quantiles("age", ["0.1", "0.9"]), sd.std("age"), sd.count())
+    found = curator_of(rows).ask(asked, epsilon=400, delta=1e-6).rows
+    assert [r["town"] for r in found] == ["bergen", "oslo"]
+    assert [r["median_age"] for r in found] == [30, 50]
+    assert [(r["quantile_age_0.1"], r["quantile_age_0.9"]) for r in found] == [(30, 30), (10, 90)]
+    assert [round(r["std_age"]) for r in found] == [0, 29]
+    beside = S.group_by("town", "sex").agg(sd.median("age"))
+    both = curator_of(rows).ask(beside, epsilon=100, delta=1e-6)
+    assert [(r["town"], r["sex"], r["median_age"]) for r in both.rows] == [("bergen", "m", 30), ("oslo", "f", 50)]
+    nothing = curator_of([]).ask(beside, epsilon=1, delta=1e-6)
+    assert nothing.rows == []
+    assert nothing.columns == ("town", "sex", "median_age")
+    assert sd.Release.from_dict(nothing.to_dict()) == nothing

@@ -23,6 +23,7 @@ from sordino import col
 from sordino.curator.plan import Plan
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.ratio import ratio_margin
+from sordino.noise.truncated_laplace import TruncatedLaplace
 from sordino.queries.aggregation import Aggregation
 
 DEEP = pytest.param(20_000, marks=pytest.mark.deep)
@@ -43,8 +44,10 @@ def draw_estimate(plan: Plan, place: int, exact: Sequence[int], runs: int, rng: 
     """Return the estimate of one aggregate with one exact value a part, drawn `runs` times: a run a row."""
     noisy, parts = [], allocation_of(plan).vectors[place]
     for part, value in zip(parts, exact, strict=True):
-        noise = part.mechanism.law.sample(rng, size=runs)
-        noisy.append(Noisy(tuple(int(value) + int(z) for z in noise), part.part.unit, part.mechanism.law))
+        law = part.mechanism.law
+        assert not isinstance(law, TruncatedLaplace)
+        noise = law.sample(rng, size=runs)
+        noisy.append(Noisy(tuple(int(value) + int(z) for z in noise), part.part.unit, law))
     question = plan.question
     assert isinstance(question, Aggregation)
     return question.aggregates[place].estimate([p.part for p in parts], noisy)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.amplify import poisson_sampled
-from sordino.curator.allocation import Allocation, NoisyVector, Threshold, allocate
+from sordino.curator.allocation import Allocation, NoisyVector, allocate
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.loss_split import EQUAL, LossSplit
 from sordino.curator.noise_answer import noisy_columns
@@ -20,17 +19,20 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.ranks import Ranks
 from sordino.estimates.selected import simultaneous_confidence
-from sordino.loss import Event, Loss, format_number, round_up
+from sordino.loss import Event, Loss, format_number
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
+from sordino.noise.truncated_laplace import TruncatedLaplace
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.queries.expressions.keys import Keys
 from sordino.queries.formulas import FormulaColumn
+from sordino.queries.key_list import KeyList, compile_key_list
 from sordino.queries.off_grid import never_equal
 from sordino.queries.post_processing import finish_answer
 from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
-from sordino.release import Output, show_number, show_rows
+from sordino.release import Key, Output, show_number, show_rows
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["AggregationProcedure", "plan_aggregation"]
 
 _MOST_MEANS = 100_000
+_PUBLIC_KEYS = (
+    "these keys are public, whether or not a row has them: nothing of the data is used, and nothing is charged"
+)
 _LEAST_RATE = Fraction(1, 10**9)
 
 Trees = tuple["exp.Select | None", "tuple[exp.Select | None, ...]"]
@@ -93,6 +98,8 @@ class AggregationProcedure:
             return apply_steps(primitives(), steps, self.domain)
 
         table = compiled.select(words()) if compiled.terms else None
+        if compiled.private_keys:  # quantiles are asked of the keys that show
+            return table, tuple(None for _ in selections)
         return table, tuple(None if s is None else s.select(words()) for s in selections)
 
     # ---- after the charge
@@ -113,19 +120,37 @@ class AggregationProcedure:
         summed = iter(outputs)
         found: list[Output] = []
         for selection in self.allocation.selections:
-            found += [next(summed)] if selection is None else selection.release(rows, rng)
+            found += [next(summed)] if selection is None else self._quantiles(selection, keys).release(rows, rng)
         asked = self.question
         if not asked.formulas and not asked.hidden and asked.after is None:
             return keys, tuple(found)
         return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
 
+    def _quantiles(self, selection: PlannedQuantile, keys: Sequence[Key]) -> PlannedQuantile:
+        """Return a selection of quantiles for the groups of the answer: where keys are private, those that show.
+
+        Which show is released, so from then on they are a public list, whose quantiles are a question of their own:
+        adaptive composition.
+        """
+        if not self.compiled.private_keys:
+            return selection
+        rows = tuple(zip(*(key.labels for key in keys), strict=True))
+        if not rows:
+            return selection.of_keys(Keys((), self.compiled.keys[0].build))
+        listed = KeyList(self.groups, rows)
+        return selection.of_keys(compile_key_list(listed, [(g.alias, g.of) for g in self.question.groups], self.domain))
+
     # ---- words
 
     def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
         asked, parts = self.question.aggregates[place], self.allocation.vectors[place]
-        vectors, laws = [p.part for p in parts], [p.mechanism.law for p in parts]
-        error = times_rows = None
-        if len(parts) == 1 or self.assume_rows is not None:
+        vectors = [p.part for p in parts]
+        laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
+        error: float | None = None
+        times_rows = None
+        if place == self.allocation.counted:  # by the selection of the keys
+            error = parts[0].mechanism.law.error(confidence)
+        elif len(parts) == 1 or self.assume_rows is not None:
             error = asked.error(vectors, laws, confidence, self.assume_rows, self.assume_mean)
         if isinstance(asked, Average):
             times_rows = asked.error(vectors, laws, confidence, None, self.assume_mean)
@@ -272,7 +297,7 @@ def _sample_event(rate: Fraction | None, event: Event, neighbors: Neighbors) -> 
 
 def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
     if allocation.threshold is not None:
-        words = _say_private_keys(allocation.threshold)
+        words = allocation.threshold.describe()
         return PlannedRows(None, words, private_keys=words, sample=sample)
     resolved, cells = allocation.resolved, allocation.resolved.cells
     which = "the listed keys" if resolved.listed else "every declared key"
@@ -297,7 +322,8 @@ def _say_notes(
     if compiled.totals:
         keys = f" under up to {min(neighbors.groups, compiled.cells):,} keys" if compiled.cells > 1 else ""
         notes += (f"a total of one {neighbors.id_column} is of all its rows{keys}, whatever their number",)
-    notes += () if threshold is None else (_key_note(threshold),)
+    notes += () if threshold is None else (threshold.note(),)
+    notes += () if question.aggregates or threshold is not None else (_PUBLIC_KEYS,)
     notes += (_selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
     expressions = question.expressions()
     notes += never_equal(expressions, domain) if expressions else ()
@@ -313,29 +339,6 @@ def _selects(question: Aggregation, compiled: CompiledQuery) -> bool:
     """Return whether noisy values decide which rows are shown."""
     return question.after is not None and question.after.selects(
         tuple(g.alias for g in question.groups), _count_groups(compiled)
-    )
-
-
-def _say_private_keys(threshold: Threshold) -> str:
-    half, sure = _units_to_show(threshold, 0.5), _units_to_show(threshold, 0.95)
-    alone = round_up(threshold.appears(1), digits=2)
-    return (
-        f"keys that {half} units or more have (shown at least half of the time; {sure} units: 95%; 1 unit: {alone}); "
-        f"{threshold.describe()}"
-    )
-
-
-def _units_to_show(threshold: Threshold, chance: float) -> int:
-    """Return the least number of units with which a private key shows with this chance."""
-    return 1 + bisect_left(range(1, 2**62), chance, key=threshold.appears)  # it rises
-
-
-def _key_note(threshold: Threshold) -> str:
-    """Return below which size private keys stay hidden."""
-    half, sure = _units_to_show(threshold, 0.5), _units_to_show(threshold, 0.95)
-    return (
-        f"keys of fewer than about {half:,} units stay hidden: a key shows where its noisy count of units reaches "
-        f"{threshold.threshold:,} (half of the keys of {half:,} units do, 95% of those of {sure:,})"
     )
 
 

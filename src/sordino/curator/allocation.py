@@ -7,25 +7,24 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sordino.accounting.events import Composed
+from sordino.curator.key_selection import CountingThreshold, KeySelection, choose_key_selection
 from sordino.curator.quantile_scans import PlannedQuantile, plan_quantile
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
-from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
+from sordino.mechanisms.partition_selection import PartitionSelection
 from sordino.neighbors import Neighbors, Sensitivity
+from sordino.queries.aggregates.count import Count
+from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.quantile import Quantile
 from sordino.queries.aggregation import Aggregation, CompiledQuery
 from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.nodes import Name
 from sordino.queries.query import SqlAggregate, Vector
 
-__all__ = ["Allocation", "NoisyVector", "Threshold", "allocate"]
-
-_LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
-
-Threshold = LaplaceThreshold | GaussianThreshold
+__all__ = ["Allocation", "NoisyVector", "allocate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class NoisyVector:
     column: str
     part: Vector
     sensitivity: Sensitivity
-    mechanism: Mechanism
+    mechanism: Mechanism | CountingThreshold  # the latter where the selection of private keys counts it
 
     def describe(self) -> str:
         """Return the part in words."""
@@ -48,15 +47,16 @@ class Allocation:
     """How a question is answered: the vectors of each aggregate, its selection if it is one, and the keys' threshold.
 
     `resolved` is what is run: with private keys it also counts the units of each group, as its last term. `shares` are
-    those of the aggregates; with that of private keys they sum to 1.
+    those of the aggregates; with that of private keys, which is also the share of a count of their units, they sum to 1.
     """
 
     resolved: CompiledQuery
     vectors: tuple[tuple[NoisyVector, ...], ...]
     selections: tuple[PlannedQuantile | None, ...]
-    threshold: Threshold | None
+    threshold: KeySelection | None
     event: Event
     shares: tuple[Fraction, ...] = ()
+    counted: int | None = None  # the aggregate that the selection of private keys answers by its own noisy counts
 
 
 def allocate(
@@ -70,16 +70,15 @@ def allocate(
     """Return the parts of a question. Each selection and each aggregate that needs noise shares by its weight, or equally.
 
     Private keys take an equal share, whatever the weights. An aggregate's share is shared equally by its vectors. By
-    sequential composition the shares, which sum to 1 exactly, amount to the loss. Raises QuestionRefused where keys are
-    private and no delta is given, or quantiles are asked for private keys.
+    sequential composition the shares, which sum to 1 exactly, amount to the loss. A count of units is the selection's own
+    (Korolova et al. 2009): it shares with it. Raises QuestionRefused where keys are private and no delta is given.
     """
     moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
     chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
-    noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several)]
-    threshold, rest = _threshold(resolved, neighbors, loss, len(chosen) + len(noisy) + resolved.private_keys)
+    counted = _count_of_units(question, resolved, neighbors)
+    noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several) and i != counted]
+    threshold, rest = _select_keys(question, resolved, neighbors, loss, len(chosen) + len(noisy), counted)
     if threshold is not None:
-        if chosen:
-            raise QuestionRefused("quantiles of private keys are not answered: declare the keys as a category")
         resolved = _counting_units(resolved, domain, neighbors)
     if weights and (len(weights) != len(moved) or min(weights) <= 0):
         raise DeclarationError(f"a question of {len(moved)} aggregates takes as many weights, each above 0")
@@ -89,16 +88,18 @@ def allocate(
     enforced = resolved.enforce(neighbors)
     selections = {i: _selection(question, i, resolved, domain, enforced, _part(rest, shares[i])) for i in chosen}
     additive = sum((shares[i] for i in noisy), Fraction(0))
-    vectors, event = _vectors(question, resolved, moved, shares, _part(rest, additive) if noisy else rest)
-    events = [event] if noisy or not chosen else []
+    vectors, event = _vectors(question, resolved, moved, shares, _part(rest, additive) if noisy else rest, counted)
+    if threshold is not None and counted is not None:
+        vectors = _count_by(threshold, counted, vectors)
+    events = [event] if noisy or not (chosen or threshold) else []
     events += [s.event for s in selections.values()]
     if threshold is not None:
         events.insert(0, threshold.event)
-        keys = Fraction(1, len(noisy) + 1)
-        shares = [share * (1 - keys) for share in shares]
+        keys = Fraction(1, len(chosen) + len(noisy) + 1)
+        shares = [keys if i == counted else share * (1 - keys) for i, share in enumerate(shares)]
     event = events[0] if len(events) == 1 else Composed(events)
     found = tuple(selections.get(i) for i in range(len(vectors)))
-    return Allocation(resolved, vectors, found, threshold, event, tuple(shares))
+    return Allocation(resolved, vectors, found, threshold, event, tuple(shares), counted)
 
 
 def _vectors(
@@ -107,14 +108,19 @@ def _vectors(
     moved: Sequence[Sequence[Sensitivity]],
     shares: Sequence[Fraction],
     loss: Loss,
+    counted: int | None,
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], Event]:
-    """Return the vectors of each aggregate, which share the loss as the aggregates do, and their event."""
-    active = [sum(s.l1 > 0 for s in several) for several in moved]
+    """Return the vectors of each aggregate, which share the loss as the aggregates do, and their event.
+
+    That which the selection of keys counts gets no noise here: what shows is the selection's own noisy count.
+    """
+    active = [0 if i == counted else sum(s.l1 > 0 for s in several) for i, several in enumerate(moved)]
     whole = sum((share for share, busy in zip(shares, active, strict=True) if busy), Fraction(0))
     sized: list[tuple[Sensitivity, Fraction]] = []
     for several, parts, busy, share in zip(moved, resolved.parts, active, shares, strict=True):
         for s, p in zip(several, parts, strict=True):
-            sized.append((s.rescale(1 / p.unit), share / (whole * busy) if s.l1 else Fraction(0)))
+            still = s if busy else Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), s.because)
+            sized.append((still.rescale(1 / p.unit), share / (whole * busy) if still.l1 else Fraction(0)))
     mechanisms, event = cheapest(sized, loss)
     rest = iter(mechanisms)
     planned = tuple(
@@ -122,6 +128,15 @@ def _vectors(
         for a, parts, several in zip(question.aggregates, resolved.parts, moved, strict=True)
     )
     return planned, event
+
+
+def _count_by(
+    keys: KeySelection, counted: int, vectors: tuple[tuple[NoisyVector, ...], ...]
+) -> tuple[tuple[NoisyVector, ...], ...]:
+    """Return the vectors of all aggregates, that which the selection of keys counts with the selection's noise."""
+    assert not isinstance(keys.selector, PartitionSelection)
+    own = replace(vectors[counted][0], mechanism=keys.selector)
+    return (*vectors[:counted], (own,), *vectors[counted + 1 :])
 
 
 def _selection(
@@ -133,9 +148,16 @@ def _selection(
     return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
 
 
-def _threshold(resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, shares: int) -> tuple[Threshold | None, Loss]:
-    """Return the threshold of private keys, and the loss that is left for the rest."""
+def _select_keys(
+    question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, others: int, counted: int | None
+) -> tuple[KeySelection | None, Loss]:
+    """Return how private keys are selected, by an equal share, and the loss that is left for the others."""
     if not resolved.private_keys:
+        if question.min_units > 1:
+            raise QuestionRefused(
+                "min_units hides small keys that are private, and declared or listed ones always appear: leave it out, or "
+                "hide rows with HAVING, which reads the noisy answer"
+            )
         return None, loss
     if neighbors.unit is not None and neighbors.id_column is None:
         raise QuestionRefused(
@@ -146,25 +168,25 @@ def _threshold(resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, shares
         raise QuestionRefused(
             f"each key of {neighbors.id_column!r} has one unit, so none could ever show: group by something else"
         )
-    count = resolved.enforce(neighbors).groups * (1 if neighbors.relation == "add_remove" else 2)
-    if isinstance(loss, ZCDP) and loss.slack is not None and loss.slack >= _LEAST:
-        share = loss.rho / shares
-        return GaussianThreshold(count, share, loss.slack), ZCDP(loss.rho - share)
-    if not isinstance(loss, ApproxDP) or loss.delta == 0:
-        raise QuestionRefused(
-            "the keys of this group-by are private: which of them show needs a delta, the chance that a key of one unit "
-            "shows; give epsilon= and delta=, such as delta=1e-6 (under a cap on rho with a slack: rho= and delta=), or "
-            "declare the column as a category with its values"
-        )
-    part = loss.epsilon / shares
-    left = loss.epsilon - part
-    laplace = LaplaceThreshold(count, part, loss.delta)
-    if loss.delta < _LEAST:
-        return laplace, PureDP(left)
-    gaussian = gaussian_threshold_for_pair(keys=count, epsilon=part, delta=loss.delta / 2)
-    if laplace.threshold <= gaussian.threshold:
-        return laplace, PureDP(left)
-    return gaussian, ApproxDP(left, loss.delta / 2)
+    share = Fraction(1, others + 1)
+    enforced = resolved.enforce(neighbors)
+    return choose_key_selection(enforced, loss, share=share, counts=counted is not None, min_units=question.min_units)
+
+
+def _count_of_units(question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors) -> int | None:
+    """Return which aggregate counts the units of each key, as the selection of private keys does: one noise does for both.
+
+    That is COUNT(*) where each row is a unit or each unit has one row a key, and COUNT(DISTINCT) of the units' own column.
+    """
+    if not resolved.private_keys or question.formulas:
+        return None
+    one_row = resolved.enforce(neighbors).rows_per_group == 1
+    for i, asked in enumerate(question.aggregates):
+        if isinstance(asked, Count) and asked.of is None and one_row:
+            return i
+        if isinstance(asked, Distinct) and neighbors.id_column is not None and asked.of == Name(neighbors.id_column):
+            return i
+    return None
 
 
 def _counting_units(resolved: CompiledQuery, domain: Domain, neighbors: Neighbors) -> CompiledQuery:

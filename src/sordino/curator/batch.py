@@ -178,6 +178,8 @@ def _share_out(
 
 def _worst(plan: Plan, confidence: float) -> float:
     error = _largest_error(plan, confidence)
+    if error is None and not plan.procedure.columns(confidence):
+        raise QuestionRefused("keys alone have no error: ask for them by a loss, in a question of their own")
     if error is None:
         raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
     return error
@@ -187,7 +189,7 @@ def _largest_error(plan: Plan, confidence: float) -> float | None:
     """Return the largest expected error of a question's answers, None where one depends on the rows."""
     found = plan.error(confidence)
     errors = list(found.values()) if isinstance(found, dict) else [found]
-    return None if any(e is None for e in errors) else float(max(errors))
+    return None if not errors or any(e is None for e in errors) else float(max(errors))
 
 
 def _root(value: Fraction) -> Fraction:

@@ -87,9 +87,9 @@ class Curator:
         """Return the selection of the rows that meet `condition`; end it with `.agg(...)`."""
         return Selection().where(condition)
 
-    def group_by(self, *columns: str | Expr, keys: Any = None, **named: str | Expr) -> Selection:
-        """Return the table grouped by columns or bins, a keyword naming the key; `keys` lists the answer's rows."""
-        return Selection().group_by(*columns, keys=keys, **named)
+    def group_by(self, *columns: str | Expr, keys: Any = None, min_units: int = 1, **named: str | Expr) -> Selection:
+        """Return the table grouped by columns or bins; `keys` lists the answer's rows, `min_units` hides small private keys."""
+        return Selection().group_by(*columns, keys=keys, min_units=min_units, **named)
 
     def sample(self, rate: Number) -> Selection:
         """Return a sample of the units, each in it with chance `rate` by a secret coin; end it with `.agg(...)`."""

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from sordino.curator.allocation import Allocation, NoisyVector
 from sordino.curator.data_access import Answer
 from sordino.estimates.noisy import Noisy
+from sordino.estimates.shown_count import ShownCount
 from sordino.loss import format_number
+from sordino.mechanisms.partition_selection import PartitionSelection
+from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold
+from sordino.mechanisms.truncated_threshold import TruncatedThreshold
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery
 from sordino.release import Key, Output
@@ -23,30 +27,44 @@ __all__ = ["exact_vectors", "noisy_columns"]
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
     """Return the keys and the noisy outputs of a release, except selections; every exact value gets its noise here.
 
-    `table` is the engine's answer, None where no aggregate needs one. With private keys only those at the threshold
-    show, in the order of the keys; their values get noise of their own, so that their intervals hold.
+    `table` is the engine's answer, None where no aggregate needs one. Of private keys only those that are selected show, in
+    the order of the keys; their values get noise of their own, but for the count that they were selected by.
     """
     resolved = parts.resolved
+    shown: tuple[int | None, ...] = ()
     if parts.threshold is not None:
         assert table is not None
-        rows, exact_parts = _release_keys(table, parts, rng)
+        rows, exact_parts, shown = _release_keys(table, parts, rng)
     else:
         rows = resolved.key_rows()
         exact_parts = [] if table is None else exact_vectors(table, resolved)
-    flat = [p for several in parts.vectors for p in several]
-    noisy = iter(
-        [
-            Noisy(tuple(p.mechanism.release(v, rng)) if v else (), p.part.unit, p.mechanism.law)
-            for p, v in zip(flat, exact_parts, strict=True)
-        ]
-    )
-    outputs = tuple(
-        Output(a.alias, a.estimate([v.part for v in several], [next(noisy) for _ in several]), _mechanisms(several))
-        for a, several, selected in zip(question.aggregates, parts.vectors, parts.selections, strict=True)
-        if selected is None
-    )
+    exact = iter(exact_parts)
+    outputs: list[Output] = []
+    for i, (asked, several) in enumerate(zip(question.aggregates, parts.vectors, strict=True)):
+        exact_own = [next(exact) for _ in several]
+        if i == parts.counted:
+            outputs.append(Output(asked.alias, _shown_count(parts, shown), _mechanisms(several)))
+        elif parts.selections[i] is None:
+            noisy = [_add_noise(p, v, rng) for p, v in zip(several, exact_own, strict=True)]
+            outputs.append(Output(asked.alias, asked.estimate([v.part for v in several], noisy), _mechanisms(several)))
     keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
-    return keys, outputs
+    return keys, tuple(outputs)
+
+
+def _add_noise(vector: NoisyVector, exact: list[int], rng: Rng) -> Noisy:
+    made = vector.mechanism
+    if isinstance(made, LaplaceThreshold | GaussianThreshold | TruncatedThreshold):
+        raise TypeError("a count that keys are selected by has its noise already")
+    return Noisy(tuple(made.release(exact, rng)) if exact else (), vector.part.unit, made.law)
+
+
+def _shown_count(parts: Allocation, shown: Sequence[int | None]) -> ShownCount:
+    """Return the noisy counts that private keys were selected by, as an answer."""
+    keys = parts.threshold
+    assert keys is not None
+    assert keys.threshold is not None
+    assert not isinstance(keys.selector, PartitionSelection)
+    return ShownCount(tuple(n for n in shown if n is not None), keys.selector.law, keys.threshold, keys.min_units)
 
 
 def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:
@@ -67,8 +85,10 @@ def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:
     return _weigh(resolved, found, math.prod(sizes))
 
 
-def _release_keys(table: pa.Table, parts: Allocation, rng: Rng) -> tuple[list[tuple[Any, ...]], list[list[int]]]:
-    """Return the keys that reach the threshold, in their own order, and the exact value of each part for them."""
+def _release_keys(
+    table: pa.Table, parts: Allocation, rng: Rng
+) -> tuple[list[tuple[Any, ...]], list[list[int]], tuple[int | None, ...]]:
+    """Return the keys that are selected, in their own order, the exact value of each part for them, and their noisy counts."""
     resolved, threshold = parts.resolved, parts.threshold
     assert threshold is not None
     cells = [table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))]
@@ -77,12 +97,13 @@ def _release_keys(table: pa.Table, parts: Allocation, rng: Rng) -> tuple[list[tu
     for place, row in enumerate(zip(*cells, strict=True)):
         if None not in row:
             places[_labels(row, resolved)] = place
-    kept = list(threshold.release({key: int(exact_units[place]) for key, place in places.items()}, rng))
+    shown = threshold.release({key: int(exact_units[place]) for key, place in places.items()}, rng)
+    kept = list(shown)
     found = []
     for i in range(len(resolved.terms)):
         column = table.column(f"t{i}").to_pylist()
         found.append([int(column[places[key]] or 0) for key in kept])
-    return kept, _weigh(resolved, found, len(kept))
+    return kept, _weigh(resolved, found, len(kept)), tuple(shown.values())
 
 
 def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:

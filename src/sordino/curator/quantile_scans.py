@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from sordino.primitives import Primitives
 from sordino.queries.aggregates.quantile import Quantile, bin_select
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.expressions.bound_number import BoundNumber
+from sordino.queries.expressions.keys import Keys
 from sordino.release import Output
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["PlannedQuantile", "Scans", "plan_quantile"]
 
 _MOST_GROUPS = 10_000
+_SOME_GROUPS = 2  # of private keys, while it is not known how many show: more than one
 _MOST_BINS = 100_000
 _MOST_CELLS = 4_000_000  # groups times bins of one scan
 _FEWEST_BINS = 256
@@ -82,10 +84,17 @@ class PlannedQuantile:
         widths = bin_widths(self.high - self.low + 1, self.selection.groups)
         return bin_select(on, self.resolved, self.measure, low=self.low, width=widths[0], within=None, parent=1)
 
+    def of_keys(self, listed: Keys) -> PlannedQuantile:
+        """Return the same selection for the groups that some keys list, which were private until they were selected."""
+        resolved = replace(self.resolved, keys=(listed,), listed=True)
+        return replace(self, resolved=resolved, selection=replace(self.selection, groups=len(listed.labels)))
+
     def release(self, rows: Scans, rng: Rng) -> list[Output]:
         """Return the outputs, one a column, a value a group; the data is scanned as often as the draws ask for."""
-        exact_counts = _ExactCounts(self, rows)
-        found = self.selection.release(exact_counts, low=self.low, high=self.high, rng=rng)
+        found: Sequence[Sequence[int]] = []
+        if self.selection.groups:  # of private keys none may show
+            exact_counts = _ExactCounts(self, rows)
+            found = self.selection.release(exact_counts, low=self.low, high=self.high, rng=rng)
         names, words = self.asked.columns(), self.selection.describe()
         return [Output(n, e, words) for n, e in zip(names, self._estimates(found, self.row_ceiling), strict=True)]
 
@@ -113,13 +122,14 @@ def plan_quantile(
     Raises QuestionRefused where the number has no bounds, or where there are too many groups.
     """
     found, low, high = asked.measure(domain)
-    if resolved.cells > _MOST_GROUPS:
+    groups = _SOME_GROUPS if resolved.private_keys else resolved.cells
+    if groups > _MOST_GROUPS:
         raise QuestionRefused(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
     stages = len(halving_stages(len(asked.levels)))
     epsilon = bounded_range_epsilon_for(loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages
-    selection = QuantileSelection(tuple(sorted(asked.levels)), epsilon, neighbors, resolved.cells)
+    selection = QuantileSelection(tuple(sorted(asked.levels)), epsilon, neighbors, groups)
     return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling)
 
 

@@ -252,8 +252,9 @@ class DuckDBPrimitives:
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
-        whole = "".join(values)
-        mark = next(c for c in map(chr, range(0xE000, 0xF900)) if c not in whole)
+        whole = "\ue000".join(values)
+        marks = (f"\ue000{i}\ue001" for i in itertools.count())  # none can begin within another
+        mark = next(m for m in marks if m not in whole)
         at = cell.sql(dialect="duckdb")
         if all(v == v.strip(BLANKS) for v in values):  # as in code_of
             at = f"trim({at}, {_BLANKS})"

@@ -16,6 +16,7 @@ from sordino.estimates import (  # noqa: F401
     second_moments,
     selected,
     selections,
+    shown_count,
 )
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate
 

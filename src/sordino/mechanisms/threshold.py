@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sordino.accounting.events import DiscreteGaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
@@ -17,9 +17,29 @@ from sordino.mechanisms.scores import positive
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
 
-__all__ = ["GaussianThreshold", "LaplaceThreshold", "gaussian_threshold_for_pair"]
+__all__ = [
+    "GaussianThreshold",
+    "Key",
+    "LaplaceThreshold",
+    "chance_to_appear",
+    "check_keys",
+    "gaussian_threshold_for_pair",
+    "key_order",
+    "keys_above",
+    "small_delta",
+]
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+class CountLaw(Protocol):
+    """The law of the noise in counts of units."""
+
+    def sample(self, rng: Rng, size: int) -> Any:
+        """Draw an array of `size` numbers."""
+
+    def upper_tail(self, t: int) -> float:
+        """Return P(X > t)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +47,17 @@ class LaplaceThreshold:
     """Add discrete Laplace noise of scale keys / epsilon to each key's count of units; show those at `threshold` or more.
 
     `keys` bounds how many keys' counts one neighbor may move, each by 1: with at most m groups a unit, add_remove: m;
-    replace: 2m.
+    replace: 2m. `new`, `keys` where None, bounds how many of them one neighbor may have that the other lacks: m in both.
 
     Theorem: the shown keys with their noisy counts are (epsilon, delta)-private (Korolova, Kenthapadi, Mishra, Ntoulas
     2009; Wilson et al. 2020), and so is the set of keys alone.
     Proof: a key that only one of two neighbors D, D' has counts 1 there, and shows with probability p =
-    r^(threshold - 1) / (1 + r), r = exp(-epsilon / keys), where keys p <= delta. Let Q, Q' be the laws with all such keys
+    r^(threshold - 1) / (1 + r), r = exp(-epsilon / keys), where new p <= delta. Let Q, Q' be the laws with all such keys
     kept back: within epsilon of one another, by the Laplace mechanism. D shows one with probability d <= delta, D' with
     d' <= delta, independently of the rest. For x = min(1, exp(epsilon) Q'(S)), P(D in S) <= d + (1 - d) x, and
     exp(epsilon) P(D' in S) >= (1 - d') x; they differ by d + (d' - d) x <= delta at most.
-    `threshold` is 1 + ceil((keys / epsilon) ln(keys / ((1 + r) delta))), certified in Decimal: the least that holds on
+    Each of d, d' is of one table's own keys, of which there are `new` at most: not of those of both together.
+    `threshold` is 1 + ceil((keys / epsilon) ln(new / ((1 + r) delta))), certified in Decimal: the least that holds on
     the discrete tail, and 2 or more.
 
     Raises DeclarationError unless keys >= 1, epsilon > 0 and 0 < delta < 1, exact.
@@ -48,11 +69,13 @@ class LaplaceThreshold:
     keys: int
     epsilon: Fraction
     delta: Fraction
+    new: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", _small(self.delta))
-        _check_keys(self.keys)
+        object.__setattr__(self, "delta", small_delta(self.delta))
+        check_keys(self.keys)
+        check_keys(self.keys if self.new is None else self.new)
 
     @property
     def event(self) -> ThresholdEvent:
@@ -67,15 +90,15 @@ class LaplaceThreshold:
     @property
     def threshold(self) -> int:
         """The least noisy count that shows."""
-        return _threshold(self.law, self.keys, self.delta)
+        return _threshold(self.law, self.new or self.keys, self.delta)
 
     def appears(self, count: int) -> float:
         """Return the probability that a key of `count` units shows: a public function, 0 for a key of none."""
-        return _appears(self.law, self.threshold, count)
+        return chance_to_appear(self.law, self.threshold, count)
 
     def release(self, exact: Mapping[Key, int], rng: Rng) -> dict[Key, int]:
         """Return the keys that show, in their own order, each with its noisy count; the others leave no trace."""
-        return _keys_above(exact, self.law, self.threshold, rng)
+        return keys_above(exact, self.law, self.threshold, rng)
 
     def describe(self) -> str:
         """Return the mechanism in words."""
@@ -86,13 +109,13 @@ class LaplaceThreshold:
 class GaussianThreshold:
     """Add discrete Gaussian noise to each key's count of units; show those at `threshold` or more.
 
-    `keys` as for `LaplaceThreshold` (m groups a unit; add_remove: m; replace: 2m): l2 sensitivity sqrt(keys), and
-    sigma^2 = keys / (2 rho).
+    `keys` and `new` as for `LaplaceThreshold` (m groups a unit; add_remove: m; replace: 2m, and m new): l2 sensitivity
+    sqrt(keys), and sigma^2 = keys / (2 rho).
 
     Theorem: except for an event of probability `delta`, that a key of one unit shows, it is rho-zCDP: delta-approximate
     rho-zCDP (Bun & Steinke 2016, Definition 8.1): given that no key that one table alone has shows, the two are Gaussian
     releases of the others. With the certificate (e, d) of the noise the whole is (e, d + delta), as in `LaplaceThreshold`.
-    `threshold` is the least number, 2 or more, with keys P(X >= threshold - 1) <= delta on the discrete tail, rounded up.
+    `threshold` is the least number, 2 or more, with new P(X >= threshold - 1) <= delta on the discrete tail, rounded up.
     `certificate`, where given, is an (epsilon, delta) proved for the noise alone.
 
     Raises DeclarationError unless keys >= 1, rho > 0 and 0 < delta < 1, exact.
@@ -105,11 +128,13 @@ class GaussianThreshold:
     rho: Fraction
     delta: Fraction
     certificate: tuple[Fraction, Fraction] | None = None
+    new: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", positive(self.rho, "rho"))
-        object.__setattr__(self, "delta", _small(self.delta))
-        _check_keys(self.keys)
+        object.__setattr__(self, "delta", small_delta(self.delta))
+        check_keys(self.keys)
+        check_keys(self.keys if self.new is None else self.new)
 
     @property
     def event(self) -> ThresholdEvent:
@@ -124,15 +149,15 @@ class GaussianThreshold:
     @property
     def threshold(self) -> int:
         """The least noisy count that shows."""
-        return _threshold(self.law, self.keys, self.delta)
+        return _threshold(self.law, self.new or self.keys, self.delta)
 
     def appears(self, count: int) -> float:
         """Return the probability that a key of `count` units shows: a public function, 0 for a key of none."""
-        return _appears(self.law, self.threshold, count)
+        return chance_to_appear(self.law, self.threshold, count)
 
     def release(self, exact: Mapping[Key, int], rng: Rng) -> dict[Key, int]:
         """Return the keys that show, in their own order, each with its noisy count; the others leave no trace."""
-        return _keys_above(exact, self.law, self.threshold, rng)
+        return keys_above(exact, self.law, self.threshold, rng)
 
     def describe(self) -> str:
         """Return the mechanism in words."""
@@ -140,18 +165,20 @@ class GaussianThreshold:
         return f"discrete Gaussian, sigma {sigma:.6g}; keys shown from {self.threshold} on"
 
 
-def gaussian_threshold_for_pair(*, keys: int, epsilon: Fraction, delta: Fraction) -> GaussianThreshold:
+def gaussian_threshold_for_pair(
+    *, keys: int, epsilon: Fraction, delta: Fraction, new: int | None = None
+) -> GaussianThreshold:
     """Return the Gaussian threshold that is (epsilon, delta)-private: half of delta for the noise, half for the keys.
 
     >>> gaussian_threshold_for_pair(keys=8, epsilon=Fraction(1), delta=Fraction(1, 10**6)).event.approx()
     (Fraction(1, 1), Fraction(1, 1000000))
     """
-    spare = _small(delta) / 2
+    spare = small_delta(delta) / 2
     rho = rho_for(positive(epsilon, "epsilon"), delta - spare)
     variance = gaussian_variance(Fraction(keys), gaussian_rho_for(epsilon, delta - spare))  # noise on keys numbers
     if variance is not None:
         rho = max(rho, keys / (2 * variance))
-    return GaussianThreshold(keys, rho, spare, (epsilon, delta - spare))
+    return GaussianThreshold(keys, rho, spare, (epsilon, delta - spare), new)
 
 
 def _threshold(law: DiscreteLaplace | DiscreteGaussian, keys: int, delta: Fraction) -> int:
@@ -160,36 +187,37 @@ def _threshold(law: DiscreteLaplace | DiscreteGaussian, keys: int, delta: Fracti
     return 2 if both >= 1 else law.error(1 - both) + 2
 
 
-def _appears(law: DiscreteLaplace | DiscreteGaussian, threshold: int, count: int) -> float:
+def chance_to_appear(law: CountLaw, threshold: int, count: int) -> float:
+    """Return the probability that a key of `count` units has a noisy count of `threshold` or more, 0 for one of none."""
     if count < 0:
         raise DeclarationError("count must be at least 0")
     return law.upper_tail(threshold - 1 - count) if count else 0.0
 
 
-def _keys_above(
-    exact: Mapping[Key, int], law: DiscreteLaplace | DiscreteGaussian, threshold: int, rng: Rng
-) -> dict[Key, int]:
+def keys_above(exact: Mapping[Key, int], law: CountLaw, threshold: int, rng: Rng) -> dict[Key, int]:
     """Return the noisy counts at the threshold or more; their order is that of the keys, not that of the table."""
     present = [(key, int(count)) for key, count in exact.items() if count > 0]  # a key of no units does not exist
     drawn = law.sample(rng, size=len(present)).tolist()
     noisy = {key: count + z for (key, count), z in zip(present, drawn, strict=True) if count + z >= threshold}
-    return {key: noisy[key] for key in sorted(noisy, key=_order)}
+    return {key: noisy[key] for key in sorted(noisy, key=key_order)}
 
 
-def _order(key: Any) -> Any:
+def key_order(key: Any) -> Any:
     """Return what a key sorts by: its parts, a missing value last."""
     if isinstance(key, tuple):
-        return tuple(_order(part) for part in key)
+        return tuple(key_order(part) for part in key)
     return key is None, type(key).__name__, 0 if key is None else key
 
 
-def _small(delta: Fraction) -> Fraction:
+def small_delta(delta: Fraction) -> Fraction:
+    """Return a delta between 0 and 1."""
     exact = positive(delta, "delta, where keys are private,")
     if exact >= 1:
         raise DeclarationError(f"delta must be below 1, not {format_number(exact)}; try 1e-6")
     return exact
 
 
-def _check_keys(keys: int) -> None:
+def check_keys(keys: int) -> None:
+    """Raise DeclarationError unless it is a whole number, 1 or more."""
     if isinstance(keys, bool) or not isinstance(keys, int) or keys < 1:
         raise DeclarationError("keys, how many one unit may be counted under, must be a whole number, 1 or more")

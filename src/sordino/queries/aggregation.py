@@ -68,6 +68,7 @@ class Aggregation:
     formulas: tuple[FormulaColumn, ...] = ()
     hidden: tuple[str, ...] = ()
     key_list: KeyList | None = None  # the rows of the answer, where the question lists them
+    min_units: int = 1  # private keys of fewer units never show
     bounds: ContributionBounds | None = None
 
     def bound_contributions(
@@ -135,10 +136,11 @@ class Aggregation:
         words = {a.alias: a.describe() for a in self.aggregates}
         shown = [w for alias, w in words.items() if alias not in self.hidden]
         shown += [f.describe(words) for f in self.formulas if f.alias not in self.hidden]
-        what = _join_words(shown) if shown else "its keys"
+        what = _join_words(shown) if shown else "which keys there are"
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
         per += "" if self.key_list is None else f" of {self.key_list.describe()}"
+        per += "" if self.min_units == 1 else f" of {self.min_units:,} units or more"
         share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
         steps = "".join(f", {s.describe()}" for s in self.steps)
         share += "" if self.bounds is None else f", {self.bounds.describe()} of one unit"
@@ -164,6 +166,8 @@ class Aggregation:
         if self.steps:
             joins_only = all(isinstance(s, Join) for s in self.steps)
             data["joins" if joins_only else "steps"] = [s.plain() for s in self.steps]
+        if self.min_units > 1:
+            data["min_units"] = self.min_units
         if self.key_list is not None:
             data["keys"] = self.key_list.plain()
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
@@ -256,7 +260,7 @@ def _ordinals(count: int) -> list[exp.Expression]:
 
 def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     """Return what a question means over a domain; raises QuestionRefused where it has no private answer."""
-    if not question.aggregates:
+    if not question.aggregates and not question.groups:
         raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
     if len(question.aggregates) > _MOST_AGGREGATES:
         raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")

@@ -20,7 +20,7 @@ from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.joins import Join
-from sordino.queries.key_list import KeyList, key_list
+from sordino.queries.key_list import KeyList, check_min_units, key_list
 from sordino.queries.query import Aggregate
 from sordino.queries.row_steps import RowStep
 
@@ -202,6 +202,7 @@ class Selection:
     share: Fraction | None = None
     key_list: KeyList | None = None
     columns: Mapping[str, Node] | None = None  # of per_unit: what each of its columns is, over the values of a unit
+    min_units: int = 1
     bounds: ContributionBounds | None = None
 
     def bound_contributions(
@@ -263,29 +264,31 @@ class Selection:
         both = condition.node if self.condition is None else Connective("and", self.condition, condition.node)
         return replace(self, condition=both)
 
-    def group_by(self, *columns: Column, keys: Any = None, **named: Column) -> Selection:
+    def group_by(self, *columns: Column, keys: Any = None, min_units: int = 1, **named: Column) -> Selection:
         """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column.
 
         `keys` lists the rows of the answer, as tuples or as a table that is public: exactly these appear, in this order, and
-        rows of the table with other keys take no part. A column without declared values can be listed too.
+        rows of the table with other keys take no part. A column without declared values can be listed too. Where keys are
+        private, none of fewer than `min_units` units shows.
         """
         if not columns and not named:
             raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
         made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
-        groups = groupings(made)
-        if keys is None:
-            return replace(self, groups=(*self.groups, *groups))
-        if self.key_list is not None:
-            raise QuestionRefused("keys= is given once: name all columns that it lists in one group_by")
-        return replace(self, groups=(*self.groups, *groups), key_list=key_list(keys, [g.alias for g in groups]))
+        groups, least = groupings(made), max(self.min_units, check_min_units(min_units))
+        listed = self.key_list if keys is None else key_list(keys, [g.alias for g in groups], before=self.key_list)
+        return replace(self, groups=(*self.groups, *groups), key_list=listed, min_units=least)
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
         flat = _flatten(aggregates, named, "agg")
         rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
-        rows = replace(rows, bounds=self.bounds)
+        rows = replace(rows, bounds=self.bounds, min_units=self.min_units)
         asked = _ask(flat, rows)
         return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
+
+    def keys(self) -> Aggregation:
+        """Return the question for the keys alone: of private ones those that show, by the whole loss; it is `.agg()`."""
+        return self.agg()
 
 
 def _flatten(

@@ -25,7 +25,7 @@ from sordino.queries.expressions.sql_trees import Build, sql
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["MOST_LISTED", "KeyList", "Label", "compile_key_list", "infer_key_list", "key_list"]
+__all__ = ["MOST_LISTED", "KeyList", "Label", "check_min_units", "compile_key_list", "infer_key_list", "key_list"]
 
 MOST_LISTED = 1_000_000
 
@@ -51,7 +51,7 @@ class KeyList:
         return [list(self.columns), len(rows), hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()]
 
 
-def key_list(given: object, columns: Sequence[str]) -> KeyList:
+def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = None) -> KeyList:
     """Return the keys that a person lists for some group-by columns: tuples, bare values of one column, or a public table.
 
     A table (Arrow, pandas, polars) is read by its columns' names. Raises QuestionRefused for anything else.
@@ -59,6 +59,8 @@ def key_list(given: object, columns: Sequence[str]) -> KeyList:
     >>> key_list(["cook", "nurse"], ["job"]).rows
     (('cook',), ('nurse',))
     """
+    if before is not None:
+        raise QuestionRefused("keys= is given once: name all columns that it lists in one group_by")
     if not columns:
         raise QuestionRefused("a list of keys goes with GROUP BY: it says which rows the answer has")
     columns, rows = _table_rows(given, columns)
@@ -78,6 +80,13 @@ def key_list(given: object, columns: Sequence[str]) -> KeyList:
             f"each row of keys= has {len(columns)} values, for {', '.join(columns)}, such as {_example(columns)}"
         )
     return KeyList(tuple(columns), tuple(tuple(map(_label, row)) for row in rows))
+
+
+def check_min_units(least: int) -> int:
+    """Return the fewest units of a private key that may show; raises QuestionRefused for what is no such number."""
+    if isinstance(least, bool) or not isinstance(least, int) or not 1 <= least <= 10**9:
+        raise QuestionRefused("min_units takes a number of units, from 1 to 10^9, such as min_units=20")
+    return least
 
 
 def _example(columns: Sequence[str]) -> str:

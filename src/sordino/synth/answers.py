@@ -68,6 +68,8 @@ def answer_question(
     if question.bounds is not None or any(isinstance(a, Sum) and a.per_unit for a in question.aggregates):
         raise QuestionRefused("a model knows rows, not whose they are: leave out bound_contributions and per_unit")
     resolved = compile_query(question, parts.domain)
+    if not question.aggregates:
+        raise QuestionRefused("a model answers counts, sums and means: ask for one, such as COUNT(*), by these keys")
     if resolved.listed:
         raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")
     by_name = {c.name: c for c in parts.columns}

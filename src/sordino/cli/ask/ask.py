@@ -38,6 +38,7 @@ def ask(
     max_groups: given.MaxGroups = None,
     max_rows_per_group: given.MaxRowsPerGroup = None,
     key_file: given.KeysFile = None,
+    min_units: given.MinUnits = 1,
     confidence: given.Confidence = 0.95,
     form: given.AnswerForm = None,
     output: given.OutputFile = None,
@@ -75,6 +76,7 @@ def ask(
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
+    rest["min_units"] = min_units
     connection, planned = plan_question(text_of(sql, file), project, **loss, **split, **rest)
     plans = plans_of(planned)
     _check_writable(plans, chosen)

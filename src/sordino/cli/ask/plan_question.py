@@ -36,6 +36,7 @@ def plan(
     max_groups: given.MaxGroups = None,
     max_rows_per_group: given.MaxRowsPerGroup = None,
     key_file: given.KeysFile = None,
+    min_units: given.MinUnits = 1,
     confidence: given.Confidence = 0.95,
     form: given.TextForm = given.TextFormat.table,
     project: given.ProjectPath = None,
@@ -48,6 +49,7 @@ def plan(
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
+    rest["min_units"] = min_units
     connection, made = plan_question(text_of(sql, file), project, **loss, **split, **rest)
     plans = plans_of(made)
     if form is given.TextFormat.json:

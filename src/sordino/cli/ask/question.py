@@ -55,6 +55,7 @@ def plan_question(
     keys: Path | None = None,
     spender: str | None = None,
     bounds: Mapping[str, int | None] | None = None,
+    min_units: int = 1,
 ) -> tuple[Connection, Plan | Batch]:
     """Return the connection, and the plan of the question that a SQL text is, or of several; nothing is spent.
 
@@ -66,7 +67,7 @@ def plan_question(
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
     sizes = None if scale is None else read_pairs("--scale", scale)
     connection = sd.connect(project_path(project), spender=spender)
-    question = sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys))
+    question = sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys), min_units=min_units)
     if bounds is not None and any(bound is not None for bound in bounds.values()):
         question = question.bound_contributions(**bounds)
     planned = connection.plan(

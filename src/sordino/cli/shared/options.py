@@ -30,6 +30,7 @@ __all__ = [
     "MaxGroups",
     "MaxRows",
     "MaxRowsPerGroup",
+    "MinUnits",
     "OutputFile",
     "PageFile",
     "PictureFile",
@@ -254,6 +255,9 @@ KeysFile = Annotated[
         "FILE.csv",
         "A public list of keys, with a header line: exactly these rows appear, in this order.",
     ),
+]
+MinUnits = Annotated[
+    int, option("--min-units", "N", "Keys that are private show from N units on at the least, besides their threshold.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
 

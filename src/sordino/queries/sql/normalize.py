@@ -151,11 +151,18 @@ def _list_groups(select: Any) -> None:
 
 
 def _drop_needless_distinct(select: Any) -> None:
-    """SELECT DISTINCT of groups and aggregates has no row twice: every group has its own keys."""
+    """SELECT DISTINCT of groups and aggregates has no row twice; of columns alone, it is GROUP BY these columns."""
     from sqlglot import exp as kinds
 
     distinct, group = select.args.get("distinct"), select.args.get("group")
-    if distinct is None or distinct.args.get("on") or group is None:
+    if distinct is None or distinct.args.get("on"):
+        return
+    if group is None:
+        columns = [e.unalias() for e in select.expressions]
+        if any(e.is_star or e.find(kinds.AggFunc) is not None for e in columns):
+            return
+        select.set("group", kinds.Group(expressions=[c.copy() for c in columns]))
+        select.set("distinct", None)
         return
     shown = [e.unalias() for e in select.expressions]
     positions = {int(e.this) for e in group.expressions if isinstance(e, kinds.Literal) and e.this.isdigit()}

@@ -33,7 +33,7 @@ from sordino.queries.build import (
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Constant, Name, Node, describe
 from sordino.queries.formulas import FormulaColumn, rename
-from sordino.queries.key_list import KeyList, key_list
+from sordino.queries.key_list import KeyList, check_min_units, key_list
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.bound_hints import is_unit_total, read_bounds, read_unit_total
 from sordino.queries.sql.from_clause import Scope, base_table, scope_of
@@ -96,6 +96,7 @@ class SqlText:
     select: SqlSelect | None = field(default=None, compare=False, repr=False)
     dialect: str | None = None
     keys: Any = field(default=None, compare=False, repr=False)
+    min_units: int = 1
     bounds: ContributionBounds | None = None
 
     def bound_contributions(
@@ -123,12 +124,12 @@ class SqlText:
         return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect))
 
 
-def sql(text: str, *, dialect: str | None = None, keys: Any = None) -> SqlText:
+def sql(text: str, *, dialect: str | None = None, keys: Any = None, min_units: int = 1) -> SqlText:
     """Say that a text is SQL: `adult.ask(sd.sql("SELECT COUNT(*) FROM adult"), epsilon=0.5)`.
 
     `dialect` names whose SQL it is, such as "bigquery", "postgres", "spark" or "tsql"; without it the text is DuckDB's, or
     that of whoever quotes names with backticks or [brackets], or writes TOP. `keys` lists the rows of the answer, as in
-    `group_by`: tuples in the order of GROUP BY, or a public table with columns of those names.
+    `group_by`: tuples in the order of GROUP BY, or a public table with columns of those names. `min_units` is as there.
 
     Several SELECTs, separated by semicolons, are a batch: `adult.plan(sd.sql("SELECT ...; SELECT ..."), epsilon=1)`.
 
@@ -138,7 +139,8 @@ def sql(text: str, *, dialect: str | None = None, keys: Any = None) -> SqlText:
     if not isinstance(text, str) or not text.strip():
         words = "empty" if isinstance(text, str) else "not a text"
         raise QuestionRefused(f'the question is {words}; ask such as "SELECT COUNT(*) AS n FROM adult"')
-    return SqlText(text, dialect=None if dialect is None else known_dialect(dialect), keys=keys)
+    read = None if dialect is None else known_dialect(dialect)
+    return SqlText(text, dialect=read, keys=keys, min_units=check_min_units(min_units))
 
 
 def parse_sql(
@@ -162,8 +164,10 @@ def parse_question(
     """
     known = {c.lower(): c for c in columns}
     select = asked.parse(known.values(), public or ())
-    made = _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public, asked.keys))
-    return made if asked.bounds is None else replace(made, bounds=tighten(made.bounds, asked.bounds))
+    read = _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public, asked.keys))
+    if isinstance(read, Aggregation):
+        read = replace(read, min_units=asked.min_units)
+    return read if asked.bounds is None else replace(read, bounds=tighten(read.bounds, asked.bounds))
 
 
 def _select(text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None) -> SqlSelect:
@@ -250,7 +254,7 @@ class _Reader:
             self._outputs.append(self._column(inner, item.alias if isinstance(item, trees().Alias) else None))
         keys, condition = self._rows()
         after, scope = self._after(), self._scope
-        if not self._asked and not self._unseen:
+        if not self._asked and not self._unseen and not self._groups:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
         shown = collect_columns(self._asked, [g.alias for g in self._groups], unseen=self._unseen)
         after = None if after is None else after.rename({a.describe(): a.alias for a in shown.aggregates})

@@ -1,0 +1,127 @@
+"""Which private keys show: the selection that shows the smallest keys for its share of the loss, and what it says of itself.
+
+It knows no exact count: the choice is made of public parameters alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.errors import QuestionRefused
+from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, round_up
+from sordino.mechanisms.partition_selection import MOST_STEPS, PartitionSelection, expected_steps
+from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
+from sordino.mechanisms.truncated_threshold import TruncatedThreshold
+from sordino.neighbors import Neighbors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sordino.noise.rng import Rng
+
+__all__ = ["CountingThreshold", "KeySelection", "KeySelector", "choose_key_selection"]
+
+_LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
+
+CountingThreshold = LaplaceThreshold | GaussianThreshold | TruncatedThreshold
+KeySelector = CountingThreshold | PartitionSelection
+
+
+@dataclass(frozen=True, slots=True)
+class KeySelection:
+    """Show private keys by `selector`, and none of fewer than `min_units` units.
+
+    Theorem (pre-thresholding): the whole costs what the selector costs. Each key's count n becomes max(0, n - min_units +
+    1) before it. Counts of neighbors that differ by 1 at most still do, the same keys or fewer differ, and a key of no
+    units stays one: the selector's own theorem holds of the counts that it is given. A noisy count gets min_units - 1 back.
+    """
+
+    selector: KeySelector
+    min_units: int = 1
+
+    @property
+    def event(self) -> Event:
+        """What it amounts to."""
+        return self.selector.event
+
+    @property
+    def threshold(self) -> int | None:
+        """The least noisy count of units that shows, None where keys show by chance alone."""
+        own = None if isinstance(self.selector, PartitionSelection) else self.selector.threshold
+        return None if own is None else own + self.min_units - 1
+
+    def appears(self, count: int) -> float:
+        """Return the probability that a key of `count` units shows."""
+        return self.selector.appears(max(0, count - self.min_units + 1))
+
+    def release(self, exact: Mapping[Any, int], rng: Rng) -> dict[Any, int | None]:
+        """Return the keys that show, in their own order, with noisy counts where the selector has them."""
+        less = self.min_units - 1
+        found = self.selector.release({key: n - less for key, n in exact.items() if n > less}, rng)
+        return {key: None if noisy is None else noisy + less for key, noisy in found.items()}
+
+    def units_to_show(self, chance: float) -> int:
+        """Return the least number of units with which a private key shows with this chance."""
+        return 1 + bisect_left(range(1, 2**62), chance, key=self.appears)  # it rises
+
+    def describe(self) -> str:
+        """Return in words which keys show."""
+        half, sure = self.units_to_show(0.5), self.units_to_show(0.95)
+        one = self.min_units
+        alone = round_up(self.appears(one), digits=2)
+        least = "" if one == 1 else f"; none of fewer than {one:,} units"
+        return (
+            f"keys that {half} units or more have (shown at least half of the time; {sure} units: 95%; {one} "
+            f"unit{'s' * (one > 1)}: {alone}){least}; {self.selector.describe()}"
+        )
+
+    def note(self) -> str:
+        """Return below which size private keys stay hidden, as a release must say."""
+        half, sure = self.units_to_show(0.5), self.units_to_show(0.95)
+        how = (
+            "a key shows by chance, the more surely the more units it has"
+            if self.threshold is None
+            else f"a key shows where its noisy count of units reaches {self.threshold:,}"
+        )
+        least = "" if self.min_units == 1 else f", and no key of fewer than {self.min_units:,} units shows"
+        return (
+            f"keys of fewer than about {half:,} units stay hidden: {how} (half of the keys of {half:,} units do, 95% of those "
+            f"of {sure:,}){least}"
+        )
+
+
+def choose_key_selection(
+    neighbors: Neighbors, loss: Loss, *, share: Fraction, counts: bool, min_units: int
+) -> tuple[KeySelection, Loss]:
+    """Return the selection that shows half of the keys of the fewest units, for this share of epsilon, and what is left.
+
+    It is the optimal selection for one key, truncated Laplace noise, a Laplace or a Gaussian threshold; where it `counts`,
+    which makes an answer of the noisy count, one of those with noise. Raises QuestionRefused where there is no delta.
+    """
+    new = neighbors.groups
+    moved = new * (1 if neighbors.relation == "add_remove" else 2)
+    if isinstance(loss, ZCDP) and loss.slack is not None and loss.slack >= _LEAST:
+        gaussian = GaussianThreshold(moved, loss.rho * share, loss.slack, new=new)
+        return KeySelection(gaussian, min_units), ZCDP(loss.rho * (1 - share))
+    if not isinstance(loss, ApproxDP) or loss.delta == 0:
+        raise QuestionRefused(
+            "the keys of this group-by are private: which of them show needs a delta, the chance that a key of one unit "
+            "shows; give epsilon= and delta=, such as delta=1e-6 (under a cap on rho with a slack: rho= and delta=), or "
+            "declare the column as a category with its values"
+        )
+    part, delta = loss.epsilon * share, loss.delta
+    found: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]
+    if not counts and expected_steps(part / moved, delta / moved) <= MOST_STEPS:
+        found.insert(0, PartitionSelection(moved, part, delta))
+    whole = share == 1
+    if delta >= _LEAST:
+        spent = delta if whole else delta / 2
+        found.append(gaussian_threshold_for_pair(keys=moved, epsilon=part, delta=spent, new=new))
+    made = [KeySelection(selector, min_units) for selector in found]
+    best = min(made, key=lambda one: (one.units_to_show(0.5), one.units_to_show(0.95)))
+    if isinstance(best.selector, GaussianThreshold) and not whole:
+        return best, ApproxDP(loss.epsilon - part, delta / 2)
+    return best, PureDP(loss.epsilon - part) if not whole else loss
