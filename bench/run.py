@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import accuracy
 import ask
 import bounds
 import deeper
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "latest.json")
     options = parser.parse_args()
     found = {
+        "accuracy": accuracy.run(),
         "ask": ask.run(options.rows),
         "deeper": deeper.run(options.rows),
         "quantile": quantile.run(options.rows),
