@@ -15,6 +15,7 @@ import pytest
 
 from places import ADULT_DISCRETE
 from sordino.accounting.events import GaussianEvent
+from sordino.accounting.gaussian_dp import vectors_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.domain import Boolean, Category, Column, Domain, Integer
 from sordino.estimates.noisy import Noisy
@@ -140,11 +141,13 @@ class Source:
         epsilon: Any = None,
         delta: Any = None,
         rho: Any = None,
+        draws: Any = "any",
     ) -> tuple[Any, Release]:
         """Run the algorithm on a recording Queryable: (epsilon, delta) counts rho, as in a curator."""
         loss: Loss = ZCDP(rho) if rho is not None else PureDP(epsilon)
         if rho is None and delta is not None:
-            loss = ZCDP(rho_for(epsilon, delta))
+            smooth = vectors_rho_for(epsilon, delta) if draws == "vectors" else None
+            loss = ZCDP(rho_for(epsilon, delta) if smooth is None else smooth)
         session = RecordingQueryable(self.domain, self.keys, loss, self.rng, self.neighbors, cache=self.cache)
         self.sessions.append(session)
         result = algorithm(Strict(session))

@@ -32,7 +32,7 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number
 from sordino.rounding import bisect, float_up
 
-__all__ = ["gaussian_delta", "gaussian_rho_for", "gaussian_variance"]
+__all__ = ["gaussian_delta", "gaussian_rho_for", "gaussian_variance", "vectors_rho_for"]
 
 _PI_SQUARED = Fraction(98696, 10**4)  # rounded down
 _DIGITS = 12
@@ -73,6 +73,15 @@ def gaussian_rho_for(epsilon: Number, delta: Number) -> Fraction:
         high *= 2
     low, _ = bisect(lambda rho: _delta(rho, most) > target, 0.0, high, relative=1e-15)
     return Fraction(_DOWN.create_decimal_from_float(low))
+
+
+def vectors_rho_for(epsilon: Number, delta: Number) -> Fraction | None:
+    """Return the rho of Gaussian DP that a run of vectors alone may sum up to at (epsilon, delta); None above 1/2.
+
+    There, noise on a count that gets all of it would have a sigma below a step, which the theorem does not cover.
+    """
+    rho = gaussian_rho_for(epsilon, delta)
+    return rho if rho <= Fraction(1, 2) else None
 
 
 def gaussian_variance(l2_squared: Fraction, rho: Fraction) -> Fraction | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sordino.accounting.events import GaussianEvent, LaplaceEvent
+from sordino.accounting.gaussian_dp import vectors_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows, price
@@ -15,6 +16,7 @@ from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
+from sordino.queries.queryable import Draws
 
 __all__ = ["AdaptiveProcedure", "AdaptiveQuestion", "plan_adaptive"]
 
@@ -36,10 +38,14 @@ class AdaptiveQuestion:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveProcedure:
-    """Hold the event of a whole run; `inner` is the loss that its session counts. Its columns are not known beforehand."""
+    """Hold the event of a whole run; `inner` is the loss that its session counts. Its columns are not known beforehand.
+
+    Where `smooth`, the session counts the rho of Gaussian DP: it draws Gaussian noise for vectors, and nothing else.
+    """
 
     event: Event
     inner: Loss
+    smooth: bool = False
     groups: tuple[str, ...] = ()
     rows: PlannedRows = UNKNOWN_ROWS
     notes: tuple[str, ...] = ()
@@ -60,23 +66,26 @@ class AdaptiveProcedure:
         raise QuestionRefused("an adaptive run is started by its own call, such as find_bounds")
 
 
-def plan_adaptive(words: str, table: TableContext, *, asked: Loss) -> Plan:
+def plan_adaptive(words: str, table: TableContext, *, asked: Loss, draws: Draws = "any") -> Plan:
     """Return the plan: epsilon is counted as sums of epsilon, rho as sums of rho, (epsilon, delta) as the rho it pays for.
 
     Theorem: rho-zCDP implies (epsilon, delta) for the rho of `rho_for` (Bun & Steinke 2016, with the conversion of Canonne,
     Kamath, Steinke 2020), and sums of rho under a cap hold for fully adaptive questions (Whitehouse, Ramdas, Rogers, Wu
-    2023), so one event with that certificate stands for the whole run.
+    2023), so one event with that certificate stands for the whole run. Where all draws are vectors, (epsilon, delta) buys
+    the larger rho of Gaussian DP, whose sums hold likewise (Smith & Thakurta 2022; Koskela, Tobaben, Honkela 2022).
     """
+    smooth = None
     event: Event
     if isinstance(asked, PureDP):
         inner: Loss = asked
         event = LaplaceEvent(asked.epsilon)
     elif isinstance(asked, ApproxDP):
-        rho = rho_for(asked.epsilon, asked.delta)
+        smooth = vectors_rho_for(asked.epsilon, asked.delta) if draws == "vectors" else None
+        rho = rho_for(asked.epsilon, asked.delta) if smooth is None else smooth
         inner = ZCDP(rho)
         event = GaussianEvent(rho, (asked.epsilon, asked.delta))
     else:
         inner = ZCDP(asked.rho)
         event = GaussianEvent(asked.rho)
-    procedure = AdaptiveProcedure(event, inner, notes=table.neighbors.describe_caps())
+    procedure = AdaptiveProcedure(event, inner, smooth is not None, notes=table.neighbors.describe_caps())
     return price(AdaptiveQuestion(words), table, asked=asked, procedure=procedure)

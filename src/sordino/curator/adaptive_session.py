@@ -24,7 +24,8 @@ from sordino.errors import QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, Event, Loss, Number, format_number, loss_from, to_fraction
-from sordino.mechanisms.cheapest import cheapest
+from sordino.mechanisms.cheapest import cheapest, smooth_vectors
+from sordino.mechanisms.mechanism import Mechanism
 from sordino.mechanisms.selection_choice import best_selection
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
@@ -70,7 +71,8 @@ def run_adaptive(
 
     assert isinstance(plan.procedure, AdaptiveProcedure)
     inner = plan.procedure.inner
-    session = AdaptiveSession(rows=rows, table=plan.table, loss=inner, rng=rng, make_release=answer_one)
+    smooth = plan.procedure.smooth
+    session = AdaptiveSession(rows=rows, table=plan.table, loss=inner, smooth=smooth, rng=rng, make_release=answer_one)
     try:
         result = algorithm(session)
     finally:
@@ -89,13 +91,21 @@ class AdaptiveSession:
     """
 
     def __init__(
-        self, *, rows: DataAccess, table: TableContext, loss: Loss, rng: Rng, make_release: MakeRelease
+        self,
+        *,
+        rows: DataAccess,
+        table: TableContext,
+        loss: Loss,
+        rng: Rng,
+        make_release: MakeRelease,
+        smooth: bool = False,
     ) -> None:
         self._rows = rows
         self._table = replace(table, cap=loss)
         self._domain = table.domain
         self._neighbors = table.neighbors
         self._loss = loss
+        self._smooth = smooth
         self._rng = rng
         self._release_maker = make_release
         self._spent = {name: Fraction(0) for name in loss.amounts()}
@@ -129,9 +139,9 @@ class AdaptiveSession:
             with self._guard.hold():
                 answer = plan.procedure.release(trees, self._rows, self._rng)
             return self._make_release(plan.sentence(), answer, plan.event, cost)
-        mechanisms, event = cheapest(query.parts(self._domain, self._neighbors), loss)
+        mechanisms, event, asked = self._noise(query, loss)
         self._build(query)
-        cost, unit = self._charge(event), query.unit
+        cost, unit = self._charge(event, asked), query.unit
         outputs = [
             Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
             for name, m, x in zip(query.names(), mechanisms, self._exact(query), strict=True)
@@ -182,9 +192,21 @@ class AdaptiveSession:
 
     # ---- inside
 
-    def _charge(self, event: Event) -> Loss:
-        """Count an event, or refuse it where it would pass the loss of the session."""
-        amounts = charge_amounts(event, self._loss)
+    def _noise(self, query: VectorQuery, loss: Loss) -> tuple[list[Mechanism], Event, dict[str, Fraction] | None]:
+        """Return a mechanism a vector, their event, and what they cost where that is more than the event says."""
+        parts = query.parts(self._domain, self._neighbors)
+        if not self._smooth:
+            return *cheapest(parts, loss), None
+        if not isinstance(loss, ZCDP):
+            raise QuestionRefused("this session draws Gaussian noise alone: ask it with rho")
+        paid = sum((share for sensitivity, share in parts if sensitivity.l2_squared), Fraction(0))
+        return *smooth_vectors(parts, loss.rho), {"rho": loss.rho * paid}
+
+    def _charge(self, event: Event, asked: dict[str, Fraction] | None = None) -> Loss:
+        """Count an event, or what was asked, or refuse it where it would pass the loss of the session."""
+        if self._smooth and asked is None:
+            raise QuestionRefused("this session draws Gaussian noise for vectors alone: it selects nothing")
+        amounts = charge_amounts(event, self._loss) if asked is None else asked
         caps = self._loss.amounts()
         with self._guard.hold():  # the check and the spend are one step, whatever threads ask
             for name, amount in amounts.items():

@@ -36,7 +36,7 @@ from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import AggregateExpr, Column, Selection
 from sordino.queries.expressions.expr import Expr
-from sordino.queries.queryable import Queryable, ReleaseContent
+from sordino.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
 from sordino.source import PublicTable
@@ -286,16 +286,17 @@ class Curator:
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
+        draws: Draws = "any",
     ) -> tuple[T, Release]:
         """Charge the whole loss, run an algorithm that can only query, return its result and the release on record.
 
         The algorithm sees no data but through its Queryable, which answers questions of Sordino's own classes alone, so
         what it returns is post-processing (McSherry 2009). With epsilon and delta the Queryable counts rho, the largest
-        that amounts to them. `record` says what of the result the ledger keeps. Raises BudgetExhausted before data is
-        touched, ChargedError where anything fails after it.
+        that amounts to them: a larger one for an algorithm that `draws` "vectors" only. `record` says what of the result
+        the ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where anything fails after it.
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        plan = plan_adaptive(describe, self._table, asked=asked)
+        plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
         charged = self._charging.charge_new(plan)
         ran: tuple[T, Release, str] | None = None
         try:

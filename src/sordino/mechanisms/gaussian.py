@@ -78,16 +78,14 @@ def gaussian_for_rho(*, l2_squared: Fraction, rho: Fraction, moved: tuple[int, i
 
 
 def gaussian_for_gdp(found: Gaussian, rho: Fraction) -> Gaussian | None:
-    """Return the mechanism for the same vectors whose noise is sqrt(2 rho)-GDP, where that is less noise, else None.
+    """Return the mechanism for the same vectors whose noise is sqrt(2 rho)-GDP; None where its sigma is below a step.
 
     >>> made = gaussian_for_gdp(gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 60)), Fraction(1, 50))
     >>> float(made.sigma_squared)
     25.1017341212
     """
     variance = gaussian_variance(found.l2_squared, rho)
-    if variance is None or variance > found.sigma_squared:
-        return None
-    return Gaussian(found.l2_squared, variance, found.certificate, found.moved)
+    return None if variance is None else Gaussian(found.l2_squared, variance, found.certificate, found.moved)
 
 
 def gaussian_for_pair(*, shift: int, epsilon: Fraction, delta: Fraction) -> Gaussian:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 from sordino.domain import Domain
 from sordino.loss import Loss, Number
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adaptive",
     "CountsQuery",
+    "Draws",
     "Inquiry",
     "Queryable",
     "ReleaseContent",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Draws = Literal["any", "vectors"]  # what an adaptive algorithm may ask for: vectors alone are priced as Gaussian DP
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +156,6 @@ class Adaptive(Protocol):
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
+        draws: Draws = "any",
     ) -> tuple[T, Release]:
         """Charge the whole loss, run the algorithm on a Queryable, return its result and the release on record."""

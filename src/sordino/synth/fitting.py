@@ -230,6 +230,7 @@ class _Plan:
             epsilon=self.epsilon,
             delta=self.delta,
             rho=self.rho,
+            draws="vectors",
         )
         facts = {
             **({"caps": "; ".join(caps)} if caps else {}),

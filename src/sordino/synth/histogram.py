@@ -124,6 +124,7 @@ class Histogram:
             epsilon=epsilon,
             delta=delta,
             rho=rho,
+            draws="vectors",
         )
         seal = "" if release.private else "NOT PRIVATE (seeded noise). "
         facts = f"{seal}{words}; cost: {release.cost.describe()}; charge {release.charge}"

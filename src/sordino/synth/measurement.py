@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from sordino.accounting.gaussian_dp import vectors_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError
 from sordino.estimates.noisy import Law, Noisy
@@ -67,7 +68,7 @@ class LossShares:
 
 
 def split_loss(loss: Loss, neighbors: Neighbors) -> LossShares:
-    """Return how to spend a loss: pure losses as epsilon, (epsilon, delta) as the rho that implies it, rho as it is.
+    """Return how to spend a loss: pure losses as epsilon, (epsilon, delta) as the rho of vectors that implies it, rho as it is.
 
     Raises DeclarationError for a loss of nothing.
     """
@@ -76,7 +77,8 @@ def split_loss(loss: Loss, neighbors: Neighbors) -> LossShares:
     if isinstance(loss, ZCDP):
         made = LossShares("rho", loss.rho, loss.delta, moved.l1, moved.l2_squared)
     elif isinstance(loss, ApproxDP) and loss.delta > 0:
-        made = LossShares("rho", rho_for(loss.epsilon, loss.delta), loss.delta, moved.l1, moved.l2_squared)
+        rho = vectors_rho_for(loss.epsilon, loss.delta) or rho_for(loss.epsilon, loss.delta)
+        made = LossShares("rho", rho, loss.delta, moved.l1, moved.l2_squared)
     else:
         made = LossShares("epsilon", loss.epsilon, None, moved.l1, moved.l2_squared)
     if made.total <= 0:

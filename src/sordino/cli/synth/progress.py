@@ -16,7 +16,7 @@ from sordino.cli.shared.terminal import in_terminal
 if TYPE_CHECKING:
     from sordino.curator.curator import Curator
     from sordino.loss import Loss, Number
-    from sordino.queries.queryable import Queryable, ReleaseContent
+    from sordino.queries.queryable import Draws, Queryable, ReleaseContent
     from sordino.release import Release
 
 __all__ = ["Stages", "WatchedTable", "stages"]
@@ -81,6 +81,7 @@ class WatchedTable:
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
+        draws: Draws = "any",
     ) -> tuple[T, Release]:
         """Run the algorithm on the table, its Queryable watched."""
         self._watch.enter("charging the budget")
@@ -91,6 +92,7 @@ class WatchedTable:
             epsilon=epsilon,
             delta=delta,
             rho=rho,
+            draws=draws,
         )
 
 
