@@ -201,6 +201,20 @@ def test_a_row_that_is_its_own_unit_is_refused_with_the_reason() -> None:
         held.plan(sd.sql(f"SELECT COUNT(*) FROM ({TOTAL})"), epsilon=1)
 
 
+def test_a_promise_without_a_column_cannot_tell_persons_apart() -> None:
+    held = visits(unit=sd.PrivacyUnit(None, max_rows=3))
+    with pytest.raises(QuestionRefused, match="no column"):
+        held.plan(held.per_unit(n=sd.count()).agg(sd.count()), epsilon=1)
+
+
+def test_contribution_bounds_have_nothing_to_act_on() -> None:
+    held = visits(unit=sd.PrivacyUnit("patient", max_groups=1, max_rows_per_group=1))
+    asked = held.per_unit(n=sd.count().clip(0, 9)).agg(sd.sum("n"))
+    assert held.plan(asked, epsilon=1).error(0.95) == visits().plan(asked, epsilon=1).error(0.95)
+    with pytest.raises(QuestionRefused, match="nothing to bound"):
+        held.plan(asked.bound_contributions(max_rows=1), epsilon=1)
+
+
 @pytest.mark.parametrize("value", [sd.min("cost"), sd.max("cost"), sd.any(col("cost") > 3), sd.first("cost", by="day")])
 def test_a_value_of_a_person_is_no_aggregate_of_rows(value: Any) -> None:
     with pytest.raises(QuestionRefused, match=r"decided by single rows.*per_unit"):

@@ -200,7 +200,7 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     (C + "EXCEPT " + C, "EXCEPT is not supported", 1),
     (F + "(SELECT * FROM adult LIMIT 3)", "LIMIT is not supported inside a sub-query", 43),
     (F + "(SELECT * FROM adult ORDER BY age)", "ORDER BY is not supported inside a sub-query", 43),
-    (F + "(SELECT COUNT(*) AS n FROM adult)", "COUNT is not supported here", 30),
+    (F + "(SELECT COUNT(*) AS n FROM adult)", "add GROUP BY and the privacy unit", 30),
     (F + "(SELECT age + 1 FROM adult)", "needs a name", 36),
     (F + "(SELECT age, age FROM adult)", "two columns named 'age'", 35),
     (F + "(SELECT * EXCLUDE (age) FROM adult)", "EXCEPT is not supported", 0),

@@ -107,7 +107,7 @@ REFUSED = [
     ("SELECT AVG(n) FROM (SELECT patient, COUNT(*) FROM visits GROUP BY patient)", "needs a name"),
     (
         "SELECT AVG(n) FROM (SELECT patient, STDDEV(cost) AS n FROM visits GROUP BY patient)",
-        "STDDEV is not supported here",
+        "STDDEV is not computed for one unit",
     ),
     ("SELECT AVG(n) FROM (SELECT * FROM visits GROUP BY patient)", r"SELECT \*"),
     ("SELECT AVG(n) FROM (SELECT patient, SUM(DISTINCT cost) AS n FROM visits GROUP BY patient)", "without DISTINCT"),

@@ -109,6 +109,13 @@ def keys(node: Node, domain: Domain) -> Keys:
         return _numbers(node, domain)
     if isinstance(column, Identifier):
         return Keys((), lambda on: on.text(node.name), private=True, column=node.name)
+    if any(node.name in getattr(step, "names", ()) for step in domain.steps):
+        many = f"cannot group by {node.name!r}: a unit's value has no bounds of its own. Clip it"
+        at = sql_name(node.name)
+        raise QuestionRefused(
+            f'{many}, col("{node.name}").clip(0, 10), or group by bins',
+            sql=f"{many}, LEAST({at}, 10), or BIN({at}, 1, 3, 10)",
+        )
     raise QuestionRefused(
         f"cannot group by {node.name!r}: its keys are not public. Declare it as a category with its values, "
         "or give a number bounds and group by its bins"

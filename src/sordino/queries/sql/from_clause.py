@@ -163,6 +163,11 @@ def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, S
 
         made = read_unit_select(place, select, lambda item: scope.column(place, item), rows)
         return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))
+    total = next((e for e in select.expressions if e.find(trees().AggFunc) is not None), None)
+    if total is not None:
+        raise QuestionRefused(
+            f"{place.of(total)}a sub-query with aggregates has one row for each unit: add GROUP BY and the privacy unit's column"
+        )
     columns: dict[str, tuple[str, Expr]] = {}
     for item in select.expressions:
         columns.update(_project(place, item, scope, values, columns))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from sordino.errors import QuestionRefused
@@ -33,6 +34,7 @@ _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
 }
 _BY = {"ArgMin": first, "ArgMax": last, "First": first, "Last": last}
 _ALONE = "a sub-query is grouped by the privacy unit's column alone, so that each of its rows is one unit"
+_INSIDE = "COUNT, SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST and LAST are"
 _TAKE = "take one value of it a unit, such as MAX(x), ANY_VALUE(x) or FIRST(x ORDER BY t)"
 
 
@@ -160,10 +162,13 @@ class _Reader:
         if isinstance(getattr(item, "this", None), kinds.Order) or name in _BY:
             return self._by(item, name)
         if name not in _ONE:
+            if isinstance(item, kinds.AggFunc):
+                raise self._refuse(item, f"{item.sql_name()} is not computed for one unit: {_INSIDE}")
             return None
         if isinstance(item.this, kinds.Distinct) or item.expressions:
             raise self._refuse(item, f"{item.sql_name()} takes one column, without DISTINCT")
-        return _ONE[name](self._values.value(item.this))
+        value = self._values.value(item.this)
+        return count() if name == "Sum" and value.node == Constant(Fraction(1)) else _ONE[name](value)
 
     def _count(self, item: Any) -> AggregateExpr:
         kinds = trees()
