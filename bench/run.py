@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import accuracy
 import ask
 import bounds
+import contributions
 import deeper
 import quantile
 import sampler
@@ -37,6 +38,7 @@ def main() -> None:
         "deeper": deeper.run(options.rows),
         "quantile": quantile.run(options.rows),
         "bounds": bounds.run(),
+        "contributions": contributions.run(),
         "sampler": sampler.run(),
         "ledger": ledger.run(),
         "sensitivity": sensitivity.run(),

@@ -138,8 +138,11 @@ class Primitives(Protocol):
         Rows without a unit are dropped. Total where each sum over 2^48 rows, times 2000 for means, lies within WIDEST.
         """
 
-    def units(self, of: exp.Expression | None) -> exp.Expression:
-        """Return, for `source`, one row a unit: sordino_has, its rows before any cap, or the different values of `of`."""
+    def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
+        """Return, for `source`, one row a unit: sordino_has, its rows before any cap, or the different values of `of`.
+
+        With `pairs`, one row for each of a unit's first so many values of `of`: the rows that have it.
+        """
 
     def truth(self, column: str) -> exp.Expression:
         """Return the cell as true or false."""

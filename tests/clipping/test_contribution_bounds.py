@@ -221,3 +221,57 @@ def test_tails_decrease_and_lose_nothing_of_what_is_clear() -> None:
     assert all(n >= 0 for n in made)
     assert sum(made) == pytest.approx(139.0)
     assert lost_above([1.0, 2.0], [1, 5], 2) == 6
+
+
+# ---- pairs of unit and key, and which caps are chosen
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("pairs", [1, 2, 3])
+def test_a_unit_moves_pairs_by_no_more_than_declared(relation: Any, pairs: int) -> None:
+    query = Contributions(col("c").node, pairs=pairs)
+    ((bound, _),) = query.parts(DOMAIN, sd.Neighbors(relation, UNIT))
+    cells: list[Any] = [*itertools.product(["a", "b", None], repeat=2), ["a"] * 3 + ["b"] * 5, ["a", "b", "d"]]
+    cells.append(["a"] * 9 + ["b"] * 9 + ["d"] * 9)
+    beside = {"u": ["a", "a", "b"]}
+    plain = exact_pairs(table_of(beside), pairs)
+    answers = [exact_pairs(table_of({**beside, "v": list(c)}), pairs) for c in cells]
+    compared = [(plain, a) for a in answers] if relation == "add_remove" else list(itertools.combinations(answers, 2))
+    moves = [[abs(x - y) for x, y in zip(a, b, strict=True)] for a, b in compared]
+    assert max(sum(m) for m in moves) == min(bound.l1, 3 if relation == "add_remove" else 6)
+    assert max(sum(x * x for x in m) for m in moves) <= bound.l2_squared
+    assert max(max(m) for m in moves) <= bound.linf
+    assert max(sum(map(bool, m)) for m in moves) <= bound.l0
+
+
+def exact_pairs(table: Any, pairs: int) -> list[int]:
+    curator, query = curator_of(table), Contributions(col("c").node, pairs=pairs)
+    engine = engine_behind(curator)
+    tables = [engine.run(scan.select(engine.primitives)) for scan in query.scans(DOMAIN)]
+    return list(query.exact_vectors(tables, DOMAIN)[0])
+
+
+def test_any_of_the_bounds_can_be_chosen() -> None:
+    table = table_of({f"u{i}": ["a"] * 4 + ["b"] * 4 for i in range(2000)})
+    loose = sd.PrivacyUnit("id", max_rows=1000)
+    rows = curator_of(table, unit=loose, budget=PureDP(100))
+    both = rows.find_contribution_bounds(by="c", choose=["max_rows_per_group", "max_groups"], epsilon=20)
+    assert both.value == {"max_groups": 2, "max_rows_per_group": 4}
+    assert "caps on its keys of c, and on its rows of one c" in both.question
+    one = rows.find_contribution_bounds(by="c", choose=["max_rows_per_group"], epsilon=20)
+    assert one.value == {"max_rows_per_group": 4}
+    assert rows.find_contribution_bounds(choose=["max_rows"], epsilon=20).value == {"max_rows": 9}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"choose": ["max_groups"]}, "give by="),
+        ({"choose": ["rows"], "by": "c"}, "choose takes a list of max_rows"),
+        ({"choose": "max_rows"}, "choose takes a list"),
+        ({"choose": []}, "choose takes a list"),
+    ],
+)
+def test_bounds_that_cannot_be_chosen_are_refused(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(QuestionRefused, match=says):
+        curator_of(skewed(5, 1)).find_contribution_bounds(**asked, epsilon=1)

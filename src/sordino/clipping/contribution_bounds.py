@@ -1,4 +1,4 @@
-"""Contribution bounds: how many rows, and how many keys, of one unit should count, chosen privately through a Queryable.
+"""Contribution bounds: how many rows, keys, and rows a key, of one unit should count, chosen privately through a Queryable.
 
 A bound is a cap: what it loses depends on the data, what its noise costs is public. The search weighs one against the other.
 """
@@ -45,6 +45,7 @@ def find_contribution_bounds(
     source: Adaptive,
     *,
     by: Column | None = None,
+    choose: Sequence[str] | None = None,
     assume_keys: int | None = None,
     question_epsilon: Number | None = None,
     epsilon: Number | None = None,
@@ -53,45 +54,71 @@ def find_contribution_bounds(
 ) -> Release:
     """Return a release that chose `max_rows`, and with `by` also `max_groups`, of least expected error of a count.
 
+    `choose` names which to choose instead, of max_rows, max_groups and max_rows_per_group; the last two need `by`.
+
     A noisy histogram counts the units by their number of rows. A cap of m loses the rows above it and needs noise in
     proportion to m; the error of a count is at most about the sum of both, and that of a sum of similar values is in
     proportion. `question_epsilon` is the epsilon of one later question (default: that of this search). `by` is a column
     that rows are grouped by: a cap of g keys loses pairs of unit and key, and each key's count gets noise in proportion
-    to g, so `assume_keys`, a public guess, says how many keys there are where they are not declared. Each of the two
-    searches gets half of the loss.
+    to g, so `assume_keys`, a public guess, says how many keys there are where they are not declared. A cap on the rows a key
+    looks at g keys of each unit: as many as this search chose before, else as declared, else one. The searches share the
+    loss equally.
 
     `.value` holds the caps by name; the table has lost, noise and error for each cap. Declare the caps with
-    PrivacyUnit(column, max_rows=..., max_groups=...): from then on they are part of the declaration, not of the data.
+    PrivacyUnit(column, max_rows=..., max_groups=..., max_rows_per_group=...): from then on they are part of the
+    declaration, not of the data.
 
     Raises QuestionRefused where the privacy unit is a row, or the keys are unknown, before anything is spent.
     """
     node = _node(by)
-    histograms = [Contributions(None), *([] if node is None else [Contributions(node)])]
-    for histogram in histograms:
-        histogram.parts(source.domain, source.neighbors)
+    chosen = _read_names(choose, grouped=node is not None)
+    Contributions(node).parts(source.domain, source.neighbors)
     key_count = _key_count(source, node, assume_keys)
     later = None if question_epsilon is None else to_fraction(question_epsilon, name="question_epsilon")
     if later is not None and later <= 0:
         raise QuestionRefused("question_epsilon, the epsilon of one later question, must be above 0")
-    words = "caps on the rows of one unit"
-    if node is not None:
-        words += f", and on its keys of {describe(node)}"
+    words = "caps on " + ", and on ".join(
+        _NAMES[name].format(by="" if node is None else describe(node)) for name in chosen
+    )
     if later is not None:
         words += f", for questions at epsilon {format_number(later)}"
 
     def search(q: Queryable) -> list[CapCosts]:
         noise = _mean_noise(q.loss) if later is None else 1 / float(later)
-        amounts = {name: amount / len(histograms) for name, amount in q.loss.amounts().items()}
-        found = []
-        for histogram in histograms:
+        amounts = {name: amount / len(chosen) for name, amount in q.loss.amounts().items()}
+        groups = 1 if q.neighbors.unit is None else q.neighbors.unit.max_groups or 1
+        found: list[CapCosts] = []
+        for name in chosen:
+            groups = next((one.chosen for one in found if one.name == "max_groups"), groups)
+            histogram, each = Contributions(None), noise
+            if name == "max_groups":
+                histogram, each = Contributions(node), noise * key_count
+            elif name == "max_rows_per_group":
+                histogram, each = Contributions(node, pairs=groups), noise * key_count * groups
             units = q.release(histogram, loss_from(amounts)).outputs[0].estimate
             assert isinstance(units, Noisy)
-            name, each = ("max_rows", noise) if histogram.of is None else ("max_groups", noise * key_count)
             found.append(_choose_cap(units, name=name, noise=each))
         return found
 
     _, release = source.adapt(search, describe=words, record=_release_content, epsilon=epsilon, delta=delta, rho=rho)
     return release
+
+
+_NAMES = {
+    "max_rows": "the rows of one unit",
+    "max_groups": "its keys of {by}",
+    "max_rows_per_group": "its rows of one {by}",
+}
+
+
+def _read_names(choose: Sequence[str] | None, *, grouped: bool) -> list[str]:
+    """Return which caps to choose, in the order in which one follows from another."""
+    asked = (["max_rows", "max_groups"] if grouped else ["max_rows"]) if choose is None else list(choose)
+    if not asked or isinstance(choose, str) or any(name not in _NAMES for name in asked):
+        raise QuestionRefused(f"choose takes a list of {', '.join(_NAMES)}")
+    if not grouped and asked != ["max_rows"]:
+        raise QuestionRefused("max_groups and max_rows_per_group are chosen for a column to group by: give by=")
+    return [name for name in _NAMES if name in asked]
 
 
 def _node(by: Column | None) -> Node | None:

@@ -333,6 +333,7 @@ class Curator:
         self,
         *,
         by: Column | None = None,
+        choose: Sequence[str] | None = None,
         assume_keys: int | None = None,
         question_epsilon: Number | None = None,
         epsilon: Number | None = None,
@@ -343,6 +344,7 @@ class Curator:
         return find_contribution_bounds(
             self,
             by=by,
+            choose=choose,
             assume_keys=assume_keys,
             question_epsilon=question_epsilon,
             epsilon=epsilon,

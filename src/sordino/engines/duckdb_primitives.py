@@ -161,13 +161,20 @@ class DuckDBPrimitives:
         layout = TableLayout(physical, self._held.domain, None, None, source, self._held.public, numbers)
         return DuckDBPrimitives(layout)
 
-    def units(self, of: exp.Expression | None) -> exp.Expression:
-        """Return one row a unit: how many rows it has before any cap, or how many different values of `of`."""
+    def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
+        """Return one row a unit, or a unit and value of `of`: how many rows it has before any cap, or how many values."""
         owner = self._let(self._unit())
-        counted = "*" if of is None else f"DISTINCT {of.sql(dialect='duckdb')}"
+        cell = None if of is None else self._let(of.sql(dialect="duckdb"))
+        counted = "*" if cell is None or pairs is not None else f"DISTINCT {cell}"
+        present, by = f"{owner} IS NOT NULL", owner
+        if cell is not None and pairs is not None:
+            first = (
+                f"row_number() OVER (PARTITION BY {owner} ORDER BY {order_hash(f'{owner}, {cell}')}, {cell}) <= {pairs}"
+            )
+            present, by = f"{present} AND {cell} IS NOT NULL", f"{owner}, {cell} QUALIFY {first}"
         return parse_relation(
             f"(SELECT CAST(COUNT({counted}) AS BIGINT) AS sordino_has FROM {self._stage(self._held.source)} "
-            f"WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_units"
+            f"WHERE {present} GROUP BY {by}) AS sordino_units"
         )
 
     def join(

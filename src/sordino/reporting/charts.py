@@ -58,7 +58,7 @@ def _drawer(thing: Any) -> Drawer:
     from sordino.reporting import bound_charts, contribution_charts, profiles, release_charts, synth
 
     if isinstance(thing, Release):
-        if "max_rows" in dict(thing.chosen):
+        if any(name.startswith("max_") for name, _ in thing.chosen):
             return contribution_charts.draw
         return bound_charts.draw if thing.chosen else release_charts.draw
     of_one, of_several = _drawers()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 _WIDE = 32  # times: caps that span more are drawn on a logarithmic scale
-_LOST = {"max_rows": "rows lost", "max_groups": "pairs of unit and key lost"}
+_LOST = {"max_rows": "rows lost", "max_groups": "pairs of unit and key lost", "max_rows_per_group": "rows lost"}
 
 
 def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:

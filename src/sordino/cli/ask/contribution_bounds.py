@@ -28,6 +28,12 @@ def caps(
     rho: Rho = None,
     table: TableName = None,
     by: Annotated[str | None, option("--by", "COLUMN", "Also cap the keys of this column.")] = None,
+    choose: Annotated[
+        str | None,
+        option(
+            "--choose", "NAMES", "Which to choose: max_rows, max_groups, max_rows_per_group, with commas between them."
+        ),
+    ] = None,
     assume_keys: Annotated[
         int | None,
         option("--assume-keys", "N", "With --by: a public guess at the number of keys, if they are not declared."),
@@ -53,7 +59,13 @@ def caps(
     curator = table_at(project, table, spender=spender)
     deliver_search(
         lambda: curator.find_contribution_bounds(
-            by=by, assume_keys=assume_keys, question_epsilon=question_epsilon, epsilon=epsilon, delta=delta, rho=rho
+            by=by,
+            choose=None if choose is None else [name.strip() for name in choose.split(",")],
+            assume_keys=assume_keys,
+            question_epsilon=question_epsilon,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
         ),
         plot=plot,
         form=form,

@@ -47,12 +47,16 @@ def contribution_bins() -> tuple[int, ...]:
 class Contributions:
     """Count units by their number of rows, or by the number of different keys `of` in them, in public bins.
 
+    With `pairs`, count pairs of unit and key by their number of rows, for the first so many keys of each unit.
+
     Theorem: each unit is in one bin at most, and in which is a function of its own rows alone. So a unit put in or
     taken out moves one count by 1 (l1 1, l2 1), and one exchanged for another moves two (l1 2, l2 sqrt 2) - whatever
-    caps are declared, and however many rows it has.
+    caps are declared, and however many rows it has. With m pairs a unit, which follow from its own rows alone, these
+    figures are m times as large, since all pairs may fall in one bin (l2 m, under replace sqrt 2 m).
     """
 
     of: Node | None
+    pairs: int | None = None
 
     @property
     def unit(self) -> Fraction:
@@ -69,10 +73,10 @@ class Contributions:
         if self.of is not None:
             keys(self.of, domain)
         moved = 1 if neighbors.relation == "add_remove" else 2
-        because = f"{neighbors.relation} of one {neighbors.id_column} with all its rows moves {moved} bin(s) by 1"
-        return [
-            (Sensitivity(moved, Fraction(moved), Fraction(moved), Fraction(1), because), Fraction(1)),
-        ]
+        most, bins = self.pairs or 1, len(contribution_bins())
+        because = f"{neighbors.relation} of one {neighbors.id_column} with all its rows moves {moved} bin(s) by {most}"
+        norms = Fraction(moved * most), Fraction(moved * most**2), Fraction(most)
+        return [(Sensitivity(min(moved * most, bins), *norms, because), Fraction(1))]
 
     def names(self) -> list[str]:
         """Return the name of the vector."""
@@ -84,13 +88,13 @@ class Contributions:
         def select(on: Primitives) -> exp.Select:
             from sqlglot import exp
 
-            relation = on.units(None if self.of is None else _key(on, self.of, domain))
+            relation = on.units(None if self.of is None else _key(on, self.of, domain), pairs=self.pairs)
             held = exp.column("sordino_has")
             most = exp.Least(this=held, expressions=[exp.Literal.number(MOST_ROWS)])
             chosen = [exp.alias_(most, "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
             return exp.Select(expressions=chosen).from_(relation).group_by(exp.Literal.number(1))
 
-        return [Scan(f"contributions {json.dumps(plain(self.of))}", select)]
+        return [Scan(f"contributions {json.dumps([plain(self.of), self.pairs])}", select)]
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact number of units in each bin; a unit without any key is in none."""
@@ -105,6 +109,8 @@ class Contributions:
 
     def describe(self) -> str:
         """Return the question as a sentence."""
+        if self.of is not None and self.pairs is not None:
+            return f"the number of pairs of unit and {describe(self.of)} by their number of rows"
         what = "rows" if self.of is None else f"keys of {describe(self.of)}"
         return f"the number of units by their number of {what}"
 
