@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from mistyping import mistype
+from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.errors import BudgetExhausted, DeclarationError, UnknownName
 
 PROJECT = """
@@ -145,3 +148,32 @@ def test_a_connection_plans_and_asks_the_table_that_the_sql_names(project: Path)
     assert isinstance(first, sd.Release)
     assert isinstance(again, sd.Release)
     assert (first.charge, again.charge, first.value) == ("c-0001", "c-0001", again.value)
+
+
+def test_sql_is_asked_directly_and_priced_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def count(*given: Any, **words: Any) -> Any:
+        made.append(given)
+        return plan_aggregation(*given, **words)
+
+    monkeypatch.setattr("sordino.curator.planning.plan_aggregation", count)
+    connection = sd.connect(project)
+    seen: list[sd.Plan] = []
+    release = connection.ask(sd.sql("SELECT COUNT(*) AS n FROM people"), epsilon="0.1", confirm=seen.append)
+    assert isinstance(release, sd.Release)
+    assert (len(made), [p.cost for p in seen]) == (1, [sd.PureDP("0.1")])
+    answers = connection.ask(
+        sd.sql("SELECT COUNT(*) AS n FROM people; SELECT SUM(age) AS s FROM people"),
+        epsilon="0.4",
+        weights=[1, 3],
+        confirm=seen.append,
+    )
+    assert isinstance(answers, list)
+    assert [a.cost for a in answers] == [p.cost for p in seen[1:]] == [sd.PureDP("0.1"), sd.PureDP("0.3")]
+    assert seen[1].earlier == (release.charge,)
+    batch = connection.plan(sd.sql("SELECT COUNT(*) AS n FROM people; SELECT SUM(age) AS s FROM people"), epsilon="0.1")
+    for wrong in ({"epsilon": 1}, {"share": "error"}, {"weights": [1, 3]}):
+        with pytest.raises(DeclarationError, match="states its losses already"):
+            connection.ask(batch, **mistype(wrong))
+    assert connection.table().spent == sd.PureDP("0.5")

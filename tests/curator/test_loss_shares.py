@@ -184,3 +184,33 @@ def test_a_choice_in_a_batch_is_relative_to_the_rows() -> None:
     asked: list[Any] = [sd.sql("SELECT COUNT(*) AS n FROM pums"), sd.most_common("job")]
     few, many = (people.plan(asked, epsilon=1, share="relative", scale={"n": n}, assume_rows=1000) for n in (10, 10**5))
     assert _shares(few)[0] > Fraction(1, 2) > _shares(many)[0]
+
+
+def test_a_question_is_asked_with_its_shares_and_confirmed_before_the_charge() -> None:
+    people = _people()
+    seen: list[sd.Plan] = []
+
+    def stop(plan: sd.Plan) -> None:
+        raise KeyError(plan.words)
+
+    release = people.ask(sd.sql(SELECT), epsilon=1, weights={"n": 1, "total": 3}, confirm=seen.append)
+    assert _shares(seen[0]) == [Fraction(w) for w in ("1/5", "1/5", "3/5")]
+    assert release.outputs[0].mechanism == seen[0].to_dict()["columns"][0]["parts"][0]["mechanism"]
+    with pytest.raises(KeyError):
+        people.ask(sd.sql(SELECT), epsilon=1, confirm=stop)
+    assert people.spent == sd.PureDP(1)
+
+    def alter(plan: sd.Plan) -> None:  # what is shown is not what runs
+        object.__setattr__(plan, "cost", sd.PureDP("1/100"))
+        object.__setattr__(plan, "event", None)
+
+    assert people.ask(sd.sql(SELECT), epsilon=1, confirm=alter).cost == sd.PureDP(1)
+    assert people.spent == sd.PureDP(2)
+    for wrong in ({"weights": [1, 1, 1]}, {"share": "error"}, {"assume_rows": 5}, {"epsilon": 1}):
+        with pytest.raises(DeclarationError, match="a plan states its loss already"):
+            people.ask(seen[0], **mistype(wrong))
+    batch = mistype(people.plan(sd.sql(THREE), epsilon=1))
+    with pytest.raises(DeclarationError, match="alone"):
+        people.ask(batch, weights=[1, 1, 1])
+    with pytest.raises(DeclarationError, match="alone"):
+        people.ask(batch, confirm=stop)

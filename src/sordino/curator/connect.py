@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -110,20 +110,57 @@ class Connection:
         )
 
     def ask(
-        self, planned: Plan | Batch, *, request_id: str | None = None, on: Literal["data", "dummy"] = "data"
+        self,
+        asked: SqlText | Plan | Batch,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        request_id: str | None = None,
+        on: Literal["data", "dummy"] = "data",
+        confirm: Callable[[Plan], None] | None = None,
     ) -> Release | list[Release]:
-        """Return the private answer of a plan, or those of a batch, each charged once, as `Curator.ask`.
+        """Return the private answer of a SELECT or a plan, or those of several, each charged once, as `Curator.ask`.
 
-        Nothing of a batch is asked where the budget does not cover all of it.
+        Nothing of a batch is asked where the budget does not cover all of it. `confirm` is shown each plan before any charge.
         """
-        if isinstance(planned, Plan):
-            return self.table(planned.table_name).ask(planned, request_id=request_id, on=on)
+        losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
+        split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
+        once: dict[str, Any] = {"request_id": request_id, "on": on, "confirm": confirm}
+        several = asked.statements() if isinstance(asked, SqlText) else [asked]
+        if isinstance(asked, Plan) or (isinstance(asked, SqlText) and len(several) == 1):
+            curator, one = self._read(asked) if isinstance(asked, SqlText) else (self.table(asked.table_name), asked)
+            release: Release = curator.ask(one, **losses, **split, **once)
+            return release
+        batch = self.plan(asked, **losses, **split) if isinstance(asked, SqlText) else asked
+        if batch is asked and (any(v is not None for v in losses.values()) or not read_split(**split).is_equal):
+            raise DeclarationError(
+                "a batch states its losses already: ask(batch), without epsilon, delta, rho or shares"
+            )
+        assert isinstance(batch, Batch)
+        return self._ask_batch(batch, request_id=request_id, on=on, confirm=confirm)
+
+    def _ask_batch(
+        self,
+        batch: Batch,
+        *,
+        request_id: str | None,
+        on: Literal["data", "dummy"],
+        confirm: Callable[[Plan], None] | None,
+    ) -> list[Release]:
         if request_id is not None:
             raise DeclarationError("each answer of a batch is a charge of its own: a request id goes with one question")
-        self._check_one_budget([p.table_name for p in planned.plans])
+        self._check_one_budget([p.table_name for p in batch.plans])
+        if confirm is not None:
+            for plan in batch.plans:
+                confirm(plan)
         if on == "data":
-            planned.check_covered(self.table(planned.plans[0].table_name).remaining)
-        return [self.table(p.table_name).ask(p, on=on) for p in planned.plans]
+            batch.check_covered(self.table(batch.plans[0].table_name).remaining)
+        return [self.table(p.table_name).ask(p, on=on) for p in batch.plans]
 
     def _check_one_budget(self, tables: Sequence[str]) -> None:
         budgets = dict.fromkeys(self.project.table(name).budget for name in tables)

@@ -225,8 +225,13 @@ class Curator:
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
+        confirm: Callable[[Plan], None] | None = None,
     ) -> Release: ...
 
     def ask(
@@ -236,8 +241,13 @@ class Curator:
         epsilon: Number | None = None,
         delta: Number | None = None,
         rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
+        confirm: Callable[[Plan], None] | None = None,
     ) -> Release | list[Release]:
         """Return the private answer, charged once: to a Plan, or to a question with its loss.
 
@@ -246,10 +256,12 @@ class Curator:
         ChargedError (exit 5) where the engine fails after the charge, whatever the cause.
 
         `on="dummy"` asks a made-up table of the declared shape instead: nothing is charged or read, and the release says so.
+        `confirm` is shown the plan before the charge, and stops the question by raising. The rest is as in `plan`.
         """
         check_target(on)
+        losses, split = (epsilon, delta, rho), read_split(weights=weights, share=share, scale=scale)
         if isinstance(question, Batch):
-            if any(v is not None for v in (epsilon, delta, rho, request_id)):
+            if any(v is not None for v in (*losses, request_id, confirm)) or not split.is_equal:
                 raise DeclarationError(
                     "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
                 )
@@ -257,7 +269,9 @@ class Curator:
                 return [self._practise(plan) for plan in question.plans]
             question.check_covered(self.remaining)
             return [self.ask(plan) for plan in question.plans]
-        plan = self._plan_to_run(question, epsilon=epsilon, delta=delta, rho=rho)
+        plan = self._plan_to_run(question, losses, split, assume_rows)
+        if confirm is not None:
+            confirm(plan.seen_before(self._charging.earlier(plan)))
         if on == "dummy":
             return self._practise(plan)
         identity = plan.identity()
@@ -456,15 +470,19 @@ class Curator:
         return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 
     def _plan_to_run(
-        self, question: Question | Plan, *, epsilon: Number | None, delta: Number | None, rho: Number | None
+        self, question: Question | Plan, losses: Sequence[Number | None], split: LossSplit, assume_rows: int | None
     ) -> Plan:
         """Return the plan that `ask` charges and runs: made here, never one that was handed in."""
         if not isinstance(question, Plan):
             if is_batch(question):
                 raise DeclarationError("several whole questions are asked as a batch: ask(plan([...], epsilon=...))")
-            return self._plan(question, read_loss(epsilon=epsilon, delta=delta, rho=rho))
-        if any(v is not None for v in (epsilon, delta, rho)):
-            raise DeclarationError("a plan states its loss already: ask(plan), without epsilon, delta or rho")
+            epsilon, delta, rho = losses
+            asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+            return self._plan(question, asked, assume_rows=assume_rows, split=split)
+        if any(v is not None for v in (*losses, assume_rows)) or not split.is_equal:
+            raise DeclarationError(
+                "a plan states its loss already: ask(plan), without epsilon, delta, rho, or shares of it"
+            )
         if question.declaration != self._charging.declaration or question.table_name != self._table.name:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
         return plan_again(question, self._table)

@@ -62,7 +62,7 @@ def test_the_terminal_shows_each_plan_and_what_all_cost(run: Run, questions: str
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (["--format", "csv"], 2, "--format csv holds one answer, and these are 3 questions"),
+        (["--format", "csv"], 2, "--format csv holds one answer, and these are several questions"),
         (["-o", "all.parquet"], 2, "holds one answer"),
         (["--request-id", "r"], 2, "one question"),
         (["--weights", "1,2"], 2, "one a question"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -67,23 +67,22 @@ def ask(
     A refused question (exit 2, 3) is never charged, nor is one that the budget does not cover (4). Exit 5 means that
     the charge stands without an answer: do not repeat such a command blindly.
     """
-    from sordino.cli.ask.question import plan_question, plans_of, text_of
+    from sordino.cli.ask.question import read_question, text_of
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import after_charge, open_if_named
 
     chosen = chosen_format(form, output)
-    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
     rest["min_units"] = min_units
-    connection, planned = plan_question(text_of(sql, file), project, **loss, **split, **rest)
-    plans = plans_of(planned)
-    _check_writable(plans, chosen)
+    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
+    connection, asked, shares = read_question(text_of(sql, file), project, **split, **rest)
+    once: dict[str, Any] = {"request_id": request_id, "on": "dummy" if dry_run else "data"}
+    silent = quiet or request_id is not None or dry_run
+    confirm = _confirm(chosen, several=len(asked.statements()) > 1, silent=silent)
     with open_if_named(output) as target:
-        if request_id is None and not dry_run:
-            _note_earlier(plans, quiet=quiet)
-        answer = connection.ask(planned, request_id=request_id, on="dummy" if dry_run else "data")
+        answer = connection.ask(asked, **loss, **shares, **once, confirm=confirm)
         releases = answer if isinstance(answer, list) else [answer]
         charges = ", ".join(r.charge for r in releases)
         rule = f"the question was answered and charged ({charges}), but the answer cannot be written"
@@ -120,18 +119,25 @@ def _print_table(release: Release, *, confidence: float) -> None:
         say(paint(line, "bold") if i == 0 and release.keys else line)
 
 
-def _check_writable(plans: Sequence[Plan], form: given.AnswerFormat) -> None:
+def _confirm(form: given.AnswerFormat, *, several: bool, silent: bool) -> Callable[[Plan], None]:
+    """Return what looks at a plan before the charge: at what cannot be written, and for earlier answers."""
+
+    def confirm(plan: Plan) -> None:
+        _check_writable(plan, form, several=several)
+        if plan.earlier:
+            last = plan.earlier[-1]
+            note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=silent)
+
+    return confirm
+
+
+def _check_writable(plan: Plan, form: given.AnswerFormat, *, several: bool) -> None:
     """Refuse, before the charge, what cannot be written: two columns of one name, or several answers as one table."""
     from sordino.cli.ask.render_release import distinct_names
 
     if form not in (given.AnswerFormat.csv, given.AnswerFormat.parquet):
         return
-    if len(plans) > 1:
-        raise DeclarationError(f"--format {form} holds one answer, and these are {len(plans)} questions: use json")
-    keys = len(plans[0].groups)
-    distinct_names(plans[0].names[:keys], plans[0].names[keys:])
-
-
-def _note_earlier(plans: Sequence[Plan], *, quiet: bool) -> None:
-    for last in (plan.earlier[-1] for plan in plans if plan.earlier):
-        note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=quiet)
+    if several:
+        raise DeclarationError(f"--format {form} holds one answer, and these are several questions: use json")
+    keys = len(plan.groups)
+    distinct_names(plan.names[:keys], plan.names[keys:])

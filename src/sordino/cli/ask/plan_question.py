@@ -43,14 +43,15 @@ def plan(
     quiet: given.Quiet = False,
 ) -> None:
     """Price a question, or several with semicolons between them: cost, noise and expected error. It is free, without data."""
-    from sordino.cli.ask.question import plan_question, plans_of, text_of
+    from sordino.cli.ask.question import plans_of, read_question, text_of
 
-    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
     rest["min_units"] = min_units
-    connection, made = plan_question(text_of(sql, file), project, **loss, **split, **rest)
+    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
+    connection, asked, shares = read_question(text_of(sql, file), project, **split, **rest)
+    made = connection.plan(asked, **loss, **shares)
     plans = plans_of(made)
     if form is given.TextFormat.json:
         data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else made.to_dict()

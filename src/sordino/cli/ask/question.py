@@ -6,7 +6,7 @@ import csv
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from sordino.curator.connect import Connection
     from sordino.curator.loss_split import Share
     from sordino.curator.plan import Plan
+    from sordino.queries.sql.parse import SqlText
 
-__all__ = ["plan_question", "plans_of", "read_keys", "read_pairs", "text_of"]
+__all__ = ["plans_of", "read_keys", "read_pairs", "read_question", "text_of"]
 
 _LARGEST = 200_000  # characters of a question
 
@@ -40,24 +41,20 @@ def text_of(given: str | None, file: Path | None) -> str:
         raise DeclarationError(f"the question in {file or 'standard input'} is not UTF-8 text") from None
 
 
-def plan_question(
+def read_question(
     text: str,
     project: Path | None,
     *,
-    epsilon: str | None,
-    delta: str | None,
-    rho: str | None,
-    weights: str | None = None,
-    share: Share = "equal",
-    scale: str | None = None,
-    assume_rows: int | None = None,
-    dialect: str | None = None,
-    keys: Path | None = None,
-    spender: str | None = None,
-    bounds: Mapping[str, int | None] | None = None,
-    min_units: int = 1,
-) -> tuple[Connection, Plan | Batch]:
-    """Return the connection, and the plan of the question that a SQL text is, or of several; nothing is spent.
+    weights: str | None,
+    share: Share,
+    scale: str | None,
+    dialect: str | None,
+    keys: Path | None,
+    spender: str | None,
+    bounds: Mapping[str, int | None],
+    min_units: int,
+) -> tuple[Connection, SqlText, dict[str, Any]]:
+    """Return the connection, the question that a SQL text is, or several, and how their loss is shared.
 
     Numbers stay text on the way, so that they are exact.
     """
@@ -66,21 +63,11 @@ def plan_question(
 
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
     sizes = None if scale is None else read_pairs("--scale", scale)
+    asked = sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys), min_units=min_units)
     connection = sd.connect(project_path(project), spender=spender)
-    question = sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys), min_units=min_units)
-    if bounds is not None and any(bound is not None for bound in bounds.values()):
-        question = question.bound_contributions(**bounds)
-    planned = connection.plan(
-        question,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        weights=stated,
-        share=share,
-        scale=sizes,
-        assume_rows=assume_rows,
-    )
-    return connection, planned
+    if any(bound is not None for bound in bounds.values()):
+        asked = asked.bound_contributions(**bounds)
+    return connection, asked, {"weights": stated, "share": share, "scale": sizes}
 
 
 def plans_of(planned: Plan | Batch) -> tuple[Plan, ...]:
