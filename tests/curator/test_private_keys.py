@@ -144,6 +144,8 @@ def test_a_count_of_units_is_the_selections_own_and_shares_its_loss() -> None:
     of_rows = people_of.plan(S.group_by("town").agg(sd.count()), epsilon=1, delta=1e-6)
     assert of_units.procedure.allocation.counted == 0
     assert of_rows.procedure.allocation.counted is None
+    pairs = people_of.plan(S.group_by("town").agg(sd.count_distinct("id", "sex")), epsilon=1, delta=1e-6)
+    assert pairs.procedure.allocation.counted is None
     assert of_units.error(0.95) < of_rows.error(0.95)
 
 

@@ -264,7 +264,9 @@ def exact(question: Aggregation, rows: Sequence[Row], domain: Domain) -> list[li
     cells, placed = placed_rows(question, rows, domain)
     for aggregate in question.aggregates:
         if isinstance(aggregate, Distinct):
-            parts.append([Fraction(len(s)) for s in _different(aggregate.of, cells, placed, domain)])
+            parts.append(
+                [Fraction(len(s)) for s in _different((aggregate.of, *aggregate.others), cells, placed, domain)]
+            )
             continue
         if not isinstance(aggregate, (Count, Sum, Average)):
             continue  # a spread: `moments` tells its parts
@@ -308,11 +310,11 @@ def moments(
     return list(sums.values())
 
 
-def _different(of: Node, cells: Any, placed: Any, domain: Domain) -> list[set[Any]]:
+def _different(of: Sequence[Node], cells: Any, placed: Any, domain: Domain) -> list[set[Any]]:
     found: dict[Any, set[Any]] = {cell: set() for cell in cells}
     for at, row in placed:
-        seen = value(of, row, domain)
-        if at in found and seen is not None:
+        seen = tuple(value(node, row, domain) for node in of)
+        if at in found and None not in seen:
             found[at].add(seen)
     return list(found.values())
 

@@ -184,7 +184,8 @@ def _count_of_units(question: Aggregation, resolved: CompiledQuery, neighbors: N
     for i, asked in enumerate(question.aggregates):
         if isinstance(asked, Count) and asked.of is None and one_row:
             return i
-        if isinstance(asked, Distinct) and neighbors.id_column is not None and asked.of == Name(neighbors.id_column):
+        units = None if neighbors.id_column is None else Name(neighbors.id_column)
+        if isinstance(asked, Distinct) and asked.of == units and not asked.others:
             return i
     return None
 

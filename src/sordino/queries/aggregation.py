@@ -129,6 +129,7 @@ class Aggregation:
         """Return the expressions that it is made of: the condition, the keys, what is aggregated."""
         found = [self.where, *(g.of for g in self.groups)]
         found += [getattr(a, field, None) for a in self.aggregates for field in ("of", "other")]
+        found += [node for a in self.aggregates for node in getattr(a, "others", ())]
         return [node for node in found if node is not None]
 
     def describe(self) -> str:

@@ -407,14 +407,15 @@ def correlation(x: Column, y: Column) -> AggregateExpr:
     return AggregateExpr(MomentAggregate("correlation", one, other, 0, alias))
 
 
-def count_distinct(of: Column) -> AggregateExpr:
-    """Count the different values of a column that rows have; of the privacy unit's own column, the number of units.
+def count_distinct(of: Column, *others: Column) -> AggregateExpr:
+    """Count the different values of a column that rows have, or combinations; of the units' own column, units.
 
     >>> count_distinct("occupation")
     <the number of different values of occupation, as distinct_occupation>
     """
-    node = _node(of)
-    return AggregateExpr(Distinct(node, f"distinct_{label(node)}"))
+    first, *rest = (_node(column) for column in (of, *others))
+    alias = "_".join(("distinct", *map(label, (first, *rest))))
+    return AggregateExpr(Distinct(first, alias, tuple(rest)))
 
 
 def histogram(of: Column, *, edges: Sequence[Number] | None = None, width: Number | None = None) -> Aggregation:

@@ -39,12 +39,14 @@ class Query(Protocol):
 class SqlAggregate:
     """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct.
 
-    With `per_unit`, the sum of each unit's total in the group, clipped to these bounds, in steps.
+    `others` are the rest of a combination whose different values are counted; one with a missing part is none. With
+    `per_unit`, the sum of each unit's total in the group, clipped to these bounds, in steps.
     """
 
     kind: str
     of: BoundNumber | None
     per_unit: tuple[int, int] | None = None
+    others: tuple[BoundNumber, ...] = ()
 
     def sql(self, on: Primitives) -> exp.Expression:
         """Return the aggregate in an engine's words."""
@@ -59,7 +61,7 @@ class SqlAggregate:
         cell = self.of.build(on)
         cell = cell if counts is None else exp.Case(ifs=[exp.If(this=counts, true=cell)])
         if self.kind == "distinct":
-            return exp.Count(this=exp.Distinct(expressions=[cell]))
+            return exp.Count(this=exp.Distinct(expressions=[cell, *(other.build(on) for other in self.others)]))
         return exp.Count(this=cell) if self.kind == "count" else exp.Sum(this=cell)
 
 

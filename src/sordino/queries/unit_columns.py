@@ -83,7 +83,7 @@ def _unit_value(of: Aggregate, alias: str) -> UnitValue:
     if isinstance(of, Sum) and of.per_unit is not None:
         raise QuestionRefused("inside per_unit a sum is of one unit already: clip it, sd.sum(...).clip(lower, upper)")
     kinds: dict[type, str] = {Sum: "sum", Average: "mean", Distinct: "distinct"}
-    if type(of) not in kinds:
+    if type(of) not in kinds or (isinstance(of, Distinct) and of.others):
         raise QuestionRefused(
             f"{of.describe()} is not computed for one person: inside per_unit are count, sum, mean, min, max, any, all, "
             "count_distinct, first and last"

@@ -113,3 +113,29 @@ def test_bounds_of_the_answer_are_public() -> None:
 def test_bins_are_refused() -> None:
     with pytest.raises(sd.errors.QuestionRefused, match="group by it"):
         count_distinct(sd.col("i").bin([0, 1])).aggregate.parts(DOMAIN)
+
+
+def test_combinations_of_columns_in_python_and_sql() -> None:
+    table = pa.table({"town": ["a", "a", "b", "b", None, "a"], "sex": ["f", "m", "f", "f", "f", None]})
+    domain = sd.Domain({"town": sd.Identifier(), "sex": sd.Category(["f", "m"])})
+    people = protect(table, domain, budget=sd.PureDP(10**6))
+    asked = sd.count_distinct("town", "sex")
+    assert people.ask(asked, epsilon=10**4).value == 3  # (a, f), (a, m), (b, f)
+    for text in ("COUNT(DISTINCT town, sex)", "COUNT(DISTINCT (town, sex))"):
+        sql = sd.sql(f"SELECT {text} AS distinct_town_sex FROM data")
+        assert people.plan(sql, epsilon=1).identity() == people.plan(asked, epsilon=1).identity()
+        assert people.ask(sql, epsilon=10**4).value == 3
+    assert people.plan(asked, epsilon=1).sentence() == "the number of different combinations of town, sex"
+    assert people.plan(sd.count_distinct("sex"), epsilon=1).identity() != people.plan(asked, epsilon=1).identity()
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_a_combination_with_the_units_column_is_not_one_a_unit(relation: Any) -> None:
+    """Units of up to 3 rows have up to 3 combinations, of their own column and another."""
+    neighbors = Neighbors(relation, PrivacyUnit("id", max_rows=3))
+    domain = sd.Domain({"id": sd.Identifier(), "x": sd.Integer(0, 9), "t": sd.Boolean()})
+    for columns, moved in ((("id",), 1), (("id", "x"), 3), (("t", "x"), 3)):
+        part = sd.count_distinct(*columns).aggregate.parts(domain)[0]
+        assert part.sensitivity(neighbors, cells=1, droppable=True).l1 == moved
+    small = sd.count_distinct("t", sd.when(sd.col("x") > 3, 1).otherwise(0)).aggregate.parts(domain)[0]
+    assert small.sensitivity(Neighbors(relation, PrivacyUnit("id", max_rows=9)), cells=1, droppable=True).l1 == 4

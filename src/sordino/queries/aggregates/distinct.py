@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,18 +24,26 @@ __all__ = ["Distinct", "distinct_cell"]
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Count the different values of a column, as declared: clipped, on their grid, missing cells left out."""
+    """Count the different values of a column, as declared: clipped, on their grid, missing cells left out.
+
+    With `others` the different combinations; a row in which any of them is missing has none. A row has one combination, as
+    it has one value, so the sensitivity is that of values, of which as many are possible as the columns' own multiply to.
+    """
 
     of: Node
     alias: str
+    others: tuple[Node, ...] = ()
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
-        found, values = distinct_cell(self.of, domain)
+        cells, counts = zip(*(distinct_cell(node, domain) for node in (self.of, *self.others)), strict=True)
+        known = [n for n in counts if n is not None]
+        values = math.prod(known) if len(known) == len(counts) else None
         counted = _counted_column(self.of)
-        column = counted.name if isinstance(counted, Name) else None
-        rule = _OfValues(values, column)
-        return (Vector("count", ((1, SqlAggregate("distinct", found)),), Fraction(1), None, found.missable, rule),)
+        column = counted.name if isinstance(counted, Name) and not self.others else None
+        term = SqlAggregate("distinct", cells[0], others=cells[1:])
+        missable = any(cell.missable for cell in cells)
+        return (Vector("count", ((1, term),), Fraction(1), None, missable, _OfValues(values, column)),)
 
     def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the noisy count; the true one is at least 0, at most the number of declared values."""
@@ -51,10 +60,13 @@ class Distinct:
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
-        return ["distinct", plain(self.of)]
+        return ["distinct", plain(self.of), *map(plain, self.others)]
 
     def describe(self) -> str:
         """Return the aggregate in words."""
+        if self.others:
+            listed = ", ".join(describe(node) for node in (self.of, *self.others))
+            return f"the number of different combinations of {listed}"
         return f"the number of different values of {describe(self.of)}"
 
 

@@ -408,9 +408,8 @@ class _Reader:
     def _count(self, item: Any) -> AggregateExpr:
         kinds = trees()
         if isinstance(item.this, kinds.Distinct):
-            if len(item.this.expressions) != 1 or item.this.args.get("on"):
-                raise QuestionRefused(f"{self._place.of(item.this)}COUNT(DISTINCT) takes one column")
-            return count_distinct(self._values.value(item.this.expressions[0]))
+            parts = [e for p in item.this.expressions for e in (p.expressions if isinstance(p, kinds.Tuple) else [p])]
+            return count_distinct(*map(self._values.value, parts))
         if item.expressions:
             raise QuestionRefused(f"{self._place.of(item)}COUNT takes * or one column")
         if isinstance(item.this, kinds.Star):
