@@ -6,12 +6,14 @@ import datetime
 import functools
 from typing import Any
 
+import pyarrow as pa
+
 import sordino as sd
 
-__all__ = ["PUBLIC", "TABLES", "UNITS", "make_rows", "open_table"]
+__all__ = ["PUBLIC", "PUBLIC_ROWS", "TABLES", "UNITS", "make_rows", "open_table"]
 
 _DAYS = sd.Date(datetime.date(2019, 1, 1), datetime.date(2021, 12, 31))
-_ROWS = 3000
+_ROWS = 1500
 _WEEK = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _FLAG = [0, 1]
 
@@ -198,7 +200,39 @@ UNITS = {
     "orders": "customer_id",
     "events": "user_id",
 }
-PUBLIC: dict[str, dict[str, sd.PublicTable]] = {}
+_AIRLINES = pa.table(
+    {
+        "carrier": ["AA", "UA", "DL", "WN"],
+        "alliance": ["Oneworld", "Star", "SkyTeam", "none"],
+        "fleet": [950, 930, 980, 800],
+    }
+)
+_REGIONS = pa.table({"region": ["north", "south", "east"], "country": ["A", "A", "B"]})
+PUBLIC_ROWS: dict[str, Any] = {"airlines": _AIRLINES, "regions": _REGIONS}
+PUBLIC: dict[str, dict[str, sd.PublicTable]] = {
+    "flights": {
+        "airlines": sd.public(
+            _AIRLINES,
+            key="carrier",
+            columns=sd.Domain(
+                {
+                    "carrier": sd.Category(["AA", "UA", "DL", "WN"]),
+                    "alliance": sd.Category(["Oneworld", "Star", "SkyTeam", "none"]),
+                    "fleet": sd.Integer(0, 1000),
+                }
+            ),
+        )
+    },
+    "orders": {
+        "regions": sd.public(
+            _REGIONS,
+            key="region",
+            columns=sd.Domain(
+                {"region": sd.Category(["north", "south", "east", "west"]), "country": sd.Category(["A", "B"])}
+            ),
+        )
+    },
+}
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from sordino.queries.sql.grammar import AGGREGATE_FORMS, CLAUSE_FORMS, ROW_FORMS
 from sordino.queries.sql.text import parse_select
 
 _PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
-_DIALECTS = {"SafeDivide": "bigquery"}
+_DIALECTS = {"SafeDivide": "bigquery", "RawString": "bigquery"}
 
 
 @pytest.fixture(scope="module")

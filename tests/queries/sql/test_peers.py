@@ -20,7 +20,7 @@ import pytest
 from sqlglot import exp
 
 import sordino as sd
-from queries.sql.peer_tables import TABLES, make_rows, open_table
+from queries.sql.peer_tables import PUBLIC_ROWS, TABLES, make_rows, open_table
 from sordino.domain import Identifier
 from sordino.errors import QuestionRefused, UnknownName
 from sordino.estimates.ranks import Ranks
@@ -133,6 +133,8 @@ def plain_duckdb() -> Any:
     connection = duckdb.connect()
     for name in TABLES:
         connection.register(name, make_rows(name))
+    for name, rows in PUBLIC_ROWS.items():
+        connection.register(name, rows)
     for macro in _MACROS:
         connection.execute(f"CREATE MACRO {macro}")
     return connection
@@ -154,9 +156,7 @@ def plain_tree(peer: Peer) -> Any:
                 node.set(part, None)
         if isinstance(node, exp.Table) and node.args.get("sample") is not None:
             node.set("sample", None)
-        if isinstance(node, (exp.Least, exp.Greatest)) and not node.find(
-            exp.AggFunc
-        ):  # here a missing value stays missing
+        if isinstance(node, (exp.Least, exp.Greatest)):  # here a missing value stays missing
             inner = [e for e in (node.this, *node.expressions) if e.find(exp.Column)]
             if len(inner) == 1:
                 missing = exp.Is(this=inner[0].copy(), expression=exp.Null())

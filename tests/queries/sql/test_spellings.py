@@ -105,9 +105,7 @@ def test_quotes_inside_texts_decide_nothing() -> None:
     assert read(text) == read("SELECT COUNT(*) FROM people WHERE job = '`a` [b] TOP'")
 
 
-@pytest.mark.parametrize(
-    "text", ["SELECT DISTINCT job FROM people", "SELECT DISTINCT COUNT(*) FROM people GROUP BY job"]
-)
+@pytest.mark.parametrize("text", ["SELECT DISTINCT COUNT(*) FROM people GROUP BY job"])
 def test_distinct_that_changes_the_answer_is_refused(text: str) -> None:
     with pytest.raises(QuestionRefused, match="DISTINCT is not supported"):
         read(text)

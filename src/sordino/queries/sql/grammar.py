@@ -37,6 +37,7 @@ AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
 ROW_FORMS: dict[str, tuple[str, str]] = {
     "Column": ("age", "a declared column"),
     "Literal": ("'nurse'", "text in single quotes, or a number"),
+    "RawString": ("job = r'nurse'", "text in which a backslash means itself, in BigQuery and Spark"),
     "Boolean": ("member = TRUE", "TRUE and FALSE"),
     "Add": ("age + 1", "a sum"),
     "Sub": ("age - 1", "a difference"),
@@ -136,6 +137,11 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
         "filter rows, compute columns",
     ),
     ("WITH", "WITH old(a) AS (SELECT age FROM people WHERE age > 65) SELECT AVG(a) FROM old", "named sub-queries"),
+    (
+        "over an answer",
+        "SELECT job FROM (SELECT job, COUNT(*) AS n FROM people GROUP BY job) AS t WHERE n > 9",
+        "as HAVING",
+    ),
     (
         "per unit",
         "SELECT AVG(LEAST(n, 5)) FROM (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) AS t",

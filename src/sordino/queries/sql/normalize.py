@@ -2,7 +2,7 @@
 
 Only spelling changes here, never meaning: FILTER (WHERE c) is CASE WHEN c, a comma join on equality is JOIN ... ON, a
 public table that stands first changes places with the private one, WITH name(a, b) names the columns of its query,
-GROUP BY ALL lists the keys.
+GROUP BY ALL lists the keys, and a SELECT over an answer is the one SELECT that it means.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
+from sordino.queries.sql.outer_select import unfold_answer
 from sordino.queries.sql.spellings import rewrite_functions
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
         _drop_needless_distinct(inner)
         _order_by_all(inner)
         _limit_by_fetch(inner)
-    return rewrite_functions(made)
+    changed: exp.Select = unfold_answer(rewrite_functions(made))
+    return changed
 
 
 def _rename_columns(select: Any) -> None:

@@ -217,6 +217,13 @@ def _whole_window(node: Any) -> Any:
     return node.this if quantile and not parts else node
 
 
+def _sum_constant(node: Any) -> Any:
+    """SUM(1) is COUNT(*)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=kinds.Star()) if isinstance(node.this, kinds.Literal) and node.this.this == "1" else node
+
+
 def _convert(node: Any) -> Any:
     """CONVERT(type, x) is CAST(x AS type)."""
     from sqlglot import exp as kinds
@@ -244,6 +251,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "RegrR2": _determination,
     "RegrSlope": _slope,
     "RegrCount": _both_counted,
+    "Sum": _sum_constant,
     "WidthBucket": _bucket,
     "Window": _whole_window,
     "WithinGroup": _mode,

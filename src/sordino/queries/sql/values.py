@@ -254,6 +254,11 @@ class Translator:
             )
         if isinstance(item, kinds.Filter):
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
+        if isinstance(item, (kinds.Placeholder, kinds.Parameter)):
+            at = self._place.of(item) or self._place.word("?") or self._place.word("$") or self._place.word(":")
+            return self.refuse(
+                at, "PLACEHOLDER is not supported, as a parameter has no value here: write the value itself"
+            )
         if isinstance(item, kinds.Null):
             return self.refuse(self._place.word("NULL"), "NULL is not a value: write IS NULL")
         name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
@@ -284,6 +289,7 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "Column": Translator._name,
     "Literal": Translator._constant,
+    "RawString": lambda _, item: Expr(Constant(item.this)),
     "Boolean": Translator._truth,
     "Cast": Translator._day,
     "Neg": Translator._negate,
