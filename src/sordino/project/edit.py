@@ -81,6 +81,8 @@ def with_cap(text: str, *, budget: str, cap: Mapping[str, Decimal], reason: str)
     numbers = {key: _literal(amount) for key, amount in cap.items()}
     wanted = _parse(text)
     held = wanted["budgets"][budget]
+    if "rho" in numbers and "slack" in held.get("cap", {}):  # the kind of a cap stays
+        numbers["slack"] = _literal(Decimal(str(held["cap"]["slack"])))
     held.update(cap={key: float(number) for key, number in numbers.items()}, reason=reason)
     line = positions(text).get(("budgets", budget, "cap"), (0, 0))[0]
     for below in (line, None):  # a new reason stands below the cap; where that is another table, where tomlkit puts it

@@ -246,6 +246,11 @@ def test_amounts_are_exact(run: Run) -> None:
             "left: epsilon 0.5 of 1, delta 1e-6 of 1e-6",
         ),
         ('{rho = 0.5, delta = "1e-6"}', ("--rho", "0.1"), "left: 0.4 of 0.5"),
+        (
+            '{rho = 0.5, delta = "1e-6", slack = "1e-7"}',
+            ("--rho", "0.1"),
+            "left: rho 0.4 of 0.5, delta 1e-7 of 1e-7",
+        ),
     ],
 )
 def test_other_kinds_of_budget(census: Path, run: Run, cap: Any, options: list[str], left: str) -> None:

@@ -244,3 +244,10 @@ def test_a_cap_is_never_above_what_was_chosen(epsilon: float) -> None:
 def test_no_cap_of_nothing(epsilon: float) -> None:
     with pytest.raises(DeclarationError):
         round_cap_down(epsilon)
+
+
+@pytest.mark.parametrize("slack", ["1e-07", '"1e-7"'])
+def test_a_cap_with_a_slack_keeps_it(slack: str) -> None:
+    text = FILE.replace("{epsilon = 2.0}", f"{{rho = 0.5, delta = 1e-6, slack = {slack}}}")
+    made = with_cap(text, budget="people", cap={"rho": Decimal("0.25"), "delta": Decimal("1e-6")}, reason="less")
+    assert tomllib.loads(made)["budgets"]["people"]["cap"] == {"rho": 0.25, "delta": 1e-6, "slack": 1e-7}

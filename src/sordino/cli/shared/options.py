@@ -152,7 +152,13 @@ Epsilon = Annotated[
     str | None, option("--epsilon", "E", 'What may be lost: an exact number such as 0.5 or "1/3".', panel=_LOSS)
 ]
 Delta = Annotated[
-    str | None, option("--delta", "D", "With --epsilon: the chance of losing more, such as 1e-9.", panel=_LOSS)
+    str | None,
+    option(
+        "--delta",
+        "D",
+        "With --epsilon: the chance of losing more, such as 1e-9; with --rho: what private keys spend.",
+        panel=_LOSS,
+    ),
 ]
 Rho = Annotated[str | None, option("--rho", "R", "Instead of --epsilon: a zero-concentrated loss.", panel=_LOSS)]
 AssumeRows = Annotated[
