@@ -71,6 +71,48 @@ def test_what_is_accepted_is_answered_of_many(seed: int, tmp_path: Path) -> None
     run(seed, tmp_path, 200)
 
 
+def unit_question(made: Questions, rng: random.Random) -> Any:
+    """Return a random question about one value of each unit."""
+    x, y, condition = made.number(2), made.number(1), made.condition(1)
+    some = rng.choice(list(made.domain))
+    values = [
+        sd.count(),
+        sd.count(x),
+        sd.sum(x),
+        sd.mean(x),
+        sd.min(x),
+        sd.max(y),
+        sd.any(condition),
+        sd.all(condition),
+    ]
+    values += [sd.count_distinct(x), sd.count_distinct(some), sd.first(some, by=y), sd.last(x, by=y), sd.max(some)]
+    value = rng.choice(values).alias("v")
+    chosen = S.where(made.condition(1)) if rng.random() < 0.4 else S
+    units = chosen.per_unit(value, sd.count().clip(0, rng.choice([3, 10**9])).alias("n"))
+    low, high = made.bounds()
+    after = [units.agg(sd.sum(col("v").clip(low, high)), sd.mean("n")), units.agg(sd.median(col("v").clip(low, high)))]
+    after += [
+        units.group_by("v").agg(sd.count()),
+        units.where(col("v") > (low or 0)).agg(sd.count("v")),
+        units.agg(sd.mean("v")),
+    ]
+    return rng.choice(after)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_accepted_of_one_value_a_unit_is_answered(seed: int, tmp_path: Path) -> None:
+    rng, seen = random.Random(1000 + seed), Counter[str]()
+    domain, physical = domain_of(rng)
+    for rows in (0, 1, 40):
+        path = store(tmp_path / f"{rows}.duckdb", physical, rows, rng)
+        curator = people(path, domain, PrivacyUnit("id", max_rows=1))
+        made = Questions(domain, rng)
+        for _ in range(36 if rows == 40 else 8):
+            ask(curator, unit_question(made, rng), seen)
+        curator.close()
+    assert seen["answered"] > 10, seen
+
+
 # ---- what was found: a constant that only rows of one kind reach made the engine fail for them
 
 AGES = pa.table({"age": [30, 77, 41], "sex": ["f", "m", "m"]})
