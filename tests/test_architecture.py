@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "sordino"
 # A layer imports only lower ones; packages of one layer do not import each other, apart from what BESIDE allows.
 LAYERS = (
     ("errors", "lazy", "rounding"),
-    ("domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "noise"),
+    ("domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "time_zones", "noise"),
     ("release", "estimates", "accounting"),
     ("ledger", "queries", "datasets"),
     ("sensitivity", "engines", "local", "mechanisms", "project"),
@@ -34,7 +34,7 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-DECLARED = frozenset({"domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar"})
+DECLARED = frozenset({"domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "time_zones"})
 BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates
 }
@@ -47,7 +47,7 @@ ONLY_THESE_MAY = {  # package: who may import it
 }
 MAY_ONLY = {  # package: all of Sordino that it may import besides itself
     "noise": frozenset({"errors", "rounding"}),
-    "datasets": frozenset({"errors", "cell_grammar", "domain", "neighbors", "loss", "noise", "source"}),
+    "datasets": frozenset({"errors", "cell_grammar", "domain", "time_zones", "neighbors", "loss", "noise", "source"}),
 }
 MAY_NOT = {
     "accounting": frozenset({"noise", "queries", "mechanisms"}),

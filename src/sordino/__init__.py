@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sordino.domain import Boolean as Boolean
     from sordino.domain import Category as Category
     from sordino.domain import Date as Date
+    from sordino.domain import DateTime as DateTime
     from sordino.domain import Domain as Domain
     from sordino.domain import Fill as Fill
     from sordino.domain import Identifier as Identifier
@@ -65,9 +66,9 @@ if TYPE_CHECKING:
     from sordino.queries.build import std as std
     from sordino.queries.build import sum as sum
     from sordino.queries.build import variance as variance
+    from sordino.queries.expressions.cases import when as when
     from sordino.queries.expressions.expr import Expr as Expr
     from sordino.queries.expressions.expr import col as col
-    from sordino.queries.expressions.expr import when as when
     from sordino.queries.sql.parse import sql as sql
     from sordino.queries.unit_aggregates import all as all
     from sordino.queries.unit_aggregates import any as any
@@ -91,7 +92,7 @@ _EXPORTS = {
     "sordino.curator.plan": "Plan",
     "sordino.curator.project_check": "check_project",
     "sordino.datasets.dummy_table": "dummy",
-    "sordino.domain": "Boolean Category Date Domain Fill Identifier Integer Real",
+    "sordino.domain": "Boolean Category Date DateTime Domain Fill Identifier Integer Real",
     "sordino.ledger.ledger": "Ledger",
     "sordino.loss": "ApproxDP PureDP ZCDP",
     "sordino.neighbors": "Neighbors PrivacyUnit Sensitivity",
@@ -101,7 +102,8 @@ _EXPORTS = {
     "sordino.queries.aggregates.quantile": "iqr median quantile quantiles",
     "sordino.queries.aggregates.robust": "propose_test_release sample_and_aggregate smooth",
     "sordino.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
-    "sordino.queries.expressions.expr": "Expr col when",
+    "sordino.queries.expressions.cases": "when",
+    "sordino.queries.expressions.expr": "Expr col",
     "sordino.queries.sql.parse": "sql",
     "sordino.queries.unit_aggregates": "all any first last max min",
     "sordino.release": "Release",

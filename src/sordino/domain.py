@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.loss import Number, format_number, to_fraction
+from sordino.time_zones import local_time, offsets, parse_moment, seconds_since, time_zone
 
 __all__ = [
     "COLUMN_TYPES",
@@ -22,6 +23,7 @@ __all__ = [
     "Category",
     "Column",
     "Date",
+    "DateTime",
     "Domain",
     "Fill",
     "Identifier",
@@ -230,6 +232,65 @@ class Date:
     to_dict = _column_to_dict
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class DateTime:
+    """Declare moments between two, both included, read down to whole steps of `resolution`; cells outside are clipped.
+
+    `zone` is a name of the tz database. Cells and constants without an offset from UTC are times of its clock, and parts
+    such as the hour are those of its clock. A day as upper bound counts as a whole. `resolution` is second, minute, hour,
+    day, millisecond, or a number of seconds that divides a day.
+
+    >>> DateTime("2020-01-01", "2020-12-31", zone="Europe/Berlin", resolution="minute").upper.isoformat()
+    '2020-12-31T23:59:00+01:00'
+    """
+
+    lower: datetime.datetime
+    upper: datetime.datetime
+    zone: str
+    resolution: Fraction
+    missing: Missing
+
+    def __init__(
+        self,
+        lower: datetime.date | str,
+        upper: datetime.date | str,
+        *,
+        zone: str,
+        resolution: str | Number = "second",
+        missing: Missing | Mapping[str, Any] = "drop",
+    ) -> None:
+        if not isinstance(zone, str):
+            raise DeclarationError('must be a name of the tz database, such as "UTC" or "Europe/Berlin"', key="zone")
+        time_zone(zone)
+        step = _time_step(resolution)
+        low, high = _moment(lower, zone, name="lower"), _moment(upper, zone, name="upper")
+        if not isinstance(upper, datetime.datetime) and not isinstance(parse_moment(str(upper)), datetime.datetime):
+            high = seconds_since(_day(upper, name="upper") + datetime.timedelta(days=1), zone) - step
+        _check_order(low, high)
+        ends = [local_time(end // step * step, zone) for end in (low, high)]
+        _check_order(*ends)
+        _check_offsets(low, high, zone, step)
+        object.__setattr__(self, "lower", ends[0])
+        object.__setattr__(self, "upper", ends[1])
+        object.__setattr__(self, "zone", zone)
+        object.__setattr__(self, "resolution", step)
+        rule = _missing(missing)
+        if isinstance(rule, Fill):
+            if not isinstance(rule.value, (str, datetime.date)):
+                raise DeclarationError("must be a moment, such as 2000-01-31 10:30:00", key="fill")
+            at = local_time(_moment(rule.value, zone, name="fill") // step * step, zone)
+            rule = Fill(_check_within(at, *ends))
+        object.__setattr__(self, "missing", rule)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The bounds in whole steps of the resolution since 1970 in UTC."""
+        low, high = (int(seconds_since(end, self.zone) / self.resolution) for end in (self.lower, self.upper))
+        return low, high
+
+    to_dict = _column_to_dict
+
+
 @dataclass(frozen=True, slots=True)
 class Identifier:
     """Declare text whose values are not public: for equality, as the privacy unit, or as private keys of a group-by."""
@@ -237,7 +298,7 @@ class Identifier:
     to_dict = _column_to_dict
 
 
-Column = Integer | Real | Category | Boolean | Date | Identifier
+Column = Integer | Real | Category | Boolean | Date | DateTime | Identifier
 COLUMN_TYPES: dict[str, type[Column]] = {kind.__name__.lower(): kind for kind in get_args(Column)}
 
 
@@ -293,7 +354,9 @@ class Domain:
             if not isinstance(name, str) or not name or "\x00" in name:
                 raise DeclarationError("a column's name must be text that is not empty")
             if not isinstance(column, Column):
-                raise DeclarationError(f"column {name!r}: use Integer, Real, Category, Boolean, Date or Identifier")
+                raise DeclarationError(
+                    f"column {name!r}: use one of Integer, Real, Category, Boolean, Date, DateTime, Identifier"
+                )
             if name.lower() in folded:
                 raise DeclarationError(f"columns {folded[name.lower()]!r} and {name!r} differ only in case")
             folded[name.lower()] = name
@@ -354,6 +417,55 @@ def _day(value: datetime.date | str, *, name: str) -> datetime.date:
         return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise DeclarationError(f"must be a day such as 2000-01-31, not {value!r}", key=name) from None
+
+
+def _moment(value: object, zone: str, *, name: str) -> Fraction:
+    """Return a moment in seconds since 1970 in UTC; raises DeclarationError for what is none, or is too far away."""
+    found: datetime.date | None = None
+    try:
+        found = value if isinstance(value, datetime.date) else parse_moment(str(value))
+        seconds = seconds_since(found, zone)
+    except (ValueError, OverflowError):
+        found = None
+    if found is None or not 1000 <= found.year < 3000:
+        raise DeclarationError(
+            f"must be a moment such as 2000-01-31 10:30:00 of the years 1000 to 2999, not {str(value)!r}", key=name
+        )
+    return seconds
+
+
+def _time_step(resolution: object) -> Fraction:
+    word = resolution if isinstance(resolution, str) else ""
+    if word in _TIME_STEPS:
+        return _TIME_STEPS[word]
+    if isinstance(resolution, str) and not word[:1].isdigit():
+        raise DeclarationError(f"{nearest(word, _TIME_STEPS)}, or a number of seconds", key="resolution")
+    if not isinstance(resolution, Number):
+        raise DeclarationError("must be a word such as second, or a number of seconds", key="resolution")
+    step = to_fraction(resolution, name="resolution")
+    if step <= 0 or (86_400 / step).denominator != 1 or (step * 1_000_000).denominator != 1:
+        raise DeclarationError("must be a number of seconds that divides a day, such as 60 or 0.001", key="resolution")
+    return step
+
+
+def _check_offsets(low: Fraction, high: Fraction, zone: str, step: Fraction) -> None:
+    """Raise DeclarationError unless every offset of the zone is a whole number of steps: then steps are those of its clock."""
+    found = offsets(zone, math.floor(low), math.ceil(high)).values
+    if any((offset / step).denominator != 1 for offset in found):
+        most = math.gcd(*found, 86_400)
+        raise DeclarationError(
+            f"must divide the offsets of {zone} from UTC between these bounds: at most {most} seconds", key="resolution"
+        )
+
+
+_TIME_STEPS = {
+    "microsecond": Fraction(1, 1_000_000),
+    "millisecond": Fraction(1, 1000),
+    "second": Fraction(1),
+    "minute": Fraction(60),
+    "hour": Fraction(3600),
+    "day": Fraction(86_400),
+}
 
 
 def _check_order(lower: Any, upper: Any) -> None:

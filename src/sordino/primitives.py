@@ -150,6 +150,18 @@ class Primitives(Protocol):
     def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
         """Return the cell as days since 1970-01-01, clipped to the two days."""
 
+    def moments(self, column: str, zone: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return the cell as whole steps since 1970 in UTC, rounded down and clipped to [lower, upper].
+
+        A cell without an offset from UTC is read by the clock of `zone`; `step` is in seconds, whole microseconds.
+        """
+
+    def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:
+        """Return results[i] for the number i of `starts`, which ascend, that are not above the value; NULL for NULL.
+
+        Total for a value, starts and results within WIDEST.
+        """
+
     def text(self, column: str) -> exp.Expression:
         """Return the cell of an identifier as text."""
 

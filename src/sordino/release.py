@@ -6,6 +6,7 @@ free. It is plain data: `to_dict` and `from_dict` are inverse, and the ledger ke
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from sordino.loss import (
     to_fraction,
     to_json_number,
 )
+from sordino.time_zones import labels_from_dict, labels_to_dict, rows_to_json
 
 if TYPE_CHECKING:
     import pandas
@@ -53,7 +55,7 @@ SCHEMA_VERSION = 1
 _PRACTICE = "DUMMY DATA: a made-up table of the declared shape answered; nothing was charged, and no data was read."
 _SHOWN = 40  # rows of a release that print shows
 
-Label = str | int | float | bool | None
+Label = str | int | float | bool | datetime.date | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +218,11 @@ class Release:
             "table": self.table_name,
             "question": self.question,
             "columns": list(columns),
-            "rows": self._rows(columns, values),
+            "rows": rows_to_json(self._rows(columns, values)),
             "confidence": confidence,
-            "errors": self._rows(columns, errors),
+            "errors": rows_to_json(self._rows(columns, errors)),
             "error_units": {o.name: u for o in self.outputs if (u := getattr(o.estimate, "error_unit", ""))},
-            "intervals": self._rows(columns, pairs),
+            "intervals": rows_to_json(self._rows(columns, pairs)),
             "mechanism": {o.name: o.mechanism for o in self.outputs},
             "cost": loss_to_numbers(self.cost),
             "currencies": currencies_to_dict(self.event),
@@ -233,7 +235,7 @@ class Release:
             "remarks": list(self.remarks),
             "chosen": {n: None if v is None else format_number(v) for n, v in self.chosen},
             "event": event_to_dict(self.event),
-            "keys": [{"name": k.name, "labels": list(k.labels)} for k in self.keys],
+            "keys": [{"name": k.name, **labels_to_dict(k.labels)} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
             **({} if self.model is None else self.model.to_dict()),
         }
@@ -252,7 +254,7 @@ class Release:
         mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
         return cls(
             question=data["question"],
-            keys=tuple(Key(k["name"], tuple(k["labels"])) for k in data["keys"]),
+            keys=tuple(Key(k["name"], labels_from_dict(k)) for k in data["keys"]),
             layout=() if data["columns"] == usual else tuple(data["columns"]),
             outputs=tuple(
                 Output(e["name"], estimate_from_dict({k: e[k] for k in e if k != "name"}), mechanisms[e["name"]])
@@ -386,12 +388,10 @@ def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[st
         if isinstance(part, Key):
             columns.append([_label(label) for label in part.labels])
             continue
-        columns.append([_label(v) if isinstance(v, str) else show_number(v) for v in part.estimate.values()])
+        columns.append([_show(v) for v in part.estimate.values()])
         pairs = part.estimate.intervals(confidence)
         off = _in_rows(part.estimate, confidence)
-        ends = [
-            e if a is None else f"{show_number(a)} - {show_number(b)}" for (a, b), e in zip(pairs, off, strict=True)
-        ]
+        ends = [e if a is None else f"{_show(a)} - {_show(b)}" for (a, b), e in zip(pairs, off, strict=True)]
         columns.append(ends)
     return [list(line) for line in zip(*columns, strict=True)]
 
@@ -445,6 +445,10 @@ def show_rows(error: float, unit: str) -> str:
 
 def _plain_number(value: Fraction) -> int | float:
     return int(value) if value.denominator == 1 else float(value)
+
+
+def _show(value: Any) -> str:
+    return _label(value) if isinstance(value, (str, datetime.date)) else show_number(value)
 
 
 def _label(label: Label) -> str:

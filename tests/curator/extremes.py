@@ -13,7 +13,8 @@ import sordino as sd
 from sordino import col
 from sordino.loss import Number
 from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import Expr, when
+from sordino.queries.expressions.cases import when
+from sordino.queries.expressions.expr import Expr
 
 TEXTS = ["", " ", "a", "77", "m", "-9" + "9" * 17, "9" * 18, "9" * 400, "1e999", "nan", "2000-01-31", "0000-00-00", "é"]
 TEXTS += ["it's", '"', "\\", "\x01", "\n", "a\x00b", "😀", "\ufffe", "x" * 5000, "true", "-0", "infinity", "%", "NULL"]

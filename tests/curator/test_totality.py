@@ -21,7 +21,7 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import when
+from sordino.queries.expressions.cases import when
 from sordino.queries.expressions.sql_trees import whole
 from sordino.source import public
 

@@ -18,7 +18,7 @@ from engines.support import ask, engine_of
 from protecting import protect
 from sordino import col
 from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import when
+from sordino.queries.expressions.cases import when
 from sordino.source import Csv
 
 RESOLUTIONS = ["0.1", "0.01", "0.001", "0.05", "0.25"]

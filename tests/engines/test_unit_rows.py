@@ -26,7 +26,8 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import AggregateExpr, Selection
-from sordino.queries.expressions.expr import Expr, when
+from sordino.queries.expressions.cases import when
+from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import When
 from sordino.queries.joined_names import bind_names
 from sordino.queries.per_unit import PerUnit, UnitValue

@@ -27,7 +27,7 @@ from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, p
 from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import when
+from sordino.queries.expressions.cases import when
 from sordino.queries.queryable import CountsQuery
 from sordino.source import Csv, public
 

@@ -17,7 +17,8 @@ from sordino.engines.duckdb import DuckDBEngine
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, correlation, count_distinct, covariance, std, variance
-from sordino.queries.expressions.expr import Expr, when
+from sordino.queries.expressions.cases import when
+from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Apply, Constant
 
 DOMAIN = sd.Domain(

@@ -29,7 +29,7 @@ from sordino.queries.build import (
     std,
     variance,
 )
-from sordino.queries.expressions.expr import when
+from sordino.queries.expressions.cases import when
 
 S = Selection()
 FIXED: list[Aggregation] = [

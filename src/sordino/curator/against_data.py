@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sordino.domain import Boolean, Category, Date, Domain, Identifier, Integer
+from sordino.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer
 from sordino.engines.compare import CellCounts, LineCounts, count_misfits
 from sordino.engines.engine import EngineFailed
 from sordino.engines.frames import arrow_of
@@ -118,6 +118,7 @@ _NUMBER = "change type or the file: a number has no thousands separator, unit or
 _READ: dict[type, str] = {
     Integer: f'{_NUMBER}; type = "real" where there are fractions',
     Date: "change type or the file: a day is written 2000-01-31, with or without a time",
+    DateTime: "change type or the file: a moment is written 2000-01-31 10:30:00, with or without an offset from UTC",
     Boolean: "change type or the file: a boolean is true, yes, on, 1 or their opposites",
     Identifier: "change the file: text must be UTF-8",
 }

@@ -14,7 +14,9 @@ from sordino.accounting.concentration import bounded_range_epsilon_for
 from sordino.accounting.events import Composed
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
+from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.ranks import Ranks
+from sordino.estimates.time_values import TimeValues
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile_selection import QuantileSelection, Segment, halving_stages
@@ -73,7 +75,7 @@ class PlannedQuantile:
     def errors(self, confidence: float, *, assume_rows: int | None) -> list[float]:
         """Return, for each column, the rank error not exceeded with probability `confidence`, at most."""
         rows = self.row_ceiling if assume_rows is None else assume_rows
-        return [float(e.errors(confidence)[0]) for e in self._estimates([[self.low] * self._count], rows)]
+        return [float(e.errors(confidence)[0]) for e in self._ranks([[self.low] * self._count], rows)]
 
     def describe(self) -> str:
         """Return the selection in words."""
@@ -102,7 +104,14 @@ class PlannedQuantile:
     def _count(self) -> int:
         return len(self.asked.levels)
 
-    def _estimates(self, found: Sequence[Sequence[int]], rows: int) -> list[Ranks]:
+    def _estimates(self, found: Sequence[Sequence[int]], rows: int) -> Sequence[ColumnEstimate]:
+        """Return one estimate a column; those of dates and moments are such."""
+        ranks, of = self._ranks(found, rows), self.measure
+        if of.kind == "number" or self.asked.spread:
+            return ranks
+        return [TimeValues(one, of.kind, of.zone, of.unit) for one in ranks]
+
+    def _ranks(self, found: Sequence[Sequence[int]], rows: int) -> list[Ranks]:
         """Return one estimate a column; the error of a difference is the sum of its ends' errors."""
         values = self.high - self.low + 1
         places = [self.selection.levels.index(level) for level in self.asked.levels]

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, Real
+from sordino.domain import Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.errors import DeclarationError
 from sordino.neighbors import PrivacyUnit
 from sordino.noise.rng import Rng
+from sordino.time_zones import local_time
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +69,8 @@ def _cells(column: Column, rows: int, rng: Rng) -> pa.Array:
     kinds = {Integer: pa.int64(), Real: pa.float64(), Boolean: pa.bool_(), Date: pa.date32()}
     numbered = isinstance(column, Category) and isinstance(column.values[0], int)
     kind = kinds.get(type(column), pa.int64() if numbered else pa.string())
+    if isinstance(column, DateTime):
+        kind = pa.timestamp("us", column.zone)
     return pa.array(_MAKERS[type(column)](column, shares), kind, mask=missing)
 
 
@@ -104,10 +107,16 @@ def _days(column: Date, shares: Doubles) -> Any:
     return [column.lower + datetime.timedelta(days=int(s * span)) for s in shares]
 
 
+def _moments(column: DateTime, shares: Doubles) -> Any:
+    low, high = column.steps
+    return [local_time((low + int(s * (high - low + 1))) * column.resolution, column.zone) for s in shares]
+
+
 _MAKERS: dict[type, Callable[[Any, Doubles], Any]] = {
     Integer: _integers,
     Real: _reals,
     Category: _categories,
     Boolean: _booleans,
     Date: _days,
+    DateTime: _moments,
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.cell_grammar import DAY, DECIMAL, FALSE, TRUE, WHOLE
-from sordino.domain import Boolean, Category, Date, Domain, Integer
+from sordino.domain import Boolean, Category, Date, DateTime, Domain, Integer
 from sordino.errors import SourceError, nearest
 
 if TYPE_CHECKING:
@@ -101,6 +101,9 @@ def _first_line(path: Path, delimiter: str) -> list[str]:
         return [n.strip().strip('"') for n in file.readline().rstrip("\r\n").split(delimiter)]
 
 
+_OFFSET = "(?:Z|UTC|.{10,}[+-][0-9:]+)$"
+
+
 def _cells(cells: Any, column: Any) -> Any:
     """Return cells as a declared type; what cannot be read as it is missing."""
     import pyarrow as pa
@@ -121,7 +124,21 @@ def _cells(cells: Any, column: Any) -> Any:
         return found.cast(pa.bool_())
     if isinstance(column, Date):
         return _match(found, DAY, pa.date32())
+    if isinstance(column, DateTime):
+        return _moments(found)
     return _match(found, WHOLE if isinstance(column, Integer) else DECIMAL, pa.float64())
+
+
+def _moments(cells: Any) -> Any:
+    """Return timestamps as they are; text cells without an offset from UTC as such, others missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None)), safe=False)
+    bare = pc.and_(pc.match_substring_regex(cells, f"^(?:{DAY})$"), pc.invert(pc.match_substring_regex(cells, _OFFSET)))
+    kept = pc.if_else(bare, pc.replace_substring(cells, "/", "-"), pa.scalar(None, cells.type))
+    return kept.cast(pa.timestamp("us"))
 
 
 def _match(cells: Any, pattern: str, kind: Any) -> Any:

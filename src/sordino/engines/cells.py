@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.cell_grammar import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
-from sordino.domain import STORED, Boolean, Category, Column, Date, Identifier, Integer
+from sordino.domain import STORED, Boolean, Category, Column, Date, DateTime, Identifier, Integer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +23,7 @@ __all__ = ["reader"]
 
 _WHOLE, _DECIMAL, _DAY = re.compile(WHOLE), re.compile(DECIMAL), re.compile(DAY)
 _EXACT = 2**53
+_NONE = datetime.timedelta(0)
 _VAST = Fraction(10**300)
 
 
@@ -41,6 +42,8 @@ def reader(column: Column) -> tuple[Callable[[Any], Any], pa.DataType]:
         return _total(_truth), pa.bool_()
     if isinstance(column, Date):
         return _total(_day), pa.date32()
+    if isinstance(column, DateTime):
+        return _total(_moment), pa.string()
     if isinstance(column, (Category, Integer)):
         return _total(_integer), pa.int64()
     return _total(_real), pa.float64()
@@ -108,6 +111,26 @@ def _day(value: Any) -> datetime.date | None:
         return _day(value.start_time.to_pydatetime())
     text = value.strip(BLANKS) if isinstance(value, str) else ""
     return datetime.date.fromisoformat(text[:10].replace("/", "-")) if _DAY.fullmatch(text) else None
+
+
+def _moment(value: Any) -> str | None:
+    """Return a moment as text, which the engine reads as it reads other text; an offset from UTC is taken out of it."""
+    if isinstance(value, str):
+        return value
+    if _is_period(value):
+        return _moment(value.start_time.to_pydatetime())
+    if isinstance(value, datetime.datetime) and (away := value.utcoffset()) is not None:
+        bare = value.replace(tzinfo=None)
+        first, last = datetime.datetime.min, datetime.datetime.max
+        utc = (
+            last
+            if away < _NONE and bare > last + away
+            else first
+            if away > _NONE and bare < first + away
+            else bare - away
+        )
+        return utc.isoformat(" ") + "Z"
+    return value.isoformat() if isinstance(value, datetime.date) else None
 
 
 def _is_period(value: Any) -> bool:

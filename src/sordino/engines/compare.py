@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from sordino.domain import STORED, Boolean, Category, Column, Date, Domain, Identifier, Integer
+from sordino.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer
 from sordino.engines.duckdb import LINES, DuckDBEngine
 from sordino.primitives import Primitives
 from sordino.source import Csv, Source, header_names
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CellCounts", "LineCounts", "count_misfits"]
 
 _EPOCH = datetime.date(1970, 1, 1)
+_CENTURY = 36_525 * 86_400  # seconds around the bounds that are read as they are
 _CHUNK = 2**24
 
 
@@ -119,6 +120,10 @@ def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression,
         return on.code_of(held, column.values, None), None, None
     if isinstance(column, Identifier):
         return on.text(name), None, None
+    if isinstance(column, DateTime):
+        low, high = column.steps
+        far = int(_CENTURY / column.resolution)
+        return on.moments(name, column.zone, column.resolution, low - far, high + far), low, high
     step = column.step or Fraction(1, 1000)
     least = None if column.lower is None else math.floor(column.lower / step)
     most = None if column.upper is None else math.ceil(column.upper / step)

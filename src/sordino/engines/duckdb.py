@@ -21,6 +21,7 @@ from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
 from sordino.engines.duckdb_primitives import DuckDBPrimitives, TableLayout, public_name
 from sordino.engines.engine import EngineFailed
+from sordino.engines.moment_cells import refine_times
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.engines.utf8 import mend_arrow, mend_parquet, read_parquet
@@ -67,6 +68,9 @@ _READABLE = frozenset(
         "VARCHAR",
         "DATE",
         "TIMESTAMP",
+        "TIMESTAMP_NS",
+        "TIMESTAMPTZ",
+        "TIMESTAMPTZ_NS",
         "UUID",
         "ENUM",
         "NULL",  # a column that holds nothing, as frames make it: all of its cells are missing
@@ -304,7 +308,7 @@ def _hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
 def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
     failed = False
     try:
-        connection.register("source", mend_arrow(table))
+        connection.register("source", mend_arrow(refine_times(table)))
     except duckdb_error():
         failed = True
     if failed:
@@ -315,7 +319,7 @@ def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
 
 def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """Hold a public table in memory, in types of our own choice, so that no statistics of its file prune anything."""
-    connection.register("sordino_incoming", table)
+    connection.register("sordino_incoming", refine_times(table))
     connection.execute(f'CREATE TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')
     connection.unregister("sordino_incoming")
 
@@ -325,5 +329,6 @@ def _kind(physical: str) -> str:
     if physical.endswith("]"):
         return "LIST"
     head = physical.split("(", 1)[0].strip().strip('"').upper()
-    times = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S")
-    return "TIMESTAMP" if head in times else head
+    return {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ", "TIMESTAMP_MS": "TIMESTAMP", "TIMESTAMP_S": "TIMESTAMP"}.get(
+        head, head
+    )

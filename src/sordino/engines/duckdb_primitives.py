@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sordino.cell_grammar import BLANKS, DAY, DECIMAL, FALSE, TRUE, WHOLE
+from sordino.cell_grammar import BLANKS, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.domain import Domain
+from sordino.engines.moment_cells import bisect_steps, day_steps, moment_steps
 from sordino.engines.own_sql import parse_own, parse_relation
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.unit_rows import FORMS, unit_rows_select
@@ -290,18 +291,17 @@ class DuckDBPrimitives:
         if column in self._held.steps:
             first = datetime.date(1970, 1, 1)
             return self.integer(column, (lower - first).days, (upper - first).days)
-        kind, cell = self._cell(column)
-        if kind in ("VARCHAR", "ENUM"):
-            text = self._trim(column)
-            written = f"replace(left({text}, 10), '/', '-')"
-            day = self._let(f"CASE WHEN regexp_full_match({text}, '{DAY}') THEN TRY_CAST({written} AS DATE) END")
-        elif kind in ("DATE", "TIMESTAMP"):
-            day = self._let(f"TRY_CAST({cell} AS DATE)")
-        else:
-            return self._column("CAST(NULL AS BIGINT)")
-        low, high = (f"CAST('{d.isoformat()}' AS DATE)" for d in (lower, upper))
-        kept = self._let(f"CASE WHEN {day} < {low} THEN {low} WHEN {day} > {high} THEN {high} ELSE {day} END")
-        return self._column(f"CAST({kept} - CAST('1970-01-01' AS DATE) AS BIGINT)")
+        return self._column(day_steps(*self._time_cell(column), self._let, lower, upper))
+
+    def moments(self, column: str, zone: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return whole steps since 1970 in UTC, clipped; text as of `days`, with a time that a clock can show."""
+        return self._column(moment_steps(*self._time_cell(column), self._let, zone, step, lower, upper))
+
+    def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:
+        """Return the result of the last start that is not above the value, by halving."""
+        cell = self._let(value.sql(dialect="duckdb"))
+        found = bisect_steps(cell, starts, [_whole(r) for r in results])
+        return self._column(f"CASE WHEN {cell} IS NOT NULL THEN {found} END")
 
     def text(self, column: str) -> exp.Expression:
         """Return an identifier as text; a whole number held as a float reads as that number."""
@@ -358,7 +358,9 @@ class DuckDBPrimitives:
                 moved, step = f"CAST({cell} AS HUGEINT)", f"CAST({step} AS HUGEINT)"
             place = f"LEAST(({moved} - {_whole(start)}) // {step}, {count - 1})"
             return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
-        return self._column(f"CASE WHEN {inside} THEN CAST({_bisect_bins(cell, edges, 0, count)} AS BIGINT) END")
+        return self._column(
+            f"CASE WHEN {inside} THEN CAST({bisect_steps(cell, edges[1:-1], range(count))} AS BIGINT) END"
+        )
 
     # ---- steps
 
@@ -445,6 +447,10 @@ class DuckDBPrimitives:
             return cell
         return self._let(f"trim({cell if kind == 'VARCHAR' else f'CAST({cell} AS VARCHAR)'}, {_BLANKS})")
 
+    def _time_cell(self, column: str) -> tuple[str, str]:
+        kind, cell = self._cell(column)
+        return ("VARCHAR", self._trim(column)) if kind in ("VARCHAR", "ENUM") else (kind, cell)
+
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
         cell = quote_name(column)
@@ -470,15 +476,6 @@ def order_hash(cells: str) -> str:
 def public_name(table: str) -> str:
     """Return the name under which a public table is held."""
     return f"sordino_public_{table}"
-
-
-def _bisect_bins(cell: str, edges: Sequence[int], first: int, last: int) -> str:
-    """Return the bin among first..last - 1 by halving: about log2 comparisons a row, however many bins."""
-    if last - first == 1:
-        return str(first)
-    middle = (first + last) // 2
-    low, high = _bisect_bins(cell, edges, first, middle), _bisect_bins(cell, edges, middle, last)
-    return f"CASE WHEN {cell} < {_whole(edges[middle])} THEN {low} ELSE {high} END"
 
 
 def _bounds(cell: str, lower: int | None, upper: int | None) -> str:

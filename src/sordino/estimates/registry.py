@@ -17,6 +17,7 @@ from sordino.estimates import (  # noqa: F401
     selected,
     selections,
     shown_count,
+    time_values,
 )
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate
 

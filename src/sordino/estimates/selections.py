@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from sordino.estimates.estimate import ESTIMATES, estimate_to_dict
+from sordino.time_zones import label_from_json, label_to_json
 
 __all__ = ["Choices", "Law", "bad_flip", "flip_gap", "softmax_gap"]
 
-Label = str | int | bool | None
+
+def _to_json(label: Any) -> Any:
+    return {"time": label_to_json(label)} if isinstance(label, datetime.date) else label
+
+
+def _from_json(data: Any) -> Any:
+    return label_from_json(data["time"]) if isinstance(data, dict) else data
+
+
+Label = str | int | bool | datetime.date | None
 Law = Literal["exponential", "permute and flip"]
 
 _STEP = 1e-9  # relative room left for rounding where a bound is solved for
@@ -25,7 +36,7 @@ class Choices:
     The error is how far below the best score the choice may lie: the law's own quantile for the worst scores.
     """
 
-    labels: tuple[Label, ...]
+    labels: tuple[Annotated[Label, _to_json, _from_json], ...]
     candidates: int
     rate: Fraction
     law: Law = "exponential"  # releases from before it was stated: the wider bound, true of both laws

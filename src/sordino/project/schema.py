@@ -53,6 +53,8 @@ _TEXT: Rule = {**_STRING, "minLength": 1}
 _WHOLE: Rule = {"type": "integer", "title": "a whole number"}
 _FLAG: Rule = {"type": "boolean", "title": "true or false"}
 _DAY: Rule = {"type": "string", "format": "date", "title": "a day such as 2000-01-31"}
+_MOMENT: Rule = {"type": "string", "format": "iso-8601", "title": "a moment such as 2000-01-31 10:30:00"}
+_NUMBER_OR_WORD: Rule = {"type": ["string", "number"], "title": 'a word such as "minute", or a number of seconds'}
 _NUMBER: Rule = {"type": ["number", "string"], "title": 'a number such as 0.5, or text such as "1/3"'}
 _LABEL: Rule = {"type": ["string", "integer"], "title": "text or a whole number"}
 _LABELS: Rule = {
@@ -126,6 +128,17 @@ _COLUMNS = {
         type={"const": "date"},
         lower=_say(_DAY, "the first day that counts, as 2000-01-31"),
         upper=_say(_DAY, "the last day that counts, as 2000-01-31"),
+        missing=_MISSING,
+    ),
+    "datetime": _keys(
+        "a datetime column",
+        "Moments between two, by the clock of a stated time zone; cells outside are clipped to them.",
+        "type lower upper zone",
+        type={"const": "datetime"},
+        lower=_say(_MOMENT, "the first moment that counts, as 2000-01-31 10:30:00"),
+        upper=_say(_MOMENT, "the last moment that counts, as 2000-01-31 10:30:00; a day counts as a whole"),
+        zone=_say(_TEXT, 'the time zone of cells without an offset, such as "UTC" or "Europe/Berlin"'),
+        resolution=_say(_NUMBER_OR_WORD, "second, minute, hour, day, or a number of seconds", default="second"),
         missing=_MISSING,
     ),
     "identifier": _keys(

@@ -44,7 +44,9 @@ def _declaration(physical: str | None) -> str:
         return f'{{type = "{FILL_IN}"}}'
     if "bool" in word:
         return '{type = "boolean"}'
-    if word.startswith(("date", "timestamp")):
+    if word.startswith(("timestamp", "datetime")):
+        return f'{{type = "datetime", {bounds}, zone = "{FILL_IN}", resolution = "second"}}'
+    if word.startswith("date"):
         return f'{{type = "date", {bounds}}}'
     if word.startswith(("float", "double", "real", "decimal", "numeric", "halffloat")):
         return f'{{type = "real", {bounds}, resolution = "{FILL_IN}"}}'
@@ -100,6 +102,7 @@ _COLUMNS = """\
 #   sex = {{type = "category", values = ["F", "M"]}}     or values_from = "codes.csv", other = "Other"
 #   member = {{type = "boolean"}}
 #   visit = {{type = "date", lower = 2020-01-01, upper = 2029-12-31}}
+#   seen = {{type = "datetime", lower = 2020-01-01, upper = 2029-12-31, zone = "Europe/Berlin", resolution = "minute"}}
 #   user_id = {{type = "identifier"}}   equality in WHERE, the privacy unit, private keys
 # missing = "drop" (a missing cell takes no part; the default), "keep" (a group of its own) or {{fill = value}}.
 # Text columns are taken for categories and numbers for numbers here: change a type where that is wrong."""

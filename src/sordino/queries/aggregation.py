@@ -285,6 +285,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     condition = None if question.where is None else bind_condition(question.where, domain)
     _check_text(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
+    _check_times(question, parts)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
     totals, lossy = any(t.per_unit is not None for t in terms), domain.unreadable_rows
     return CompiledQuery(found, condition, parts, terms, lossy, listed=listed, bounds=question.bounds, totals=totals)
@@ -326,6 +327,18 @@ def _check_formulas(question: Aggregation) -> None:
                     "itself, and compute with the answer"
                 )
         formula.tree({a.alias: i for i, a in enumerate(question.aggregates)})
+
+
+def _check_times(question: Aggregation, parts: Sequence[Sequence[Vector]]) -> None:
+    """Raise QuestionRefused for a formula of a mean that is a date: only a mean by itself, under another name, is none."""
+    dated = {a.alias for a, own in zip(question.aggregates, parts, strict=True) if any(p.time for p in own)}
+    for formula in question.formulas:
+        if not isinstance(formula.node, Name) and dated.intersection(formula.names()):
+            raise QuestionRefused(
+                "a mean of dates is a date, so a formula cannot compute with it: ask for the mean of a length of time, "
+                "(end - start).days()",
+                sql="AVG of dates is a date, so a formula cannot compute with it: ask for AVG(DATEDIFF('day', a, b))",
+            )
 
 
 def _check_text(question: Aggregation) -> None:

@@ -418,8 +418,8 @@ def count_distinct(of: Column, *others: Column) -> AggregateExpr:
     return AggregateExpr(Distinct(first, alias, tuple(rest)))
 
 
-def histogram(of: Column, *, edges: Sequence[Number] | None = None, width: Number | None = None) -> Aggregation:
-    """Ask for the number of rows in each declared value of a column, or in each bin of a number.
+def histogram(of: Column, *, edges: Any = None, width: Number | None = None, by: str | None = None) -> Aggregation:
+    """Ask for the number of rows in each declared value of a column, in each bin of a number, or by="month" of a date.
 
     >>> histogram("age", width=10).describe()
     'the number of rows, for each bin(age, width 10)'
@@ -427,6 +427,7 @@ def histogram(of: Column, *, edges: Sequence[Number] | None = None, width: Numbe
     chosen = col(of) if isinstance(of, str) else of
     if edges is not None or width is not None:
         chosen = chosen.bin(edges, width=width)
+    chosen = chosen if by is None else chosen.truncate(by)
     return Selection().group_by(chosen).agg(count())
 
 

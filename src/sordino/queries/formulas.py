@@ -100,6 +100,8 @@ def _tree(node: Node, places: Mapping[str, int]) -> list[Any]:
     if isinstance(node, Clip):
         made = _tree(node.of, places)
         for operation, bound in (("greatest", node.lower), ("least", node.upper)):
+            if isinstance(bound, datetime.date):
+                raise QuestionRefused(f"{describe(node)}: what is computed from an answer is clipped to numbers")
             made = made if bound is None else [operation, made, ["number", format_number(bound)]]
         return made
     if isinstance(node, When):

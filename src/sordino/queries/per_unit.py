@@ -24,7 +24,7 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.primitives import Primitives, UnitCell, check_range
 from sordino.queries.aggregates.distinct import distinct_cell
-from sordino.queries.expressions.bound_number import EPOCH, BoundNumber
+from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import bind_condition, bind_number, presence
 from sordino.queries.expressions.declared_values import is_text
 from sordino.queries.expressions.intervals import Interval
@@ -44,6 +44,7 @@ from sordino.queries.expressions.nodes import (
     plain,
 )
 from sordino.queries.expressions.sql_trees import Build
+from sordino.time_zones import EPOCH
 
 __all__ = ["PerUnit", "UnitValue"]
 

@@ -6,6 +6,7 @@ numbers and declared keys only.
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ from sordino.queries.expressions.nodes import (
 )
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.release import Key, Output
+from sordino.time_zones import parse_moment
 
 __all__ = ["PostProcessing", "finish_answer", "select_rows"]
 
@@ -201,7 +203,13 @@ def _value(node: Node, row: Mapping[str, Any]) -> Any:
         of = _value(node.of, row)
         if of is None:
             return None
-        return not of if isinstance(node, Not) else abs(of) if isinstance(node, Absolute) else of in node.values
+        return (
+            not of
+            if isinstance(node, Not)
+            else abs(of)
+            if isinstance(node, Absolute)
+            else any(_of_two("=", of, v) for v in node.values)
+        )
     if isinstance(node, (Compare, Arithmetic)):
         return _of_two(node.op, _value(node.left, row), _value(node.right, row))
     if isinstance(node, (Apply, Clip, When)):
@@ -221,6 +229,9 @@ def _of_formula(formula: FormulaColumn, row: Mapping[str, Any]) -> float | None:
 
 def _of_two(op: str, left: Any, right: Any) -> Any:
     """Return left op right; None where one is missing, or where text meets a number."""
+    left, right = _as_time(left, right), _as_time(right, left)
+    if isinstance(left, datetime.date) != isinstance(right, datetime.date):
+        return None
     if left is None or right is None or isinstance(left, str) != isinstance(right, str):
         return None
     if op in "+-*" and (isinstance(left, str) or isinstance(right, str)):
@@ -228,6 +239,21 @@ def _of_two(op: str, left: Any, right: Any) -> Any:
     if isinstance(left, float) and isinstance(right, Fraction):
         right = float(right)
     return OPERATORS[op](left, right)
+
+
+def _as_time(value: Any, beside: Any) -> Any:
+    """Return a constant beside a date or a moment of the answer as one too; None for what is neither."""
+    if not isinstance(beside, datetime.date) or not isinstance(value, (str, datetime.date)):
+        return value
+    try:
+        moment = parse_moment(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    if not isinstance(beside, datetime.datetime):
+        return moment.date() if isinstance(moment, datetime.datetime) else moment
+    if not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime(moment.year, moment.month, moment.day)
+    return moment if moment.utcoffset() is not None else moment.replace(tzinfo=beside.tzinfo)
 
 
 def _sortable(value: Any) -> Any:

@@ -92,6 +92,9 @@ class Vector:
     bounds: tuple[int, int] | None
     missable: bool
     rule: SensitivityRule | None = None
+    time: tuple[str, str] | None = (
+        None  # of sums of dates or moments: their kind, and the zone of the clock that shows them
+    )
 
     @property
     def lift(self) -> int:

@@ -5,9 +5,11 @@ Everything here is post-processing of released numbers; the intervals are the mo
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,8 @@ def answer_question(
         raise QuestionRefused("a model answers counts, sums and means: ask for one, such as COUNT(*), by these keys")
     if resolved.listed:
         raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")
+    if any(p.time for own in resolved.parts for p in own):
+        raise QuestionRefused("a model answers no means of dates: ask for counts by day or month, or ask the table")
     by_name = {c.name: c for c in parts.columns}
     whole = _whole(question)
     names = list(dict.fromkeys([*whole, *names_in(question.where)]))
@@ -289,7 +293,9 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any
         width, low, high = float(node.width or 1), float(values.lower or 0), float(values.upper or 0)
         cuts = low + width * np.arange(max(1, math.ceil((high - low) / width)) + 1)
     else:
-        cuts = np.array([float(e) for e in edges])
+        if any(isinstance(e, datetime.date) for e in edges):
+            raise QuestionRefused("a model groups dates as they are declared: bins of dates are asked of the table")
+        cuts = np.array([float(e) for e in edges if isinstance(e, Fraction)])
     found = np.searchsorted(cuts, value, side="right") - 1
     found = np.where((value == cuts[-1]), len(cuts) - 2, found)
     kept = isinstance(node.of, Name) and _keeps_missing(cells[node.of.name].encoded)

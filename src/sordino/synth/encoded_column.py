@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Date, Domain, Fill, Identifier, Integer, Real
+from sordino.domain import Boolean, Category, Date, DateTime, Domain, Fill, Identifier, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
 from sordino.noise.lattice import scale_of, to_lattice
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Axis
-from sordino.queries.expressions.bound_number import EPOCH
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name
 from sordino.synth.arrays import Codes, Floats
+from sordino.synth.encoded_times import moment_cells, moment_steps_of
+from sordino.time_zones import EPOCH, local_time, seconds_since
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ class EncodedColumn:
     """
 
     name: str
-    column: Integer | Real | Category | Boolean | Date
+    column: Integer | Real | Category | Boolean | Date | DateTime
     edges: tuple[int, ...] | None
     size: int
     ordered: bool
@@ -161,13 +162,17 @@ def _encode(column: EncodedColumn, cells: Any) -> Codes:
         absent = column.size - 1 if column.missing else filled
         return np.asarray(pc.fill_null(found.cast(pa.int64()), absent))
     numbers = cells.cast(pa.date32()).cast(pa.int32()) if isinstance(declared, Date) else cells
+    if isinstance(declared, DateTime):
+        numbers = pc.if_else(pc.is_valid(cells), pa.scalar(0.0), pa.scalar(None, pa.float64()))
     missing = np.asarray(pc.is_null(numbers, nan_is_null=True))
     values = np.where(missing, 0.0, np.asarray(pc.fill_null(numbers.cast(pa.float64()), 0.0)))
     op, factor = scale_of(column.unit)
     steps = np.floor((values * factor if op == "*" else values / factor) + 0.5)
+    if isinstance(declared, DateTime):
+        steps = moment_steps_of(cells, declared).astype(np.float64)
     steps = np.clip(steps, column.lowest, column.highest).astype(np.int64)
     if fill is not None:
-        steps[missing] = (fill - EPOCH).days if isinstance(declared, Date) else to_lattice(Fraction(fill), column.unit)
+        steps[missing] = _fill_step(fill, column)
         missing = np.zeros_like(missing)
     if column.edges is None:
         keys = steps - column.lowest
@@ -175,6 +180,12 @@ def _encode(column: EncodedColumn, cells: Any) -> Codes:
         keys = np.searchsorted(np.asarray(column.edges[:-1], dtype=np.int64), steps, side="right") - 1
     keys[missing] = column.size - 1 if column.missing else -1
     return keys
+
+
+def _fill_step(fill: Any, column: EncodedColumn) -> int:
+    if isinstance(column.column, DateTime):
+        return int(seconds_since(fill, column.column.zone) // column.unit)
+    return (fill - EPOCH).days if isinstance(column.column, Date) else to_lattice(Fraction(fill), column.unit)
 
 
 def values_of(column: EncodedColumn, keys: Codes, steps: Codes) -> pa.Array:
@@ -190,6 +201,8 @@ def values_of(column: EncodedColumn, keys: Codes, steps: Codes) -> pa.Array:
         return pa.array(steps, mask=absent)
     if isinstance(declared, Date):
         return pa.array(steps.astype(np.int32), mask=absent).cast(pa.date32())
+    if isinstance(declared, DateTime):
+        return moment_cells(steps, declared, absent)
     return pa.array(_reals(declared, steps), mask=absent)
 
 
@@ -205,6 +218,8 @@ def label_of(column: EncodedColumn, key: int) -> str | int | bool | None:
     if column.edges is not None:
         return f"[{column.edges[key]}, {column.edges[key + 1]})"
     step = column.lowest + key
+    if isinstance(declared, DateTime):
+        return local_time(step * column.unit, declared.zone).isoformat()
     return (EPOCH + datetime.timedelta(days=step)).isoformat() if isinstance(declared, Date) else step
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Date, Domain
+from sordino.domain import Boolean, Category, Date, DateTime, Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.formula import evaluate
-from sordino.queries.expressions.bound_number import EPOCH
+from sordino.queries.expressions.bound_number import number_cell
 from sordino.queries.expressions.column_codes import code_of
 from sordino.queries.expressions.declared_values import bind_values, is_text, pattern_test, text_number
 from sordino.queries.expressions.nodes import (
@@ -43,6 +43,7 @@ from sordino.queries.expressions.nodes import (
     describe,
     walk,
 )
+from sordino.queries.expressions.times import moment_constant
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import EncodedColumn
 
@@ -130,6 +131,8 @@ def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Float
         return np.abs(value), missing
     if isinstance(node, Clip):
         value, missing = evaluate_number(node.of, cells)
+        if isinstance(node.lower, datetime.date) or isinstance(node.upper, datetime.date):
+            raise QuestionRefused("a model does not clip dates: compare them with a day")
         low = -math.inf if node.lower is None else float(node.lower)
         high = math.inf if node.upper is None else float(node.upper)
         return np.clip(value, low, high), missing
@@ -218,9 +221,11 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         same = (one.keys == key).astype(np.float64)
         made: Floats = same if op == "=" else 1.0 - same
         return made
-    if isinstance(column, Date) and isinstance(value, str):
-        value = datetime.date.fromisoformat(value)
-    at = _constant(value) / one.encoded.unit
+    if isinstance(column, (Date, DateTime)):
+        of = number_cell(one.encoded.name, column)
+        at = moment_constant(value, of) / of.unit
+    else:
+        at = _constant(value) / one.encoded.unit
     width = one.high - one.low + 1.0
     below = np.clip(float(math.ceil(at)) - one.low, 0.0, width) / width  # steps strictly below
     upto = np.clip(float(math.floor(at)) - one.low + 1.0, 0.0, width) / width
@@ -240,8 +245,6 @@ def _missing(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
 
 
 def _constant(value: Value) -> Fraction:
-    if isinstance(value, datetime.date):
-        return Fraction((value - EPOCH).days)
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, str, datetime.date)):
         raise QuestionRefused(f"a number is needed, not {value!r}")
     return Fraction(value)

@@ -5,7 +5,6 @@ Everything after the release is post-processing of its noisy counts.
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sordino.domain import Date
+from sordino.domain import Date, DateTime
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.noisy import Law
 from sordino.loss import Number, PureDP, format_number, to_fraction
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.queries.expressions.bound_number import EPOCH
+from sordino.queries.expressions.bound_number import number_cell
+from sordino.queries.expressions.times import moment_constant
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import EncodedColumn, histogram_column, steps_of, values_of
@@ -295,7 +295,7 @@ def _bins_between(column: EncodedColumn, lower: Any, upper: Any) -> tuple[int, i
 
 
 def _step(column: EncodedColumn, value: Any) -> Fraction:
-    if isinstance(column.column, Date):
-        day = datetime.date.fromisoformat(value) if isinstance(value, str) else value
-        return Fraction((day - EPOCH).days)
+    if isinstance(column.column, (Date, DateTime)):
+        of = number_cell(column.name, column.column)
+        return moment_constant(value, of) / of.unit
     return to_fraction(value, name="an end of the range") / column.unit

@@ -237,6 +237,8 @@ def _value_to(value: Value) -> list[str]:
         return ["bool", str(value)]
     if isinstance(value, Fraction):
         return ["number", format_number(value)]
+    if isinstance(value, datetime.datetime):
+        return ["moment", value.isoformat()]
     return ["day", value.isoformat()] if isinstance(value, datetime.date) else ["text", value]
 
 
@@ -246,4 +248,6 @@ def _value_from(data: Any) -> Value:
         return bool(text == "True")
     if kind == "number":
         return Fraction(text)
+    if kind == "moment":
+        return datetime.datetime.fromisoformat(text)
     return datetime.date.fromisoformat(text) if kind == "day" else str(text)

@@ -77,5 +77,5 @@ def test_a_missing_day_has_no_part_and_may_be_a_key() -> None:
 
 def test_a_number_has_no_parts() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 9)})
-    with pytest.raises(QuestionRefused, match="needs a day"):
+    with pytest.raises(QuestionRefused, match="needs a date"):
         bind_number(col("x").year().node, domain)

@@ -11,8 +11,8 @@ from sqlglot import exp
 
 import sordino as sd
 from protecting import protect
-from sordino.queries.sql import spellings, values
-from sordino.queries.sql.grammar import AGGREGATE_FORMS, CLAUSE_FORMS, ROW_FORMS, page, row_forms
+from sordino.queries.sql import spellings, time_functions, values
+from sordino.queries.sql.grammar import AGGREGATE_FORMS, CLAUSE_FORMS, ROW_FORMS, TIME_FORMS, page, row_forms
 from sordino.queries.sql.text import parse_select
 
 _PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
@@ -29,6 +29,7 @@ def tables() -> dict[str, sd.Curator]:
             "job": jobs,
             "member": sd.Boolean(),
             "joined": sd.Date("2000-01-01", "2020-12-31"),
+            "seen": sd.DateTime("2000-01-01", "2020-12-31", zone="Europe/Berlin"),
             "town": sd.Identifier(),
         }
     )
@@ -55,11 +56,12 @@ def test_the_page_is_the_one_in_the_docs(capsys: Any) -> None:
 
 def test_every_form_has_an_example_and_every_example_is_read() -> None:
     assert set(ROW_FORMS) == row_forms()
+    assert set(TIME_FORMS) == set(time_functions.FORMS)
     assert set(AGGREGATE_FORMS) == set(values.AGGREGATES)
     assert set(spellings.NAMES.values()) - set(spellings.WORDS) <= {"LogicalAnd"}
 
 
-@pytest.mark.parametrize(("name", "form"), [(n, f) for n, (f, _) in ROW_FORMS.items()])
+@pytest.mark.parametrize(("name", "form"), [(n, f) for n, (f, _) in (ROW_FORMS | TIME_FORMS).items()])
 def test_a_form_of_a_row_is_priced(tables: dict[str, sd.Curator], name: str, form: str) -> None:
     text = (
         f"SELECT {form} AS b, COUNT(*) FROM people GROUP BY {form}"

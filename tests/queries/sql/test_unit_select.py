@@ -12,7 +12,7 @@ from sordino.errors import QuestionRefused, UnknownName
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Selection, as_aggregation
-from sordino.queries.expressions.expr import when
+from sordino.queries.expressions.cases import when
 from sordino.queries.joined_names import bind_names
 from sordino.queries.row_steps import step_domain
 from sordino.queries.sql.parse import parse_sql

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import itertools
 import math
@@ -13,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Column, Date, Domain, Identifier, keep_missing
+from sordino.domain import Column, Domain, Identifier, keep_missing
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.expressions.bound_number import EPOCH, BoundNumber, bin_index
+from sordino.queries.expressions.bound_number import BoundNumber, bin_index
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Name
-from sordino.queries.expressions.sql_trees import plus, sql
+from sordino.queries.expressions.sql_trees import sql
 from sordino.queries.sensitivity_rules import count_sensitivity, stack
 
 if TYPE_CHECKING:
@@ -215,11 +214,6 @@ def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missin
         of = bind_number(Name(name), domain)
         labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
         return _with_missing(labels, of, kept, bin_index(of, edges))
-    if isinstance(found, Date):
-        low = (found.lower - EPOCH).days
-        days = tuple(found.lower + datetime.timedelta(days=n) for n in range((found.upper - found.lower).days + 1))
-        of = bind_number(Name(name), domain)
-        return _with_missing(days, of, kept, lambda on: plus(of.build(on), -low))
     return keys(Name(name), domain)
 
 

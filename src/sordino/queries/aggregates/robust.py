@@ -46,7 +46,10 @@ class Robust:
 
     def measure(self, domain: Domain) -> tuple[BoundNumber, int, int]:
         """Return the number with its bounds in steps; raises QuestionRefused where it has none."""
-        return require_bounds(self.of, domain, self.statistic.split(":")[0])
+        found = require_bounds(self.of, domain, self.statistic.split(":")[0])
+        if found[0].kind != "number":
+            raise QuestionRefused("a robust question takes numbers: ask it of a length of time, (end - start).days()")
+        return found
 
     def select(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact values: k0 (the chunk, if any), v (steps) and t0 (how many rows have it)."""

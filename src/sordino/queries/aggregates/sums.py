@@ -12,6 +12,7 @@ from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy, to_units
 from sordino.estimates.ratio import Ratio, ratio_margin
+from sordino.estimates.time_values import TimeValues
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.lattice import outward
@@ -25,6 +26,7 @@ from sordino.queries.sensitivity_rules import unit_total_sensitivity
 
 __all__ = ["Average", "Sum"]
 
+_OF_DATES = frozenset({"mean", "quantile"})  # what is a date again
 _EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the range of floats
 
 
@@ -89,13 +91,15 @@ class Average:
             (1, SqlAggregate("sum", found)),
             (-middle, SqlAggregate("count" if found.missable else "rows", _missable_number(found))),
         )
-        total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable)
+        time = None if found.kind == "number" else (found.kind, found.zone)
+        total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable, time=time)
         return (total, count_part(_missable_number(found)))
 
     def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
         """Return the ratio, clamped to the bounds."""
         middle, (low, high) = parts[0].lift, parts[0].ends
-        return Ratio(noisy[0], noisy[1], middle, low + middle, high + middle)
+        made = Ratio(noisy[0], noisy[1], middle, low + middle, high + middle)
+        return made if parts[0].time is None else TimeValues(made, *parts[0].time, parts[0].unit)
 
     def error(
         self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
@@ -154,8 +158,12 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
     """Return a number with its bounds in steps; raises QuestionRefused where it has none, with the way to clip."""
     found = bind_number(of, domain)
     words = describe(of)
-    if found.kind != "number":
-        raise QuestionRefused(f"a {what} of dates is not supported: {words} is a date")
+    if found.kind != "number" and what not in _OF_DATES:
+        rule = f"a {what} of dates is not supported: {words} is a {found.kind}"
+        raise QuestionRefused(
+            f"{rule}; ask for its mean or a quantile, or for a number of days, ({words} - datetime.date(2000, 1, 1)).days()",
+            sql=f"{rule}; ask for AVG or MEDIAN of it, or for a number of days, DATEDIFF('day', DATE '2000-01-01', {words})",
+        )
     if found.interval.lower is None or found.interval.upper is None:
         rule = f"a {what} of {words} has no bounded sensitivity, because {words} lies in {found.values}"
         if not isinstance(of, Name):

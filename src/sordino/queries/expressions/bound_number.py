@@ -11,23 +11,23 @@ import bisect
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import STORED, Column, Date, Fill, Integer, Real
+from sordino.domain import STORED, Column, Date, DateTime, Fill, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.noise.lattice import outward, to_lattice
 from sordino.primitives import NARROW, Primitives, check_range
 from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import Value
 from sordino.queries.expressions.sql_trees import Build, comparison, plus, sql, whole
+from sordino.time_zones import EPOCH, seconds_since
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = [
-    "EPOCH",
     "BoundNumber",
     "absolute",
     "bin_index",
@@ -43,15 +43,15 @@ __all__ = [
     "rescale",
 ]
 
-EPOCH = datetime.date(1970, 1, 1)
-
 
 @dataclass(frozen=True, slots=True)
 class BoundNumber:
     """A number a row: whole steps of `unit`; `interval` as declared and `stored` as held, both in steps.
 
-    `kind` is "number" or "date" (days); `missable` says whether a row may lack the value. Raises QuestionRefused where
-    what is held may pass the range of primitives, so that no number reaches one for which it is not total.
+    `kind` is "number", "date" (days since 1970) or "datetime" (seconds since 1970 in UTC, read by the clock of `zone`);
+    of a number that is a length of time, `seconds` says how many its unit of 1 stands for. `missable` says whether a row
+    may lack the value. Raises QuestionRefused where what is held may pass the range of primitives, so that no number
+    reaches one for which it is not total.
     """
 
     unit: Fraction
@@ -60,6 +60,8 @@ class BoundNumber:
     missable: bool
     build: Build
     kind: str = "number"
+    zone: str = ""
+    seconds: int = 0
 
     def __post_init__(self) -> None:
         low, high = self.stored.lower, self.stored.upper
@@ -78,6 +80,8 @@ def number_cell(name: str, column: Column) -> BoundNumber:
         return _real(name, column)
     if isinstance(column, Date):
         return _date(name, column)
+    if isinstance(column, DateTime):
+        return _datetime(name, column)
     kind = type(column).__name__.lower()
     raise QuestionRefused(f"column {name!r} is declared as {kind}: it has no number to compute or compare with")
 
@@ -113,6 +117,16 @@ def _date(name: str, column: Date) -> BoundNumber:
     )
 
 
+def _datetime(name: str, column: DateTime) -> BoundNumber:
+    ends, zone, unit = column.steps, column.zone, column.resolution
+    fill = column.missing.value if isinstance(column.missing, Fill) else None
+    build: Build = lambda on: on.moments(name, zone, unit, *ends)  # noqa: E731
+    if isinstance(fill, datetime.datetime):
+        build = _coalesce(build, int(seconds_since(fill, zone) // unit))
+    interval = _steps(*ends)
+    return BoundNumber(unit, interval, interval, column.missing in ("drop", "keep"), build, "datetime", zone)
+
+
 def constant(value: Value) -> BoundNumber:
     if isinstance(value, datetime.date):
         return grid_constant(Fraction((value - EPOCH).days), Fraction(1), "date")
@@ -132,7 +146,7 @@ def absolute(of: BoundNumber) -> BoundNumber:
 
         return exp.Abs(this=of.build(on))
 
-    return BoundNumber(of.unit, of.interval.absolute(), of.stored.absolute(), of.missable, build)
+    return replace(of, interval=of.interval.absolute(), stored=of.stored.absolute(), build=build)
 
 
 def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> BoundNumber:
@@ -145,8 +159,8 @@ def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> Bou
     below = low if low is not None and low > least else None
     above = high if high is not None and high < most else None
     if below is None and above is None:  # the clip can change no value: only the declared interval narrows
-        return BoundNumber(of.unit, interval, stored, of.missable, of.build)
-    return BoundNumber(of.unit, interval, stored, of.missable, lambda on: on.clip(of.build(on), below, above))
+        return replace(of, interval=interval, stored=stored)
+    return replace(of, interval=interval, stored=stored, build=lambda on: on.clip(of.build(on), below, above))
 
 
 def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
@@ -174,11 +188,12 @@ def rescale(of: BoundNumber, unit: Fraction) -> BoundNumber:
         return of
     scale = grid_constant(factor, Fraction(1), "number")
     stored = of.stored.scale(factor)
-    return BoundNumber(unit, of.interval.scale(factor), stored, of.missable, binary("*", of, scale, stored))
+    build = binary("*", of, scale, stored)
+    return replace(of, unit=unit, interval=of.interval.scale(factor), stored=stored, build=build)
 
 
 def negate(of: BoundNumber) -> BoundNumber:
-    return BoundNumber(of.unit, of.interval.negate(), of.stored.negate(), of.missable, of.build)
+    return replace(of, interval=of.interval.negate(), stored=of.stored.negate())
 
 
 def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> Build:
@@ -222,7 +237,10 @@ def _fill(build: Build, missing: object, unit: int | Fraction, held: tuple[int, 
         return build
     value = missing.value
     steps = (value - EPOCH).days if isinstance(value, datetime.date) else to_lattice(Fraction(value), unit)
-    steps = max(held[0], min(held[1], steps))  # a fill is clipped as a cell is
+    return _coalesce(build, max(held[0], min(held[1], steps)))  # a fill is clipped as a cell is
+
+
+def _coalesce(build: Build, steps: int) -> Build:
     return lambda on: sql().Coalesce(this=build(on), expressions=[whole(steps)])
 
 

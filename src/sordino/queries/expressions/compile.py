@@ -6,9 +6,9 @@ numbers, and a number may be chosen by a condition.
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,8 +28,14 @@ from sordino.queries.expressions.bound_number import (
     rescale,
 )
 from sordino.queries.expressions.column_codes import category_code, code_cell, code_of, truth
-from sordino.queries.expressions.dates import day_part
-from sordino.queries.expressions.declared_values import bind_values, choose_values, is_text, match_text, number_of_text
+from sordino.queries.expressions.declared_values import (
+    bind_values,
+    choose_values,
+    is_text,
+    match_text,
+    number_of_text,
+    pattern_test,
+)
 from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import (
     MIRROR,
@@ -41,13 +47,16 @@ from sordino.queries.expressions.nodes import (
     Compare,
     Connective,
     Constant,
+    DateFormat,
     DatePart,
+    DateTrunc,
     IsIn,
     IsNull,
     Match,
     Name,
     Node,
     Not,
+    Shift,
     TextFunction,
     Value,
     When,
@@ -56,6 +65,20 @@ from sordino.queries.expressions.nodes import (
 )
 from sordino.queries.expressions.row_functions import apply_function
 from sordino.queries.expressions.sql_trees import Build, comparison, one_of, sql, whole
+from sordino.queries.expressions.time_formats import format_time
+from sordino.queries.expressions.times import (
+    LENGTHS,
+    TIMES,
+    as_moment,
+    clip_bound,
+    constant_like,
+    constant_time,
+    length_of_time,
+    moment_constant,
+    part_of_time,
+    shift_time,
+    truncate_time,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -81,6 +104,8 @@ def presence(node: Node, domain: Domain) -> BoundNumber:
     """Return a measure that is missing where `node` is, for counting the rows that have a value."""
     depth(node)
     column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, DateFormat):
+        return number(node.of, domain)
     ends = [end for end in _ends(node) if end is not None]
     if any(_has_codes(end, domain) for end in ends):
         missable = not isinstance(getattr(column, "missing", "drop"), Fill)
@@ -116,7 +141,8 @@ def _any_cell(node: Node, domain: Domain) -> Build:
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, Name) and isinstance(column, (Category, Boolean, Identifier)):
         return code_cell(node.name, column)
-    return bind_values(node, domain).build if is_text(node) else number(node, domain).build
+    of = node.of if isinstance(node, DateFormat) else node
+    return bind_values(node, domain).build if is_text(node) else number(of, domain).build
 
 
 def _mark_present(cell: Build) -> Build:
@@ -164,14 +190,17 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
     if isinstance(node, Absolute):
         return absolute(plain_number(node.of, domain))
     if isinstance(node, Clip):
-        return clip(plain_number(node.of, domain), node.lower, node.upper)
+        clipped = number(node.of, domain)
+        return clip(clipped, clip_bound(node.lower, clipped), clip_bound(node.upper, clipped))
     if isinstance(node, TextFunction) and not is_text(node):
         cast_number = node.function == "number" and not _is_declared(node.of, domain)
         return plain_number(node.of, domain) if cast_number else number_of_text(node, domain)
+    if isinstance(node, Apply) and node.function in LENGTHS:
+        return length_of_time(node.function, plain_number(node.of, domain))
     if isinstance(node, Apply):
         return apply_function(node, lambda operand: plain_number(operand, domain))
-    if isinstance(node, DatePart):
-        return _day_part(node, domain)
+    if isinstance(node, (DatePart, DateTrunc, Shift)):
+        return _time(node, domain)
     if isinstance(node, When):
         return _choose(node, domain)
     if isinstance(node, Bin):
@@ -202,13 +231,16 @@ def plain_number(node: Node, domain: Domain) -> BoundNumber:
     found = number(node, domain)
     if found.kind != "number":
         raise QuestionRefused(
-            f"{describe(node)} is a date: dates can be compared with days, or taken apart, as in year, not computed with"
+            f"{describe(node)} is a date: take a part of it, as its year, or the time between two, (end - start).days()",
+            sql=f"{describe(node)} is a date: take a part of it, as its year, or the time between two, DATEDIFF('day', a, b)",
         )
     return found
 
 
 def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
-    left, right = plain_number(node.left, domain), plain_number(node.right, domain)
+    left, right = _pair(node.left, node.right, domain)
+    if left.kind in TIMES or right.kind in TIMES:
+        return _time_arithmetic(node, left, right)
     missable = left.missable or right.missable
     if node.op == "*":
         same = node.left == node.right
@@ -224,20 +256,68 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     return BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored))
 
 
+def _pair(one: Node, other: Node, domain: Domain) -> tuple[BoundNumber, BoundNumber]:
+    """Return two operands; a constant beside a date or a datetime is one too, and so is a date beside a datetime."""
+    if isinstance(one, Constant) and not isinstance(other, Constant):
+        right, left = _pair(other, one, domain)
+        return left, right
+    left = number(one, domain)
+    if isinstance(other, Constant) and left.kind in TIMES and not isinstance(other.value, Fraction):
+        return left, constant_like(other.value, left)
+    right = number(other, domain)
+    if {left.kind, right.kind} == TIMES:
+        return as_moment(left, right.zone), as_moment(right, left.zone)
+    return left, right
+
+
+def _time_arithmetic(node: Arithmetic, left: BoundNumber, right: BoundNumber) -> BoundNumber:
+    """Return the time between two dates or moments, as a number of days or seconds, or one moved by a number."""
+    both = left.kind == right.kind
+    days = left.kind == "date" and right.kind == "number" and (right.unit.denominator == 1)
+    lasting = left.kind == "datetime" and right.kind == "number" and right.seconds > 0
+    if node.op == "*" or (both and node.op == "+") or not (both or days or lasting):
+        raise QuestionRefused(
+            f"{describe(node)} computes with a date: subtract two, (end - start).days(), or move one by a whole number of days",
+            sql=f"{describe(node)} computes with a date: subtract two, DATEDIFF('day', a, b), or add an INTERVAL",
+        )
+    if lasting:
+        right = replace(right, unit=right.unit * right.seconds)
+    unit = common_unit(left.unit, right.unit)
+    left, right = rescale(left, unit), rescale(right, unit)
+    sign = right if node.op == "+" else negate(right)
+    interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
+    made = BoundNumber(unit, interval, stored, left.missable or right.missable, binary(node.op, left, right, stored))
+    if both:
+        return replace(made, seconds=86_400 if left.kind == "date" else 1)
+    return replace(made, kind=left.kind, zone=left.zone)
+
+
+def _time(node: DatePart | DateTrunc | Shift, domain: Domain) -> BoundNumber:
+    of = constant_time(node.of) if isinstance(node.of, Constant) else number(node.of, domain)
+    if of.kind not in TIMES:
+        raise QuestionRefused(f"{describe(node)} needs a date or a datetime: {describe(node.of)} is a number")
+    if isinstance(node, DatePart):
+        return part_of_time(node.part, of)
+    if isinstance(node, DateTrunc):
+        return truncate_time(node.unit, int(node.count), of).value
+    return shift_time(int(node.months), node.seconds, int(node.days), of)
+
+
 def _choose(node: When, domain: Domain) -> BoundNumber:
     """Return a choice between numbers: the range that holds both, on the grid that holds both."""
     chosen = _condition(node.of, domain)
-    one = number(node.left, domain)
     if node.right is None:
-        return BoundNumber(one.unit, one.interval, one.stored, True, _either(chosen, one.build, None), one.kind)
-    other = number(node.right, domain)
-    if one.kind != other.kind:
+        one = number(node.left, domain)
+        return replace(one, missable=True, build=_either(chosen, one.build, None))
+    one, other = _pair(node.left, node.right, domain)
+    if one.kind != other.kind or one.zone != other.zone:
         raise QuestionRefused(f"{describe(node)} is a date in one case and a number in another")
     unit = common_unit(one.unit, other.unit)
     one, other = rescale(one, unit), rescale(other, unit)
     interval, stored = one.interval.hull(other.interval), one.stored.hull(other.stored)
     build = _either(chosen, one.build, other.build)
-    return BoundNumber(unit, interval, stored, one.missable or other.missable, build, one.kind)
+    missable, seconds = one.missable or other.missable, one.seconds if one.seconds == other.seconds else 0
+    return BoundNumber(unit, interval, stored, missable, build, one.kind, one.zone, seconds)
 
 
 def _either(chosen: Build, one: Build, other: Build | None) -> Build:
@@ -248,13 +328,6 @@ def _either(chosen: Build, one: Build, other: Build | None) -> Build:
         return exp.paren(exp.Case(ifs=[exp.If(this=exp.paren(chosen(on)), true=one(on))], default=rest))
 
     return build
-
-
-def _day_part(node: DatePart, domain: Domain) -> BoundNumber:
-    of = number(node.of, domain)
-    if of.kind != "date" or of.interval.lower is None or of.interval.upper is None:
-        raise QuestionRefused(f"{describe(node)} needs a day: {describe(node.of)} is a number")
-    return day_part(node.part, of)
 
 
 # ---- conditions
@@ -315,12 +388,12 @@ def _compare(node: Compare, domain: Domain) -> Build:
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
     column = domain[left.name] if isinstance(left, Name) else None
-    if isinstance(column, (Category, Boolean, Identifier)) or is_text(left):
+    if isinstance(column, (Category, Boolean, Identifier)) or is_text(left) or isinstance(left, DateFormat):
         return _compare_cell(left, op, right, domain)
-    a = number(left, domain)
-    if a.kind == "date" and isinstance(right, Constant) and isinstance(right.value, str):
-        right = Constant(_day(right.value))
-    b = number(right, domain)
+    numeric = isinstance(right, Constant) and isinstance(right.value, Fraction)
+    if isinstance(right, Constant) and not numeric and (a := number(left, domain)).kind in TIMES:
+        return _against_constant(a, op, moment_constant(right.value, a))
+    a, b = _pair(left, right, domain)
     if a.kind != b.kind:
         raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
     if isinstance(right, Constant):
@@ -349,6 +422,9 @@ def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
 def _match(node: Match, domain: Domain) -> Build:
     """Return the condition that a text matches a pattern: of declared values by their codes, of identifiers by LIKE."""
     column = domain[node.of.name] if isinstance(node.of, Name) else None
+    if isinstance(node.of, DateFormat):
+        test = pattern_test(node.kind, node.pattern)
+        return choose_values(format_time(node.of.format, number(node.of.of, domain)), test)
     if not isinstance(node.of, Name) or not isinstance(column, Identifier):
         return match_text(node, domain)
     if node.kind == "regex":
@@ -382,6 +458,9 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
         held = truth(node.of.name, column)
         return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
+    if isinstance(node.of, DateFormat):
+        found = format_time(node.of.format, number(node.of.of, domain))
+        return choose_values(found, lambda v: v in node.values)
     if is_text(node.of):
         chosen = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
         return choose_values(bind_values(node.of, domain), lambda v: v in chosen)
@@ -401,10 +480,3 @@ def _identifier(value: Value) -> str:
     if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
         return str(value)
     raise QuestionRefused("an identifier is compared with text or a whole number")
-
-
-def _day(text: str) -> datetime.date:
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        raise QuestionRefused(f"a day is written as 2000-01-31, not {text[:20]!r}") from None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
@@ -22,20 +22,23 @@ from sordino.queries.expressions.nodes import (
     Compare,
     Connective,
     Constant,
+    DateFormat,
     DatePart,
+    DateTrunc,
     IsIn,
     IsNull,
     Match,
     Name,
     Node,
     Not,
+    Shift,
     TextFunction,
     Value,
-    When,
     describe,
 )
+from sordino.time_zones import parse_moment
 
-__all__ = ["Cases", "Expr", "as_node", "as_value", "col", "when"]
+__all__ = ["Expr", "as_node", "as_value", "col"]
 
 _MOST_POWER = 16
 
@@ -59,11 +62,11 @@ class Expr:
             raise QuestionRefused("alias takes a name that is not empty")
         return Expr(self.node, name)
 
-    def clip(self, lower: Number | None, upper: Number | None) -> Expr:
-        """Return the expression clipped to [lower, upper]; None leaves a side open."""
-        low = None if lower is None else to_fraction(lower, name="clip's lower bound")
-        high = None if upper is None else to_fraction(upper, name="clip's upper bound")
-        if low is not None and high is not None and low > high:
+    def clip(self, lower: Number | datetime.date | None, upper: Number | datetime.date | None) -> Expr:
+        """Return the expression clipped to [lower, upper]; None leaves a side open. Dates are clipped to dates."""
+        low = None if lower is None else _clip_bound(lower, "clip's lower bound")
+        high = None if upper is None else _clip_bound(upper, "clip's upper bound")
+        if isinstance(low, Fraction) and isinstance(high, Fraction) and low > high:
             raise QuestionRefused(
                 f"clip's bounds cross: {format_number(low)} is above {format_number(high)}; swap them"
             )
@@ -85,9 +88,14 @@ class Expr:
         """Return the least whole number that is not below the value."""
         return Expr(Apply("ceil", self.node))
 
-    def truncate(self) -> Expr:
-        """Return the value without its decimals: rounded towards 0."""
-        return Expr(Apply("truncate", self.node))
+    def truncate(self, unit: str | None = None, *, count: int = 1) -> Expr:
+        """Return a number without its decimals; or a date or datetime at the begin of its year, quarter, month, ...
+
+        `unit` is year, quarter, month, week (from Monday), day, hour, minute or second; `count` of them are one part.
+        """
+        if unit is None:
+            return Expr(Apply("truncate", self.node))
+        return Expr(DateTrunc(_unit(unit), self.node, _count(count)))
 
     def sign(self) -> Expr:
         """Return -1, 0 or 1."""
@@ -125,10 +133,26 @@ class Expr:
             made = self.node if made == Constant(Fraction(1)) and bit == "1" else _square(made, self.node, bit == "1")
         return Expr(made)
 
-    def bin(self, edges: Sequence[Number] | None = None, *, width: Number | None = None) -> Expr:
-        """Return the bin the value falls in, by ascending `edges`, or by `width` from the lower bound; for group_by."""
-        if (edges is None) == (width is None):
-            raise QuestionRefused("bin takes either edges, such as [0, 18, 65, 125], or width=, such as width=10")
+    def bin(
+        self,
+        edges: Sequence[Any] | None = None,
+        *,
+        width: Number | None = None,
+        days: int | None = None,
+        hours: int | None = None,
+    ) -> Expr:
+        """Return the bin the value falls in, by ascending `edges`, or by `width` from the lower bound; for group_by.
+
+        Dates and datetimes take edges that are dates, or a width in `days` or `hours`; hours are counted from midnight.
+        """
+        if sum(given is not None for given in (edges, width, days, hours)) != 1:
+            raise QuestionRefused(
+                "bin takes either edges, such as [0, 18, 65, 125], or a width: width=10, days=7, hours=6"
+            )
+        if days is not None:
+            return Expr(Bin(DatePart("date", self.node), None, _count(days)))
+        if hours is not None:
+            return self.truncate("hour", count=hours)
         if width is not None:
             step = to_fraction(width, name="bin's width")
             if step <= 0:
@@ -136,8 +160,9 @@ class Expr:
             return Expr(Bin(self.node, None, step))
         if not isinstance(edges, (list, tuple, range)):
             raise QuestionRefused("bin's edges are a list, such as [0, 18, 65, 125]; a width is given as width=10")
-        cuts = tuple(to_fraction(e, name="bin's edge") for e in edges)
-        if len(cuts) < 2 or any(a >= b for a, b in itertools.pairwise(cuts)):
+        cuts = tuple(_clip_bound(e, "bin's edge") for e in edges)
+        numbers = [c for c in cuts if isinstance(c, Fraction)]
+        if len(cuts) < 2 or len(numbers) not in (0, len(cuts)) or any(a >= b for a, b in itertools.pairwise(numbers)):
             raise QuestionRefused("bin's edges must ascend and be two or more, such as [0, 18, 65, 125]")
         return Expr(Bin(self.node, cuts, None))
 
@@ -236,6 +261,67 @@ class Expr:
     def day_of_week(self) -> Expr:
         """Return the day of the week, 0 (Sunday) to 6, as SQL's DOW does."""
         return Expr(DatePart("dow", self.node))
+
+    def iso_day_of_week(self) -> Expr:
+        """Return the day of the week as ISO 8601 counts, 1 (Monday) to 7."""
+        return Expr(DatePart("isodow", self.node))
+
+    def day_of_year(self) -> Expr:
+        """Return the day of the year, 1 to 366."""
+        return Expr(DatePart("doy", self.node))
+
+    def week(self) -> Expr:
+        """Return the week of ISO 8601, 1 to 53."""
+        return Expr(DatePart("week", self.node))
+
+    def hour(self) -> Expr:
+        """Return the hour of a datetime by its zone's clock, 0 to 23."""
+        return Expr(DatePart("hour", self.node))
+
+    def minute(self) -> Expr:
+        """Return the minute of a datetime, 0 to 59."""
+        return Expr(DatePart("minute", self.node))
+
+    def second(self) -> Expr:
+        """Return the second of a datetime, 0 to 59."""
+        return Expr(DatePart("second", self.node))
+
+    def date(self) -> Expr:
+        """Return the day of a datetime by its zone's clock."""
+        return Expr(DatePart("date", self.node))
+
+    def strftime(self, form: str) -> Expr:
+        """Return a date or datetime as text, by a format such as "%Y-%m"; for group_by and comparisons."""
+        if not isinstance(form, str):
+            raise QuestionRefused('strftime takes a format, such as "%Y-%m"')
+        return Expr(DateFormat(form, self.node))
+
+    def shift(self, *, months: int = 0, days: int = 0, hours: int = 0, seconds: Number = 0) -> Expr:
+        """Return a date or datetime moved by months and days of the clock, and by hours and seconds."""
+        given = [to_fraction(n, name="shift's amount") for n in (months, days, hours, seconds)]
+        if any(n.denominator != 1 for n in given[:3]):
+            raise QuestionRefused("shift moves by whole months, days and hours")
+        return Expr(Shift(self.node, given[0], given[1], 3600 * given[2] + given[3]))
+
+    def weeks(self) -> Expr:
+        """Return the time between two dates or datetimes in weeks: `(col("end") - col("start")).weeks()`."""
+        return Expr(Apply("weeks", self.node))
+
+    def days(self) -> Expr:
+        """Return the time between two dates or datetimes in days; of datetimes with its fraction."""
+        return Expr(Apply("days", self.node))
+
+    def hours(self) -> Expr:
+        """Return the time between two dates or datetimes in hours."""
+        return Expr(Apply("hours", self.node))
+
+    def minutes(self) -> Expr:
+        """Return the time between two dates or datetimes in minutes."""
+        return Expr(Apply("minutes", self.node))
+
+    def seconds(self) -> Expr:
+        """Return the time between two dates or datetimes in seconds."""
+        return Expr(Apply("seconds", self.node))
 
     def __add__(self, other: Any) -> Expr:
         return Expr(Arithmetic("+", self.node, as_node(other)))
@@ -357,45 +443,12 @@ def col(name: str) -> Expr:
     return Expr(Name(name))
 
 
-@dataclass(frozen=True, slots=True)
-class Cases:
-    """Conditions with their values so far; `.when(...)` adds one, `.otherwise(value)` ends them."""
-
-    pairs: tuple[tuple[Node, Node], ...]
-
-    def when(self, condition: Expr, value: Any) -> Cases:
-        """Return the cases with one more: `value` where `condition` is true and none before it is."""
-        return Cases((*self.pairs, _case(condition, value)))
-
-    def otherwise(self, value: Any) -> Expr:
-        """Return the expression: `value` where no condition is true; None means missing."""
-        made = None if value is None else as_node(value)
-        for condition, chosen in reversed(self.pairs):
-            made = When(condition, chosen, made)
-        return Expr(cast("Node", made))
-
-
-def when(condition: Expr, value: Any) -> Cases:
-    """Begin a choice: `value` where `condition` is true. Values are numbers; or all text, as keys to group by.
-
-    >>> when(col("age") < 18, "minor").when(col("age") < 65, "adult").otherwise("senior")
-    <Expr (if age < 18 then 'minor' else (if age < 65 then 'adult' else 'senior'))>
-    """
-    return Cases((_case(condition, value),))
-
-
-def _case(condition: Expr, value: Any) -> tuple[Node, Node]:
-    if not isinstance(condition, Expr):
-        raise QuestionRefused('when takes a condition, such as when(col("age") > 30, 1).otherwise(0)')
-    return condition.node, as_node(value)
-
-
 def as_value(value: Any) -> Value:
     """Return a constant in the form that trees hold: numbers as fractions."""
     if isinstance(value, (str, bool)):
         return value
-    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
-        return value
+    if isinstance(value, datetime.date):
+        return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
     if isinstance(value, (int, float, Decimal, Fraction)) or hasattr(value, "__float__"):
         return to_fraction(value, name="a constant")
     raise QuestionRefused(f"a constant must be a number, text, true or false, or a day, not a {type(value).__name__}")
@@ -404,3 +457,32 @@ def as_value(value: Any) -> Value:
 def as_node(value: Any) -> Node:
     """Return the tree of an Expr, or of a constant."""
     return value.node if isinstance(value, Expr) else Constant(as_value(value))
+
+
+def _unit(unit: str) -> str:
+    """Return the unit of a truncation; raises QuestionRefused for an unknown one."""
+    word = str(unit).lower().removesuffix("s")
+    if word not in _UNITS:
+        raise QuestionRefused(f"a date is truncated to one of {', '.join(_UNITS)}, not {str(unit)[:20]!r}")
+    return word
+
+
+def _count(count: object) -> Fraction:
+    """Return how many units, days or hours are one part."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 100_000:
+        raise QuestionRefused("a date is cut into parts of a whole number of units, from 1 to 100000")
+    return Fraction(count)
+
+
+def _clip_bound(value: object, name: str) -> Fraction | datetime.date:
+    """Return a number, or a date or moment, that bounds a clip or a bin."""
+    if isinstance(value, str):
+        try:
+            return parse_moment(value)
+        except ValueError:
+            return to_fraction(value, name=name)
+    given = as_value(value)
+    return given if isinstance(given, datetime.date) else to_fraction(given, name=name)
+
+
+_UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade", "century")

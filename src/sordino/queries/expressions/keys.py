@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Boolean, Category, Date, Domain, Identifier, Integer, Real
+from sordino.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.primitives import Primitives
-from sordino.queries.expressions.bound_number import bin_index, integer_cell
+from sordino.queries.expressions.bound_number import BoundNumber, bin_index, integer_cell
 from sordino.queries.expressions.column_codes import encode_category, truth_code, whole_values
 from sordino.queries.expressions.compile import bind_condition, bind_number, plain_number
 from sordino.queries.expressions.declared_values import bind_values, is_text, value_keys
@@ -26,13 +26,16 @@ from sordino.queries.expressions.nodes import (
     Compare,
     Connective,
     Constant,
+    DateFormat,
     DatePart,
+    DateTrunc,
     IsIn,
     IsNull,
     Match,
     Name,
     Node,
     Not,
+    Shift,
     TextFunction,
     When,
     depth,
@@ -41,6 +44,8 @@ from sordino.queries.expressions.nodes import (
     walk,
 )
 from sordino.queries.expressions.sql_trees import Build, plus, sql, whole
+from sordino.queries.expressions.time_keys import time_keys
+from sordino.queries.expressions.times import TIMES
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -74,6 +79,10 @@ def keys(node: Node, domain: Domain) -> Keys:
     Raises QuestionRefused where the keys are not public, or too many.
     """
     depth(node)
+    of = _time(node, domain)
+    if of is not None:
+        labels, build = time_keys(node, of)
+        return _keep_missing(labels, build, _missing_rule(node, domain))
     if isinstance(node, Bin):
         return _bins(node, domain)
     if isinstance(node, When):
@@ -122,6 +131,24 @@ def keys(node: Node, domain: Domain) -> Keys:
     )
 
 
+def _time(node: Node, domain: Domain) -> BoundNumber | None:
+    """Return the date or moment that the keys of an expression are made of, None where they are made of something else."""
+    if isinstance(node, Name) and not isinstance(domain[node.name], (Date, DateTime)):
+        return None
+    if isinstance(node, (Bin, DateTrunc, DateFormat)):
+        of = bind_number(node.of, domain) if _has_time(node, domain) else None
+        return of if of is not None and (of.kind in TIMES or not isinstance(node, Bin)) else None
+    if isinstance(node, (Name, DatePart, Shift, Clip, Arithmetic)) and _has_time(node, domain):
+        of = bind_number(node, domain)
+        return of if of.kind in TIMES else None
+    return None
+
+
+def _has_time(node: Node, domain: Domain) -> bool:
+    """Return whether an expression reads a date or a datetime."""
+    return any(isinstance(at, Name) and isinstance(domain[at.name], (Date, DateTime)) for at in walk(node))
+
+
 def _category(name: str, column: Category) -> Keys:
     code = encode_category(column)
     kept = column.missing == "keep"
@@ -137,7 +164,9 @@ def _category(name: str, column: Category) -> Keys:
 def _bins(node: Bin, domain: Domain) -> Keys:
     of = plain_number(node.of, domain)
     column = domain[node.of.name] if isinstance(node.of, Name) else None
-    edges = node.edges
+    edges = None if node.edges is None else tuple(e for e in node.edges if isinstance(e, Fraction))
+    if edges is not None and edges != node.edges:
+        raise QuestionRefused(f"{describe(node.of)} is a number: its bins have numbers as edges")
     if edges is None:
         width, values = node.width or Fraction(1), of.values
         if values.lower is None or values.upper is None:
@@ -167,9 +196,10 @@ def _parts(node: DatePart, domain: Domain) -> Keys:
     """Return the parts of days, such as years, that the declared days allow."""
     found = bind_number(node, domain)
     low, high = (int(b or 0) for b in (found.interval.lower, found.interval.upper))
-    column = domain[node.of.name] if isinstance(node.of, Name) else None
-    missing = column.missing if isinstance(column, Date) and column.missing == "keep" else "drop"
-    return _keep_missing(tuple(range(low, high + 1)), lambda on: plus(found.build(on), -low), missing)
+    if high - low >= _MOST_KEYS:
+        raise QuestionRefused(f"{describe(node)} has {high - low + 1} values, too many keys: group by a coarser part")
+    labels = tuple(range(low, high + 1))
+    return _keep_missing(labels, lambda on: plus(found.build(on), -low), _missing_rule(node, domain))
 
 
 def _truths(node: Node, domain: Domain) -> Keys:

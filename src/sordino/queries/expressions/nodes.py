@@ -24,13 +24,16 @@ __all__ = [
     "Compare",
     "Connective",
     "Constant",
+    "DateFormat",
     "DatePart",
+    "DateTrunc",
     "IsIn",
     "IsNull",
     "Match",
     "Name",
     "Node",
     "Not",
+    "Shift",
     "TextFunction",
     "Value",
     "When",
@@ -77,19 +80,22 @@ class Absolute:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """`of` clipped to [lower, upper]; None leaves a side open."""
+    """`of` clipped to [lower, upper]; None leaves a side open. A date is clipped to dates."""
 
     of: Node
-    lower: Fraction | None
-    upper: Fraction | None
+    lower: Fraction | datetime.date | None
+    upper: Fraction | datetime.date | None
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The bin of `of` among [e0, e1), ..., [e(n-1), en]; outside is missing. `width` cuts the declared bounds."""
+    """The bin of `of` among [e0, e1), ..., [e(n-1), en]; outside is missing. `width` cuts the declared bounds.
+
+    Edges are all numbers, or all dates. A width is of days for a date, and of seconds for a datetime.
+    """
 
     of: Node
-    edges: tuple[Fraction, ...] | None
+    edges: tuple[Fraction | datetime.date, ...] | None
     width: Fraction | None
 
 
@@ -135,10 +141,41 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class DatePart:
-    """A part of the day `of`, as a whole number; `part` is year, quarter, month, day or dow (0 is Sunday)."""
+    """A part of the date or datetime `of`, as a whole number; a datetime's by its zone's clock.
+
+    `part` is year, quarter, month, day, dow (0 is Sunday), isodow (1 is Monday), doy, week, isoyear, hour, minute, second,
+    epoch, date (the day itself), or a count such as "months since 0" or "hours since 1970", of which DATEDIFF is made.
+    """
 
     part: str
     of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class DateTrunc:
+    """A date or datetime truncated to `count` of a unit: second, minute, hour, day, week, month, quarter, year."""
+
+    unit: str
+    of: Node
+    count: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class DateFormat:
+    """A date or datetime as text, by a format such as %Y-%m."""
+
+    format: str
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A date or datetime moved by months, days and seconds; negative ones move it back."""
+
+    of: Node
+    months: Fraction
+    days: Fraction
+    seconds: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +237,9 @@ Node = (
     | IsIn
     | IsNull
     | DatePart
+    | DateTrunc
+    | DateFormat
+    | Shift
     | TextFunction
     | Match
     | When
@@ -226,6 +266,9 @@ _WEIGHTS = {
     "IsNull": 2,
     "Clip": 2,
     "DatePart": 20,
+    "DateTrunc": 20,
+    "DateFormat": 20,
+    "Shift": 20,
     "When": 3,
     "Apply": 6,
 }
@@ -252,9 +295,9 @@ def plain(node: Node | None) -> Any:
         if isinstance(item, Fraction):
             parts.append(format_number(item))
         elif isinstance(item, tuple):
-            parts.append([i if isinstance(i, str) else format_number(i) for i in item])
-        elif item is None or isinstance(item, str):
-            parts.append(item)
+            parts.append([_value(i) for i in item])
+        elif item is None or isinstance(item, (str, datetime.date)):
+            parts.append(item if item is None else _value(item))
         else:
             parts.append(plain(item))
     return parts
@@ -336,10 +379,10 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, Absolute):
         return f"abs({_words(node.of, 0)})"
     if isinstance(node, Clip):
-        sides = ["none" if b is None else format_number(b) for b in (node.lower, node.upper)]
+        sides = ["none" if b is None else _value(b) for b in (node.lower, node.upper)]
         return f"clip({_words(node.of, 0)}, {sides[0]}, {sides[1]})"
-    if isinstance(node, DatePart):
-        return f"{node.part}({_words(node.of, 0)})"
+    if isinstance(node, (DatePart, DateTrunc, DateFormat, Shift)):
+        return _time_words(node)
     if isinstance(node, TextFunction):
         given = [
             _words(node.of, 0),
@@ -356,7 +399,7 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, Bin):
         if node.edges is None:
             return f"bin({_words(node.of, 0)}, width {format_number(node.width or Fraction(0))})"
-        return f"bin({_words(node.of, 0)}, [{', '.join(format_number(e) for e in node.edges)}])"
+        return f"bin({_words(node.of, 0)}, [{', '.join(map(_value, node.edges))}])"
     if isinstance(node, IsIn):
         words, bind = f"{_words(node.of, 5)} in ({', '.join(_quote(v) for v in node.values)})", 4
     elif isinstance(node, Match):
@@ -378,3 +421,18 @@ def _words(node: Node, outer: int) -> str:
 
 def _quote(value: Value) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else _value(value)
+
+
+def _time_words(node: DatePart | DateTrunc | DateFormat | Shift) -> str:
+    of = _words(node.of, 0)
+    if isinstance(node, DatePart):
+        return f"{node.part}({of})"
+    if isinstance(node, DateTrunc):
+        count = "" if node.count == 1 else f"{format_number(node.count)} "
+        return f"truncate({of}, {count}{node.unit})"
+    if isinstance(node, DateFormat):
+        return f"format({of}, {_quote(node.format)})"
+    if not (node.months or node.days or node.seconds):
+        return f"moment({of})"
+    amounts = {"months": node.months, "days": node.days, "seconds": node.seconds}
+    return f"shift({of}, {', '.join(f'{format_number(n)} {word}' for word, n in amounts.items() if n)})"

@@ -10,7 +10,20 @@ from sordino.primitives import Primitives, check_range
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Build", "comparison", "one_of", "plus", "sql", "whole"]
+__all__ = [
+    "Build",
+    "add",
+    "comparison",
+    "constant",
+    "divide",
+    "multiply",
+    "one_of",
+    "plus",
+    "sql",
+    "subtract",
+    "whole",
+    "within",
+]
 
 Build = Callable[[Primitives], "exp.Expression"]
 
@@ -61,3 +74,48 @@ def sql() -> Any:
     from sqlglot import exp
 
     return exp
+
+
+def constant(number: int) -> Build:
+    return lambda _: whole(number)
+
+
+def within(of: Build, least: int, most: int) -> Build:
+    """Return a number that is never outside [least, most], clipped to it: an engine names what it clips, computed once.
+
+    What an engine has named is not built again for the same words, as a calendar uses it many times over.
+    """
+    named: dict[str, tuple[Primitives, exp.Expression]] = {}
+
+    def build(on: Primitives) -> exp.Expression:
+        last = named.get("last")
+        if last is None or last[0] is not on:
+            last = (on, on.clip(of(on), least, most))
+            named["last"] = last  # at once, as several threads may build
+        return last[1].copy()
+
+    return build
+
+
+def add(one: Build, other: Build) -> Build:
+    return lambda on: _combine("Add", one(on), other(on))
+
+
+def subtract(one: Build, other: Build) -> Build:
+    return lambda on: _combine("Sub", one(on), other(on))
+
+
+def multiply(one: Build, number: int) -> Build:
+    return one if number == 1 else lambda on: _combine("Mul", one(on), whole(number))
+
+
+def divide(one: Build, number: int) -> Build:
+    """Return the whole quotient of a number that is never below 0."""
+    return one if number == 1 else lambda on: _combine("IntDiv", one(on), whole(number))
+
+
+def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expression:
+    from sqlglot import exp
+
+    made: exp.Expression = getattr(exp, kind)(this=one, expression=other)
+    return exp.paren(made)

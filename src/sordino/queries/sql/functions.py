@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.errors import QuestionRefused
-from sordino.queries.expressions.expr import Expr, when
+from sordino.queries.expressions.cases import when
+from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, TextFunction
 from sordino.queries.sql.text import trees
 

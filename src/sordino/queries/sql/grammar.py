@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 
-from sordino.queries.sql import functions, spellings, text, values
+from sordino.queries.sql import functions, spellings, text, time_functions, values
 
-__all__ = ["AGGREGATE_FORMS", "CLAUSE_FORMS", "ROW_FORMS", "page", "row_forms"]
+__all__ = ["AGGREGATE_FORMS", "CLAUSE_FORMS", "ROW_FORMS", "TIME_FORMS", "page", "row_forms"]
 
 # By the name of the parsed tree: an example, and what it is.
 AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
@@ -81,13 +81,6 @@ ROW_FORMS: dict[str, tuple[str, str]] = {
     "Replace": ("REPLACE(job, 'u', 'o')", "one text in place of another"),
     "Concat": ("CONCAT(job, '!')", "texts joined; missing where one is missing"),
     "DPipe": ("job || '!'", "the same"),
-    "Extract": ("EXTRACT(YEAR FROM joined)", "a part of a day; `DATE_PART('year', joined)` too"),
-    "Year": ("YEAR(joined)", "the year"),
-    "Quarter": ("QUARTER(joined)", "the quarter"),
-    "Month": ("MONTH(joined)", "the month"),
-    "Day": ("DAY(joined)", "the day of the month"),
-    "DayOfMonth": ("DAYOFMONTH(joined)", "the same"),
-    "DayOfWeek": ("DAYOFWEEK(joined)", "the day of the week, 0 for Sunday"),
     "EQ": ("job = 'nurse'", "equal"),
     "NEQ": ("job <> 'nurse'", "not equal; `!=` too"),
     "LT": ("age < 18", "less; days are compared with `DATE '2020-01-31'` or '2020-01-31'"),
@@ -108,6 +101,41 @@ ROW_FORMS: dict[str, tuple[str, str]] = {
     "And": ("age > 18 AND member", "both"),
     "Or": ("age > 18 OR member", "at least one"),
     "Not": ("NOT member", "the contrary"),
+}
+TIME_FORMS: dict[str, tuple[str, str]] = {
+    "Extract": ("EXTRACT(YEAR FROM joined)", "a part of a date; `DATE_PART('year', joined)` too; EPOCH for seconds"),
+    "Year": ("YEAR(joined)", "the year"),
+    "Quarter": ("QUARTER(joined)", "the quarter"),
+    "Month": ("MONTH(joined)", "the month"),
+    "Week": ("WEEK(joined)", "the week of ISO 8601; `WEEKOFYEAR` and `YEARWEEK` too"),
+    "Day": ("DAY(joined)", "the day of the month"),
+    "DayOfMonth": ("DAYOFMONTH(joined)", "the same"),
+    "DayOfWeek": ("DAYOFWEEK(joined)", "the day of the week, 0 for Sunday"),
+    "DayOfWeekIso": ("ISODOW(joined)", "the day of the week, 1 for Monday"),
+    "DayOfYear": ("DAYOFYEAR(joined)", "the day of the year"),
+    "Dayname": ("DAYNAME(joined)", "the name of the day"),
+    "Monthname": ("MONTHNAME(joined)", "the name of the month"),
+    "Hour": ("HOUR(seen)", "the hour, by the clock of the column's zone"),
+    "Minute": ("MINUTE(seen)", "the minute"),
+    "Second": ("SECOND(seen)", "the second"),
+    "TimestampTrunc": (
+        "DATE_TRUNC('month', seen)",
+        "where the month begins; also year, quarter, week, day, hour, minute",
+    ),
+    "DateBin": ("TIME_BUCKET(INTERVAL '7 days', joined)", "the same for several units, counted from 2000-01-03"),
+    "TimeToStr": ("STRFTIME(joined, '%Y-%m')", "as text; `TO_CHAR` and `DATE_FORMAT` in their dialects"),
+    "Date": ("DATE(seen)", "the day of a moment; `CAST(seen AS DATE)` too"),
+    "DateFromParts": (
+        "MAKE_DATE(2020, 1, 31)",
+        "a day; `DATE '2020-01-31'` too, and `TIMESTAMP '2020-01-31 10:30:00'`",
+    ),
+    "LastDay": ("LAST_DAY(joined)", "the last day of the month"),
+    "DateAdd": ("DATE_ADD(joined, INTERVAL 3 DAY)", "moved by an interval; `joined + INTERVAL '1 month'` too"),
+    "DateDiff": (
+        "DATEDIFF('day', joined, DATE '2020-12-31')",
+        "how many parts begin in between; `DATE '2020-12-31' - joined` too",
+    ),
+    "TimeToUnix": ("EPOCH(seen)", "seconds since 1970; of a difference `EPOCH(b - a)` its seconds"),
 }
 CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     ("aggregates", "SELECT COUNT(*) AS n, AVG(age) FROM people", "columns have the order of SELECT; AS names them"),
@@ -174,6 +202,7 @@ def page() -> str:
     parts += ["## A question", _table(("part", "example", "about it"), ((n, _code(e), a) for n, e, a in CLAUSE_FORMS))]
     parts += ["## Aggregates", _forms(AGGREGATE_FORMS, values.AGGREGATES)]
     parts += ["## Values and conditions of a row", _VALUES, _forms(ROW_FORMS, row_forms())]
+    parts += ["## Dates and times", _TIMES, _forms(TIME_FORMS, time_functions.FORMS)]
     parts += ["## Other spellings", _SPELLINGS, *(f"- {line}" for line in _spellings())]
     words = ((word, instead) for word, instead in dict(text.CLAUSES.values()).items() if word not in _PARTLY)
     parts += ["## Not read", _NOT_READ, _table(("clause", "instead"), words)]
@@ -237,6 +266,9 @@ _VALUES = """\
 They stand in WHERE, inside aggregates, in sub-queries and in GROUP BY. What is missing stays missing, and meets no
 condition. `/` never truncates and LEAST, GREATEST and CONCAT never replace a missing value, whatever the dialect.
 Functions of text are for columns of declared values."""
+_TIMES = """\
+Days are compared with `DATE '2020-01-31'` or '2020-01-31', moments with `TIMESTAMP '2020-01-31 10:30:00'` or the same in
+quotes, also with an offset such as +01:00. What has none is read by the clock of the column's declared zone."""
 _SPELLINGS = "They are read as the form on the right, which is priced."
 _NOT_READ = """\
 MIN, MAX and BOOL_OR are refused, since one row decides them: ask for `QUANTILE_CONT(x, 0.01)` and `QUANTILE_CONT(x, 0.99)`, or

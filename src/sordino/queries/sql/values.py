@@ -1,19 +1,20 @@
-"""Expressions of SQL to our trees: numbers, conditions, choices and parts of days; the rest is refused by name and place."""
+"""Expressions of SQL to our trees: numbers, conditions and choices; the rest is refused by name and place."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import to_fraction
-from sordino.queries.expressions.expr import Cases, Expr, as_value, when
-from sordino.queries.expressions.nodes import Constant, DatePart, IsIn, IsNull
+from sordino.queries.expressions.cases import Cases, when
+from sordino.queries.expressions.expr import Expr
+from sordino.queries.expressions.nodes import Constant, IsIn, IsNull
 from sordino.queries.sql.functions import fold, read_function
 from sordino.queries.sql.row_values import is_row_list, match_rows
 from sordino.queries.sql.text import SUPPORTED, Place, trees
+from sordino.queries.sql.time_functions import PARTS, read_time
 
 __all__ = ["AGGREGATES", "FORMS", "Translator"]
 
@@ -34,14 +35,6 @@ AGGREGATES = {
     "Variance",
     "VariancePop",
     "WithinGroup",
-}
-_PARTS = {
-    "Day": "day",
-    "DayOfMonth": "day",
-    "DayOfWeek": "dow",
-    "Month": "month",
-    "Quarter": "quarter",
-    "Year": "year",
 }
 
 
@@ -66,6 +59,9 @@ class Translator:
         name = type(item).__name__
         if name in ("Paren", "Where"):
             return self.value(item.this)
+        timed = read_time(item, self.value)
+        if timed is not None:
+            return timed
         if name in _BINARY:
             return fold(_BINARY[name](self.value(item.this), self.value(item.expression)))
         function = read_function(item, self.value)
@@ -101,14 +97,13 @@ class Translator:
         except DeclarationError:
             raise self.refuse(self._place.of(item), "a constant is not a number") from None
 
-    def _day(self, item: Any) -> Expr:
-        if isinstance(item.this, trees().Literal) and item.this.is_string and item.to.sql().upper() == "DATE":
-            try:
-                return Expr(Constant(as_value(datetime.date.fromisoformat(item.this.this))))
-            except ValueError:
-                raise self.refuse(self._place.of(item), "a day is written as DATE '2000-01-31'") from None
+    def _cast(self, _: Any) -> Expr:
         place = self._place.word("CAST") or self._place.word("TRY_CAST") or self._place.word("::")
-        raise self.refuse(place, "CAST is supported to whole numbers, decimals and text, and DATE of a constant")
+        raise self.refuse(place, "CAST is supported to whole numbers, decimals, text, dates and timestamps")
+
+    def _extract(self, item: Any) -> Expr:
+        word, known = item.this.name.upper()[:20], ", ".join(PARTS).upper()
+        raise self.refuse(self._place.word("EXTRACT"), f"EXTRACT({word}) is not supported: {known}")
 
     def _choice(self, item: Any) -> Expr:
         """CASE WHEN ... THEN ... ELSE ... END, CASE x WHEN v THEN ..., and IF(condition, a, b)."""
@@ -135,21 +130,6 @@ class Translator:
         for value in reversed(values[:-1]):
             made = when(value.is_null(), made).otherwise(value)
         return made
-
-    def _day_part(self, item: Any) -> Expr:
-        """EXTRACT(YEAR FROM d) or YEAR(d)."""
-        if isinstance(item, trees().Extract):
-            return self._extract(item, item.this.name, item.expression)
-        return Expr(DatePart(_PARTS[type(item).__name__], self.value(item.this).node))
-
-    def _extract(self, item: Any, word: str, of: Any) -> Expr:
-        part = {"dayofweek": "dow", "weekday": "dow", "dayofmonth": "day"}.get(word.lower(), word.lower())
-        if part not in ("year", "quarter", "month", "day", "dow"):
-            raise self.refuse(
-                self._place.word("EXTRACT") or self._place.of(item),
-                f"EXTRACT({word.upper()[:20]}) is not supported: YEAR, QUARTER, MONTH, DAY or DOW",
-            )
-        return Expr(DatePart(part, self.value(of).node))
 
     def _one_sided(self, item: Any) -> Expr:
         """LEAST(x, c) is a clip from above, GREATEST(x, c) from below: a missing x stays missing; of columns, what is there."""
@@ -213,10 +193,6 @@ class Translator:
             if len(given) > 2:
                 return self.value(given[0]).bin([self.number(e) for e in given[1:]])
             raise self.refuse(self._place.of(item), "BIN takes a number and a width, or its edges: BIN(age, 10)")
-        if name in ("DATE_PART", "DATEPART") and len(given) == 2 and isinstance(given[0], trees().Literal):
-            return self._extract(item, str(given[0].this), given[1])
-        if name in ("DOW", "WEEKDAY") and len(given) == 1:
-            return self._extract(item, name, given[0])
         raise self.refuse_unsupported(item)
 
     def number(self, item: Any) -> Fraction:
@@ -291,7 +267,8 @@ _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "Literal": Translator._constant,
     "RawString": lambda _, item: Expr(Constant(item.this)),
     "Boolean": Translator._truth,
-    "Cast": Translator._day,
+    "Cast": Translator._cast,
+    "Extract": Translator._extract,
     "Neg": Translator._negate,
     "Not": lambda by, item: ~by.value(item.this),
     "Abs": lambda by, item: by.value(item.this).abs(),
@@ -306,7 +283,5 @@ _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "Case": Translator._choice,
     "If": Translator._choice,
     "Coalesce": Translator._coalesce,
-    "Extract": Translator._day_part,
-    **dict.fromkeys(_PARTS, Translator._day_part),
 }
-FORMS = (*_BINARY, *_READERS)
+FORMS = tuple(name for name in (*_BINARY, *_READERS) if name != "Extract")

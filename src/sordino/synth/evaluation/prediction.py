@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Date
+from sordino.domain import Date, DateTime
 from sordino.errors import QuestionRefused
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Selection, count
-from sordino.queries.expressions.bound_number import EPOCH
+from sordino.queries.expressions.cases import when
 from sordino.queries.expressions.compile import bind_number
-from sordino.queries.expressions.expr import Expr, col, when
+from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Name
 from sordino.synth.encoded_column import label_of
 from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
+from sordino.time_zones import EPOCH, local_time
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -170,6 +171,8 @@ def _value(model: Model, keyed: EncodedColumn, key: int) -> Any:
     """Return the least value of an ordered key, exactly."""
     of = bind_number(Name(keyed.name), model.parts.domain)
     step = int(of.interval.lower or 0) + key if keyed.edges is None else keyed.edges[key]
+    if isinstance(keyed.column, DateTime):
+        return local_time(step * of.unit, keyed.column.zone)
     if isinstance(keyed.column, Date):
         return EPOCH + datetime.timedelta(days=step)
     exact = Fraction(step) * of.unit

@@ -1,0 +1,45 @@
+"""Choices between values by conditions: `when(...)`, to write the trees of nodes.py. Knows no data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sordino.errors import QuestionRefused
+from sordino.queries.expressions.expr import Expr, as_node
+from sordino.queries.expressions.nodes import Node, When
+
+__all__ = ["Cases", "when"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Conditions with their values so far; `.when(...)` adds one, `.otherwise(value)` ends them."""
+
+    pairs: tuple[tuple[Node, Node], ...]
+
+    def when(self, condition: Expr, value: Any) -> Cases:
+        """Return the cases with one more: `value` where `condition` is true and none before it is."""
+        return Cases((*self.pairs, _case(condition, value)))
+
+    def otherwise(self, value: Any) -> Expr:
+        """Return the expression: `value` where no condition is true; None means missing."""
+        made = None if value is None else as_node(value)
+        for condition, chosen in reversed(self.pairs):
+            made = When(condition, chosen, made)
+        return Expr(cast("Node", made))
+
+
+def when(condition: Expr, value: Any) -> Cases:
+    """Begin a choice: `value` where `condition` is true. Values are numbers; or all text, as keys to group by.
+
+    >>> when(col("age") < 18, "minor").when(col("age") < 65, "adult").otherwise("senior")
+    <Expr (if age < 18 then 'minor' else (if age < 65 then 'adult' else 'senior'))>
+    """
+    return Cases((_case(condition, value),))
+
+
+def _case(condition: Expr, value: Any) -> tuple[Node, Node]:
+    if not isinstance(condition, Expr):
+        raise QuestionRefused('when takes a condition, such as when(col("age") > 30, 1).otherwise(0)')
+    return condition.node, as_node(value)
