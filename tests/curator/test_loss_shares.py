@@ -214,3 +214,16 @@ def test_a_question_is_asked_with_its_shares_and_confirmed_before_the_charge() -
         people.ask(batch, weights=[1, 1, 1])
     with pytest.raises(DeclarationError, match="alone"):
         people.ask(batch, confirm=stop)
+
+
+@pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
+@pytest.mark.parametrize("share", ["relative", "error"])
+def test_an_answer_that_is_exact_at_equal_shares_is_not_starved(text: str, share: Any) -> None:
+    people = _people(sd.PureDP(10**6))
+    plan = people.plan(sd.sql(text), epsilon=10_000, share=share, assume_rows=1000)
+    count, age, total = plan.errors() if isinstance(plan, sd.Batch) else plan.error(0.95).values()
+    shares = _shares(plan)
+    assert sum(shares) == 1
+    assert (count <= 1, age < 0.2, total < 10_000) == (True, True, True)
+    if share == "relative":
+        assert min(shares) > Fraction(1, 10)

@@ -166,13 +166,15 @@ def _share_out(
     weights = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="a question")
     shares = [w / sum(weights, Fraction(0)) for w in weights]
     if split.share != "equal":
-        twice = [plan_at(i, 2 * each) for i in range(count)]
-        if split.share == "relative":
+        relative = split.share == "relative"
+        if relative:
             check_scale([p.question for p in equal if isinstance(p.question, Aggregation)], split)
-            here, there = ([relative_error(p, split, confidence, rows) for p in plans] for plans in (equal, twice))
-        else:
-            here, there = ([_worst(p, confidence) for p in plans] for plans in (equal, twice))
-        shares = list(least_error_shares(weights, here, there))
+
+        def errors_at(loss: Fraction) -> list[float]:
+            plans = [plan_at(i, loss) for i in range(count)]
+            return [relative_error(p, split, confidence, rows) if relative else _worst(p, confidence) for p in plans]
+
+        shares = list(least_error_shares(weights, errors_at, loss=each))
     return Batch(tuple(plan_at(i, share * total) for i, share in enumerate(shares)), confidence)
 
 

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _CONFIDENCE = 0.95
+_SMALLEST = Fraction(1, 10**7)  # the least loss, and part of a loss, at which errors are measured
 _FINEST = 10**6  # shares that are searched are whole multiples of 1 / _FINEST
 
 
@@ -71,20 +72,32 @@ def weigh_aggregates(question: Aggregation, split: LossSplit) -> list[Fraction]:
 
 
 def least_error_shares(
-    weights: Sequence[Fraction], here: Sequence[float], there: Sequence[float]
+    weights: Sequence[Fraction], errors_at: Callable[[Fraction], Sequence[float]], *, loss: Fraction
 ) -> tuple[Fraction, ...]:
-    """Return shares, which sum to 1, with the least weighted sum of errors.
+    """Return shares, which sum to 1, with the least weighted sum of errors; `errors_at` gives those of equal shares of a loss.
 
-    `here` are the errors at equal shares, `there` those at twice that. An error falls as share^-a (a = 1 for Laplace, 1/2
-    for rho), so by Lagrange the minimum has shares in proportion to (weight error a)^(1 / (1 + a)).
+    An error falls as share^-a (a = 1 for Laplace, 1/2 for rho), so by Lagrange the minimum has shares in proportion to
+    (weight error a)^(1 / (1 + a)). The power is measured at the loss and at twice that; where errors are so small that they
+    are whole steps, or none, at smaller losses, and the error at `loss` follows.
 
-    >>> least_error_shares([Fraction(1), Fraction(1)], [4.0, 1.0], [2.0, 0.5])
+    >>> least_error_shares([Fraction(1), Fraction(1)], lambda loss: [4 / loss, 1 / loss], loss=Fraction(1))
     (Fraction(666667, 1000000), Fraction(333333, 1000000))
     """
+    laws: dict[int, tuple[float, float]] = {}
+    first: Sequence[float] = ()
+    factor = Fraction(1)
+    while len(laws) < len(weights) and factor >= _SMALLEST and (factor == 1 or factor * loss >= _SMALLEST):
+        here, there = errors_at(factor * loss), errors_at(2 * factor * loss)
+        first = first or here
+        for i, (now, then) in enumerate(zip(here, there, strict=True)):
+            power = math.log2(now / then) if 0 < then < now else 0.0
+            if i not in laws and 0.4 < power < 1.4:
+                laws[i] = now * float(factor) ** power, power
+        factor /= 8
     parts: list[float] = []
-    for weight, now, then in zip(weights, here, there, strict=True):
-        power = max(0.25, math.log2(now / then)) if 0 < then < now else 1.0
-        parts.append((float(weight) * max(now, 1e-300) * power) ** (1 / (1 + power)))
+    for i, weight in enumerate(weights):
+        error, power = laws.get(i, (first[i], 1.0))
+        parts.append((float(weight) * max(error, 1e-300) * power) ** (1 / (1 + power)))
     whole = math.fsum(parts)
     shares = [max(Fraction(math.floor(p / whole * _FINEST), _FINEST), Fraction(1, _FINEST)) for p in parts]
     shares[shares.index(max(shares))] += 1 - sum(shares, Fraction(0))  # what rounding left, or took too much
@@ -109,12 +122,17 @@ def aggregate_weights(
     if split.share == "equal":
         return tuple(weights)
     count = len(question.aggregates)
-    here, there = (_errors(plan_at(loss).columns(_CONFIDENCE)[:count]) for loss in (asked, _twice(asked)))
+    sizes = [1.0] * count
     if split.share == "relative":
         check_scale([question], split)
         sizes = sizes_of(question, compiled, split, rows)
-        here, there = ([e / size for e, size in zip(errors, sizes, strict=True)] for errors in (here, there))
-    return least_error_shares(weights, here, there)
+    whole = asked.rho if isinstance(asked, ZCDP) else asked.epsilon
+
+    def errors_at(loss: Fraction) -> list[float]:
+        errors = _errors(plan_at(_scale(asked, loss / whole)).columns(_CONFIDENCE)[:count])
+        return [error / size for error, size in zip(errors, sizes, strict=True)]
+
+    return least_error_shares(weights, errors_at, loss=whole)
 
 
 def relative_error(plan: Plan, split: LossSplit, confidence: float, rows: int | None) -> float:
@@ -197,7 +215,7 @@ def _errors(columns: Sequence[PlannedColumn]) -> list[float]:
     return [max(e for e in column.errors if e is not None) for column in columns]
 
 
-def _twice(loss: Loss) -> Loss:
+def _scale(loss: Loss, factor: Fraction) -> Loss:
     if isinstance(loss, ZCDP):
-        return ZCDP(2 * loss.rho, slack=loss.slack)
-    return ApproxDP(2 * loss.epsilon, loss.delta) if isinstance(loss, ApproxDP) else PureDP(2 * loss.epsilon)
+        return ZCDP(factor * loss.rho, slack=loss.slack)
+    return ApproxDP(factor * loss.epsilon, loss.delta) if isinstance(loss, ApproxDP) else PureDP(factor * loss.epsilon)
