@@ -16,7 +16,7 @@ from sordino import col
 
 __all__ = ["run"]
 
-_GROUPS, _TIMES = 50, 3
+_GROUPS, _TIMES, _ROWS = 50, 2, (8, 32, 128, 500)
 DOMAIN = sd.Domain(
     {"id": sd.Integer(0, 10**6), "x": sd.Integer(0, 99), "g": sd.Integer(0, _GROUPS - 1), "cost": sd.Integer(0, 100)}
 )
@@ -79,11 +79,11 @@ def run() -> dict[str, Any]:
     data = skewed()
     counts = np.bincount(data["g"].to_numpy(), minlength=_GROUPS)
     totals = np.bincount(data["g"].to_numpy(), weights=data["cost"].to_numpy(), minlength=_GROUPS)
-    losses: dict[str, dict[str, float]] = {"epsilon 1": {"epsilon": 1}, "rho 0.5": {"rho": 0.5}}
+    losses: dict[str, dict[str, float]] = {"epsilon 0.1": {"epsilon": 0.1}, "rho 0.005": {"rho": 0.005}}
     for name, loss in losses.items():
         by_group = curator.group_by("g").agg(sd.count().alias("n"))
-        rows = {m: _error(data, by_group.bound_contributions(max_rows=m), "n", counts, loss) for m in (4, 8, 16, 32)}
-        sizes = [(g, r) for g in (2, 4, 6) for r in (2, 4, 8, 16)]
+        rows = {m: _error(data, by_group.bound_contributions(max_rows=m), "n", counts, loss) for m in _ROWS}
+        sizes = [(g, r) for g in (2, 6) for r in (4, 16, 64)]
         groups = {
             f"{g} groups, {r} rows": _error(
                 data, by_group.bound_contributions(max_groups=g, max_rows_per_group=r), "n", counts, loss
@@ -97,7 +97,7 @@ def run() -> dict[str, Any]:
         }
         found[f"counts by group, {name}"]["at"] = min(groups, key=lambda k: groups[k])
         clipped = curator.group_by("g").agg(sd.sum("cost").alias("s"))
-        sums = {m: _error(data, clipped.bound_contributions(max_rows=m), "s", totals, loss) for m in (4, 8, 16, 32)}
+        sums = {m: _error(data, clipped.bound_contributions(max_rows=m), "s", totals, loss) for m in _ROWS}
         whole = {
             f"{g} groups, {u}": _error(
                 data,
@@ -106,8 +106,8 @@ def run() -> dict[str, Any]:
                 totals,
                 loss,
             )
-            for g in (2, 4, 6)
-            for u in (100, 200, 400, 800)
+            for g in (2, 6)
+            for u in (200, 800, 3200)
         }
         found[f"sums by group, {name}"] = {
             "max_rows": sums,

@@ -112,12 +112,12 @@ class Primitives(Protocol):
 
     def bound_contributions(
         self, keys: Sequence[exp.Expression], asked: ContributionBounds | None, *, totals: bool
-    ) -> None:
+    ) -> list[exp.Expression]:
         """Keep, of each unit, the rows that `Neighbors.enforce` allows, where joins made several of one row.
 
         Rows with a key that is NULL are dropped first. Which rows are kept follows from the unit's own rows alone. Where it
         is not called, `source` bounds the rows of a unit, whatever its groups; without units it does nothing. With `totals`
-        all rows of the groups kept stay, for `unit_total`, and `counts` says which of them count.
+        all rows of the groups kept stay, for `unit_total`, and `counts` says which of them count. Returns the keys, named.
         """
 
     def counts(self) -> exp.Expression | None:

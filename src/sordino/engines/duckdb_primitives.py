@@ -81,7 +81,7 @@ class DuckDBPrimitives:
 
     def bound_contributions(
         self, keys: Sequence[exp.Expression], asked: ContributionBounds | None, *, totals: bool
-    ) -> None:
+    ) -> list[exp.Expression]:
         """Keep, of each unit, the rows of its first groups, of each group the first rows, and of these the first.
 
         Rows are in a total order of what can be read of a row: by the hash of its declared cells, and by the cells
@@ -93,7 +93,7 @@ class DuckDBPrimitives:
         The hash serves fairness among a unit's rows alone: no claim rests on it.
         """
         if not self.has_units:
-            return
+            return list(keys)
         self._is_bounded = True
         bounds = Neighbors("add_remove", self._held.unit, self._copies).enforce(asked, by_group=bool(keys)).bounds
         assert bounds is not None
@@ -114,6 +114,7 @@ class DuckDBPrimitives:
             among = unit if self._counts is None else f"{unit}, {self._counts}"
             rank = f"row_number() OVER (PARTITION BY {among} ORDER BY {rows}) <= {bounds.max_rows}"
             self._count_only(rank, mark=totals)
+        return [parse_own(g) for g in groups]
 
     def _count_only(self, rank: str, *, mark: bool) -> None:
         """Let only rows of this rank count: by a mark where all are still needed, else by leaving the others out."""

@@ -223,7 +223,7 @@ class CompiledQuery:
         # bounds act on codes; and different values of several raw cells with one code do not add up
         direct = on.has_units or any(t.kind == "distinct" for t in self.terms)
         codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
-        on.bound_contributions(codes, self.bounds, totals=self.totals)
+        codes = on.bound_contributions(codes, self.bounds, totals=self.totals)
         if self.within is not None:
             on.keep(self.within(on))
         codes += [k.build(on) for k in self.bins]
