@@ -260,3 +260,15 @@ WITH paid AS (SELECT region, price FROM orders WHERE paid) SELECT r.country, SUM
 
 -- table: orders
 SELECT country, n FROM (SELECT r.country AS country, COUNT(*) AS n FROM orders o JOIN regions r ON o.region = r.region GROUP BY r.country) t WHERE n > 10 ORDER BY n DESC
+
+-- table: adult
+SELECT DISTINCT occupation FROM adult
+
+-- table: flights
+SELECT dest FROM flights GROUP BY dest
+
+-- table: adult
+SELECT COUNT(DISTINCT sex, income) AS k FROM adult
+
+-- table: orders
+SELECT product, MEDIAN(price) AS m FROM orders GROUP BY product
