@@ -175,6 +175,7 @@ def _compare_privately(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
+        draws="vectors" if card is None else "any",  # a scorecard's hits are a question
     )
     seal = "" if release.private else "NOT PRIVATE (seeded noise), "
     return replace(made, cost=f"{seal}cost {release.cost.describe()}", private=release.private, release=release)
