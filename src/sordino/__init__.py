@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from sordino.queries.build import std as std
     from sordino.queries.build import sum as sum
     from sordino.queries.build import variance as variance
+    from sordino.queries.expressions.cases import exists as exists
     from sordino.queries.expressions.cases import when as when
     from sordino.queries.expressions.expr import Expr as Expr
     from sordino.queries.expressions.expr import col as col
@@ -102,7 +103,7 @@ _EXPORTS = {
     "sordino.queries.aggregates.quantile": "iqr median quantile quantiles",
     "sordino.queries.aggregates.robust": "propose_test_release sample_and_aggregate smooth",
     "sordino.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
-    "sordino.queries.expressions.cases": "when",
+    "sordino.queries.expressions.cases": "exists when",
     "sordino.queries.expressions.expr": "Expr col",
     "sordino.queries.sql.parse": "sql",
     "sordino.queries.unit_aggregates": "all any first last max min",

@@ -91,6 +91,18 @@ class Primitives(Protocol):
         meet no key are dropped.
         """
 
+    def join_unit(self, table: str, *, left: bool) -> None:
+        """Join the rows of another private table of the same people, bounded as declared, where its unit is the row's.
+
+        From then on its columns are named table.column. Without `left`, rows of units that it does not have are dropped.
+        """
+
+    def other_rows(self, table: str | None) -> Primitives:
+        """Return the words for all rows of another private table of the same people, or of this one where None."""
+
+    def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
+        """Add a true or false `column`: whether the row's unit has `rows`, from `other_rows`, that meet a condition on them."""
+
     def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number where `whole`."""
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sordino.domain import Domain, Real
 from sordino.errors import DeclarationError, SourceError, nearest
+from sordino.neighbors import Neighbors
 
-__all__ = ["PACKED", "Csv", "PublicTable", "Source", "header_line", "header_names", "public", "source_from"]
+__all__ = [
+    "PACKED",
+    "Csv",
+    "PrivateTable",
+    "PublicTable",
+    "Source",
+    "header_line",
+    "header_names",
+    "public",
+    "source_from",
+]
 
 _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb"}
@@ -162,6 +173,16 @@ class PublicTable:
         """Return the declaration as plain, canonical data."""
         key = self.key if isinstance(self.key, str) else list(self.key)
         return {"key": key, "max_rows": self.max_rows, **self.columns.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateTable:
+    """What is public about another private table: its columns, neighbors, declaration, and whether it shares the budget."""
+
+    domain: Domain
+    neighbors: Neighbors
+    declaration: Mapping[str, Any] = field(hash=False)
+    shares_budget: bool = True
 
 
 def _key_columns(names: object) -> str | tuple[str, ...]:

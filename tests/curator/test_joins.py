@@ -110,7 +110,7 @@ def test_the_plan_states_the_rows_that_a_unit_becomes(unit: Any, most: int) -> N
     plan = people(unit=unit).plan(sd.sql(f"SELECT COUNT(*) {J}"), epsilon=1)
     part = plan.procedure.allocation.vectors[0][0]
     assert part.sensitivity.l1 == most
-    assert "each joined with up to 2 public rows" in part.sensitivity.because
+    assert "each joined with up to 2 rows" in part.sensitivity.because
     assert f"moves counts by {most}" in str(plan)
     assert plan.cost == sd.PureDP(1)
 
@@ -159,7 +159,7 @@ REFUSED: list[tuple[Any, type[SordinoError], str]] = [
         UnknownName,
         "JOIN with .homes. is not supported",
     ),
-    ("SELECT COUNT(*) FROM people a JOIN people b ON a.state = b.state", UnknownName, "two private tables"),
+    ("SELECT COUNT(*) FROM people a JOIN people b ON a.state = b.state", QuestionRefused, "not joined with itself"),
     (f"SELECT SUM(size) {J}", QuestionRefused, "people, regions: say which"),
     (f"SELECT SUM(regions.sice) {J}", UnknownName, "did you mean 'size'"),
     (f"SELECT SUM(region.size) {J}", UnknownName, "not the table asked about"),
@@ -178,7 +178,7 @@ REFUSED: list[tuple[Any, type[SordinoError], str]] = [
         "with the key of regions",
     ),
     (f"SELECT COUNT(*) {J} JOIN regions q ON people.state = q.state", QuestionRefused, "joined twice"),
-    ("SELECT COUNT(*) FROM people JOIN (SELECT 1) x ON x.a = people.state", QuestionRefused, "name of a public table"),
+    ("SELECT COUNT(*) FROM people JOIN (SELECT 1) x ON x.a = people.state", QuestionRefused, "names its table"),
     (
         "SELECT COUNT(*) FROM people JOIN regions TABLESAMPLE BERNOULLI (5 PERCENT) ON people.state = regions.state",
         QuestionRefused,
@@ -202,7 +202,7 @@ def test_python_names_that_mean_two_columns_or_none_are_refused() -> None:
     for asked, message in [
         (rows.agg(sd.sum("size")), "people.size, regions.size: say which"),
         (rows.agg(sd.sum("weight")), "not declared"),
-        (held.join("homes", on="state").agg(sd.count()), "not declared as a public table"),
+        (held.join("homes", on="state").agg(sd.count()), "not declared as a table that can be joined"),
         (held.join("regions", on="town").agg(sd.count()), "join by a column of people"),
     ]:
         with pytest.raises(QuestionRefused, match=message):

@@ -90,7 +90,9 @@ VALUES: dict[str, AggregateExpr] = {
 
 
 def bind(asked: Aggregation) -> Aggregation:
-    return bind_names(asked, public={}, table="visits", domain=DOMAIN, names="written", unit=UNIT)
+    return bind_names(
+        asked, public={}, table="visits", domain=DOMAIN, names="written", neighbors=Neighbors("add_remove", UNIT)
+    )
 
 
 def answers(source: Any, questions: Sequence[Aggregation], unit: PrivacyUnit = UNIT) -> list[Exact]:

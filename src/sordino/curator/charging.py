@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from sordino.curator.data_access import Answer
+from sordino.curator.data_access import Answer, private_tables
 from sordino.curator.plan import Plan
 from sordino.errors import ChargedError, LedgerError, QuestionRefused
 from sordino.ledger.ledger import Ledger
@@ -51,13 +51,18 @@ class Charging:
         if share is not None:
             self._on_record = ledger.is_share(*share) and self._on_record
 
-    def declare(self) -> None:
-        """Put the declaration on the ledger's record, once; raises DeclarationChanged where it holds another."""
+    def declare(self, question: object = None) -> None:
+        """Put the declaration on the ledger's record, once, and those of the other private tables that a question reads.
+
+        Raises DeclarationChanged where the ledger holds another one.
+        """
         if not self._on_record:
             self.ledger.declare(self.name, self.declared)
             if self.spender is not None and self._share is not None:
                 self.ledger.declare_share(self.spender, self._share)
             self._on_record = True
+        for name, table in private_tables(question).items():
+            self.ledger.declare(name, dict(table.declaration))
 
     def spent(self) -> Loss:
         """Return what was spent from the budget, or from the spender's share of it."""

@@ -13,7 +13,7 @@ from sordino.curator.curator import Curator
 from sordino.curator.loss_split import Share, Weights, read_split
 from sordino.curator.plan import Plan
 from sordino.domain import Domain
-from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.duckdb import DuckDBEngine, PeopleTable
 from sordino.engines.frames import arrow_of
 from sordino.engines.public import public_cells
 from sordino.errors import DeclarationError, UnknownName, nearest
@@ -30,7 +30,7 @@ from sordino.queries.sql.parse import SqlText, sql
 from sordino.queries.sql.text import known_dialect
 from sordino.release import Release
 from sordino.reporting.board import board_page
-from sordino.source import Csv, PublicTable, Source, source_from
+from sordino.source import Csv, PrivateTable, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "open_engine", "protect", "report"]
 
@@ -61,6 +61,8 @@ class Connection:
             if self.spender is not None:
                 share = self.spender, self.project.budget(declared.budget).share(self.spender)
             engine = open_engine(self.project, declared)
+            others = {name: _as_other(table, declared) for name, table in self.project.tables.items()}
+            del others[declared.name]
             self._curators[declared.name] = Curator(
                 declared.name,
                 engine=engine,
@@ -70,7 +72,7 @@ class Connection:
                 declaration=declaration_of(declared.domain, declared.neighbors, declared.source),
                 rng=Rng.secure(),
                 public=self.project.public,
-                others=tuple(self.project.tables),
+                others=others,
                 share=share,
                 dialect=self.dialect,
             )
@@ -223,7 +225,14 @@ class Connection:
 def open_engine(project: Project, table: DeclaredTable) -> DuckDBEngine:
     """Return the engine of a declared table, its source and the public tables opened; raises SourceError."""
     public = public_cells(project.public)
-    return DuckDBEngine(table.source, domain=table.domain, unit=table.neighbors.unit, public=public)
+    people = {name: PeopleTable(t.source, t.domain, t.neighbors.unit) for name, t in project.tables.items()}
+    return DuckDBEngine(table.source, domain=table.domain, unit=table.neighbors.unit, public=public, people=people)
+
+
+def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:
+    """Return what the questions of one declared table may know of another."""
+    declared = declaration_of(table.domain, table.neighbors, table.source)
+    return PrivateTable(table.domain, table.neighbors, declared, table.budget == beside.budget)
 
 
 def connect(project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None) -> Connection:

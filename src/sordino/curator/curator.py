@@ -18,7 +18,7 @@ from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.adaptive_session import run_adaptive
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.charging import Charging
-from sordino.curator.data_access import DataAccess
+from sordino.curator.data_access import DataAccess, open_rows
 from sordino.curator.explain import explain
 from sordino.curator.loss_split import EQUAL, LossSplit, Share, Weights, read_split
 from sordino.curator.plan import Plan
@@ -36,10 +36,11 @@ from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import AggregateExpr, Column, Selection
 from sordino.queries.expressions.expr import Expr
+from sordino.queries.joins import JoinKind
 from sordino.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
-from sordino.source import PublicTable
+from sordino.source import PrivateTable, PublicTable
 
 __all__ = ["Curator"]
 
@@ -64,7 +65,7 @@ class Curator:
         declaration: dict[str, Any],
         rng: Rng,
         public: Mapping[str, PublicTable] | None = None,
-        others: Sequence[str] = (),
+        others: Mapping[str, PrivateTable] | None = None,
         share: tuple[str, Loss] | None = None,
         dialect: str | None = None,
     ) -> None:
@@ -78,7 +79,7 @@ class Curator:
             name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private, share=share
         )
         self._rng = rng
-        public_facts = (self._charging.declaration, dict(public or {}), tuple(others), dialect)
+        public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
         self._table = TableContext(name, domain, neighbors, ledger.cap, *public_facts)
 
     # ---- questions in Python
@@ -95,8 +96,8 @@ class Curator:
         """Return a sample of the units, each in it with chance `rate` by a secret coin; end it with `.agg(...)`."""
         return Selection().sample(rate)
 
-    def join(self, table: str, *, on: str | Sequence[str], how: Literal["inner", "left"] = "inner") -> Selection:
-        """Return the rows joined with a public table where its key equals `on`, one column or several; then `.agg(...)`."""
+    def join(self, table: str, *, on: str | Sequence[str] = (), how: JoinKind = "inner") -> Selection:
+        """Return the rows joined with a public table by its key, or with a private one of the same people by the unit."""
         return Selection().join(table, on=on, how=how)
 
     def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
@@ -275,16 +276,17 @@ class Curator:
         if on == "dummy":
             return self._practise(plan)
         identity = plan.identity()
-        self._charging.declare()
+        self._charging.declare(plan.question)
         if request_id is not None:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
-        trees = plan.procedure.build(lambda: self._engine.primitives)  # refuses what cannot be said, before the charge
+        rows = open_rows(self._engine, plan.question)
+        trees = plan.procedure.build(rows.primitives)  # refuses what cannot be said, before the charge
         charged = self._charging.charge(plan, identity=identity, request=request_id)
         if not isinstance(charged, Charge):  # another process answered the same request in the meantime
             return self._charging.read_stored(charged, plan)
-        answer = self._answer(plan, trees, charged)
+        answer = self._answer(plan, trees, charged, rows)
         if answer is None:
             self._charging.fail(charged)
         release, text = answer
@@ -487,12 +489,10 @@ class Curator:
             raise DeclarationError("this plan was made for another table or declaration: plan again")
         return plan_again(question, self._table)
 
-    def _answer(self, plan: Plan, trees: Any, charge: Charge) -> tuple[Release, str] | None:
+    def _answer(self, plan: Plan, trees: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | None:
         """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
         try:
-            release = self._charging.make_release(
-                plan, charge, plan.procedure.release(trees, DataAccess(self._engine), self._rng)
-            )
+            release = self._charging.make_release(plan, charge, plan.procedure.release(trees, rows, self._rng))
             return release, release.to_json()
         except Exception:  # an engine failure, or anything else: the words of either may quote a cell
             return None

@@ -16,6 +16,7 @@ from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.row_steps import RowStep, apply_steps
 from sordino.release import Key, Output
+from sordino.source import PrivateTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,9 +24,21 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Engine
 
-__all__ = ["Answer", "DataAccess"]
+__all__ = ["Answer", "DataAccess", "open_rows", "private_tables"]
 
 Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
+
+
+def open_rows(engine: Engine, question: object) -> DataAccess:
+    """Return access to the rows that a question reads: of its table, and of the other private tables that its steps name."""
+    names = private_tables(question)
+    return DataAccess(engine.open_tables(names) if names else engine)
+
+
+def private_tables(question: object) -> dict[str, PrivateTable]:
+    """Return the private tables that a question reads besides its own."""
+    steps = getattr(question, "steps", ())
+    return {name: table for step in steps for name, table in getattr(step, "reads", {}).items()}
 
 
 class DataAccess:

@@ -19,7 +19,9 @@ from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import AggregateExpr, as_aggregation
 from sordino.queries.joined_names import bind_names
 from sordino.queries.own import refuse_foreign
+from sordino.queries.same_people import mark_units
 from sordino.queries.sql.parse import SqlText, parse_question
+from sordino.source import PrivateTable
 
 __all__ = [
     "Question",
@@ -55,14 +57,21 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
     if not isinstance(question, SqlText):
         return bind_tables(as_aggregation(question), table, names="written")
     public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
+    private = {name: tuple(other.domain) for name, other in table.private.items()}
     asked = parse_question(
-        question.in_dialect(table.dialect), table=table.name, columns=tuple(table.domain), public=public
+        question.in_dialect(table.dialect),
+        table=table.name,
+        columns=tuple(table.domain),
+        public=public,
+        private=private,
     )
     return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
 
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
-    """Return the question with its public tables and its unit; `names` says whether its columns are resolved already."""
+    """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
+    own = PrivateTable(table.domain, table.neighbors, {})
+    asked = mark_units(asked, table.private, table.name, own)
     if not asked.steps:
         return asked
     return bind_names(
@@ -72,7 +81,7 @@ def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["writ
         domain=table.domain,
         names=names,
         private=table.private,
-        unit=table.neighbors.unit,
+        neighbors=table.neighbors,
     )
 
 

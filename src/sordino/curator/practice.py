@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sordino.curator.table_context import TableContext
 from sordino.datasets.dummy_table import dummy
-from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.duckdb import DuckDBEngine, PeopleTable
 from sordino.engines.public import public_cells
 from sordino.errors import DeclarationError
 from sordino.ledger.ledger import Ledger
@@ -30,9 +30,15 @@ def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, dec
     """Return the curator that `make` makes of made-up rows: the same declaration, a budget of its own that nobody keeps."""
     unit = table.neighbors.unit
     rows = dummy(table.domain, rows=_ROWS, unit=unit)
+    people = {
+        name: PeopleTable(
+            dummy(other.domain, rows=_ROWS, unit=other.neighbors.unit), other.domain, other.neighbors.unit
+        )
+        for name, other in table.private.items()
+    }
     return make(
         table.name,
-        engine=DuckDBEngine(rows, domain=table.domain, unit=unit, public=public_cells(table.public)),
+        engine=DuckDBEngine(rows, domain=table.domain, unit=unit, public=public_cells(table.public), people=people),
         domain=table.domain,
         neighbors=table.neighbors,
         ledger=Ledger.open(None, cap=cap),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sordino.domain import Domain
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
-from sordino.source import PublicTable
+from sordino.source import PrivateTable, PublicTable
 
 __all__ = ["TableContext"]
 
@@ -17,8 +17,8 @@ __all__ = ["TableContext"]
 class TableContext:
     """Hold a table's name, declared columns, neighbors, the cap that it is charged to and its declaration's digest.
 
-    `public` are the tables that may be joined, `private` the names of the other private tables of the project,
-    `dialect` whose SQL questions are written in where they do not say so.
+    `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
+    questions are written in where they do not say so.
     """
 
     name: str
@@ -27,5 +27,5 @@ class TableContext:
     cap: Loss
     declaration: str
     public: Mapping[str, PublicTable] = field(default_factory=dict)
-    private: tuple[str, ...] = ()
+    private: Mapping[str, PrivateTable] = field(default_factory=dict)
     dialect: str | None = None

@@ -11,19 +11,22 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
-from sordino.engines.duckdb_primitives import DuckDBPrimitives, TableLayout, public_name
+from sordino.engines.duckdb_primitives import DuckDBPrimitives
 from sordino.engines.engine import EngineFailed
 from sordino.engines.moment_cells import refine_times
+from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
+from sordino.engines.table_layout import TableLayout
 from sordino.engines.utf8 import mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["LINES", "DuckDBEngine"]
+__all__ = ["LINES", "DuckDBEngine", "PeopleTable"]
 
 LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 
@@ -78,12 +81,22 @@ _READABLE = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PeopleTable:
+    """A private table: where it lies and how it is declared."""
+
+    source: Source | pa.Table
+    domain: Domain
+    unit: PrivacyUnit | None
+
+
 class DuckDBEngine:
     """Answer trees over one table, through one in-process connection that sees that table only.
 
-    `source` is a Source on disk or an Arrow table; `public` holds what `engines.public` read. Raises SourceError where it
-    is missing or cannot be opened, and DeclarationError where it lacks a declared column or holds it in a type that no
-    column can be read from.
+    `source` is a Source on disk or an Arrow table; `public` holds what `engines.public` read. Of `people`, the other tables
+    of the same people by name, the connection sees those that `reads` names: `open_tables` makes an engine that reads them.
+    Raises SourceError where a table is missing or cannot be opened, and DeclarationError where it lacks a declared column
+    or holds it in a type that no column can be read from.
     """
 
     def __init__(
@@ -93,22 +106,47 @@ class DuckDBEngine:
         domain: Domain,
         unit: PrivacyUnit | None,
         public: Mapping[str, pa.Table] | None = None,
+        people: Mapping[str, PeopleTable] | None = None,
+        reads: Collection[str] = (),
     ) -> None:
         self._lock = threading.Lock()
         self._directory = tempfile.mkdtemp(prefix="sordino-")
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._csv = source.csv if isinstance(source, Source) else None
-        self._files: str | None = None  # of a Parquet source, until it was mended
-        self._connection = self._connect(source, public or {})
-        physical = self._schema("source")
-        headed = (
-            self._csv is not None and self._csv.names is None
-        )  # then names are a line of the file: never in an error
+        self._files: dict[str, tuple[str, PeopleTable]] = {}  # of each Parquet source, until it was mended
+        known = people or {}
+        self._wide = partial(DuckDBEngine, source, domain=domain, unit=unit, public=public, people=known)
+        self._wider: dict[frozenset[str], DuckDBEngine] = {}
+        others = {name: known[name] for name in sorted(reads)}
+        own = PeopleTable(source, domain, unit)
+        self._connection = self._connect(
+            {"source": own, **{people_name(name): other for name, other in others.items()}}, public or {}
+        )
+        joinable = {name: self._public_schema(name) for name in public or {}}
+        layouts = {name: self._layout(people_name(name), other) for name, other in others.items()}
+        self._held = replace(self._layout("source", own), public=joinable, people=layouts)
+        self._samples = itertools.count()
+
+    def open_tables(self, names: Collection[str]) -> DuckDBEngine:
+        """Return the engine that also reads these tables of the same people; it is opened once, and closed with this one."""
+        wanted = frozenset(names)
+        if not wanted:
+            return self
+        with self._lock:
+            if wanted not in self._wider:
+                self._wider[wanted] = self._wide(reads=wanted)
+            return self._wider[wanted]
+
+    def _layout(self, view: str, table: PeopleTable) -> TableLayout:
+        """Return how a table is held; raises DeclarationError where that is not as declared."""
+        csv = table.source.csv if isinstance(table.source, Source) else None
+        physical = self._schema(quote_name(view))
+        headed = csv is not None and csv.names is None  # then names are a line of the file: never in an error
         for name in physical:
             if name.lower().startswith("sordino_"):
                 which = "a column" if headed else f"column {name!r}"
                 raise DeclarationError(f"{which}: names that start with sordino_ are reserved; rename it")
-        for name in domain:
+        for name in table.domain:
             if name not in physical:
                 where = "the source has no such column; " + nearest(name, physical)
                 if headed:
@@ -119,13 +157,11 @@ class DuckDBEngine:
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
                     "store it as a number, text, a boolean or a day"
                 )
-        if unit is not None and unit.column is not None and unit.column not in domain:
+        if table.unit is not None and table.unit.column is not None and table.unit.column not in table.domain:
             raise DeclarationError(
-                f"the privacy unit's column {unit.column!r} is not declared; add it to the domain as Identifier()"
+                f"the privacy unit's column {table.unit.column!r} is not declared; add it to the domain as Identifier()"
             )
-        joinable = {name: self._public_schema(name) for name in public or {}}
-        self._held = TableLayout(physical, domain, unit, self._csv, public=joinable)
-        self._samples = itertools.count()
+        return TableLayout(physical, table.domain, table.unit, csv, source=quote_name(view))
 
     @property
     def primitives(self) -> DuckDBPrimitives:
@@ -160,13 +196,15 @@ class DuckDBEngine:
                 return None
 
     def _mend(self) -> bool:
-        """Read a Parquet source once more, text that is not UTF-8 missing: it may be why a question failed."""
-        files, self._files = self._files, None
-        if files is None:
-            return False
-        cells = mend_parquet(files, self._held.physical, self._held.domain)
-        made = self._execute(f"CREATE TABLE sordino_mended AS {cells}", [])
-        return made and self._execute("CREATE OR REPLACE VIEW source AS SELECT * FROM sordino_mended", [])
+        """Read Parquet sources once more, text that is not UTF-8 missing: it may be why a question failed."""
+        files, self._files = self._files, {}
+        made = bool(files)
+        for view, (pattern, table) in files.items():
+            cells = mend_parquet(pattern, self._schema(quote_name(view)), table.domain)
+            mended = quote_name(f"sordino_mended_{view}")
+            made = made and self._execute(f"CREATE TABLE {mended} AS {cells}", [])
+            made = made and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", [])
+        return made
 
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""
@@ -218,11 +256,14 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """Close the connection and remove its directory for spilled rows."""
+        for wider in self._wider.values():
+            wider.close()
         with self._lock:
             self._connection.close()
         self._finalizer()
 
-    def _connect(self, source: Source | pa.Table, public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+    def _connect(self, tables: Mapping[str, PeopleTable], public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+        """Return a connection in which each table is a view of its name, and all else is shut."""
         import duckdb
 
         connection = duckdb.connect(":memory:")
@@ -230,49 +271,57 @@ class DuckDBEngine:
             connection.execute(setting)
         _hide_progress(connection)
         connection.execute(f"SET temp_directory = {quote_text(self._directory)}")
-        if isinstance(source, Source):
-            self._open(connection, source)
-        else:
-            _register(connection, source)
-        for name, table in public.items():
-            _copy_table(connection, name, table)
+        files = {view: table.source for view, table in tables.items() if isinstance(table.source, Source)}
+        self._allow(connection, files.values())
+        for view, table in tables.items():
+            if view in files:
+                self._open(connection, view, files[view], table)
+            else:
+                _register(connection, view, table.source)
+        for name, cells in public.items():
+            _copy_table(connection, name, cells)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection
 
-    def _open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-        """Make the view `source`; DuckDB's own words about a file never get through, since they may quote it."""
-        path = Path(source.path).absolute()
-        pattern = source.format == "parquet" and any(c in source.path for c in WILD) and not path.is_file()
-        if not pattern and not path.is_file():
-            raise SourceError(f"source {source.path!r} is missing: there is no such file")
+    def _open(self, connection: duckdb.DuckDBPyConnection, view: str, source: Source, table: PeopleTable) -> None:
+        """Make the view of a source; DuckDB's own words about a file never get through, since they may quote it."""
+        path, made = Path(source.path).absolute(), f"CREATE VIEW {quote_name(view)} AS SELECT * FROM"
         failed = False
         try:
-            self._allow(connection, path)
             if source.format == "duckdb":
-                connection.execute(f"ATTACH {quote_text(str(path))} AS store (READ_ONLY)")
+                store = quote_name(f"sordino_store_{view}")
+                connection.execute(f"ATTACH {quote_text(str(path))} AS {store} (READ_ONLY)")
                 relation = ".".join(quote_name(p) for p in (source.relation or "").split("."))
-                connection.execute(f"CREATE VIEW source AS SELECT * FROM store.{relation}")
+                connection.execute(f"{made} {store}.{relation}")
             elif source.format == "parquet":
-                files = str(path) if pattern else literal_path(str(path))
-                connection.execute(f"CREATE VIEW source AS SELECT * FROM {read_parquet(files)}")
-                self._files = files
+                files = str(path) if _is_pattern(source) else literal_path(str(path))
+                connection.execute(f"{made} {read_parquet(files)}")
+                self._files[view] = files, table
             else:
                 assert source.csv is not None
-                connection.execute(f"CREATE VIEW source AS SELECT * FROM {read_csv(path, source.csv)}")
-                connection.execute(f"CREATE VIEW {LINES} AS SELECT * FROM {read_lines(path, source.csv)}")
+                connection.execute(f"{made} {read_csv(path, source.csv)}")
+                if view == "source":
+                    connection.execute(f"CREATE VIEW {LINES} AS SELECT * FROM {read_lines(path, source.csv)}")
         except duckdb_error():
             failed = True
         if failed:
             what = {"duckdb": "a DuckDB file with that relation", "parquet": "Parquet", "csv": "CSV"}[source.format]
             raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
 
-    def _allow(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-        """Let the connection read the source and its directory for spilled rows; all else is shut once that is open."""
-        parts = list(itertools.takewhile(lambda part: not any(c in part for c in WILD), path.parts))
-        folders = [self._directory] if len(parts) == len(path.parts) else [self._directory, str(Path(*parts))]
-        connection.execute(f"SET allowed_paths = [{quote_text(str(path))}]")
-        connection.execute(f"SET allowed_directories = [{', '.join(map(quote_text, folders))}]")
+    def _allow(self, connection: duckdb.DuckDBPyConnection, sources: Collection[Source]) -> None:
+        """Let the connection read the sources and its directory for spilled rows; all else is shut once those are open."""
+        folders, paths = [self._directory], []
+        for source in sources:
+            path = Path(source.path).absolute()
+            if not _is_pattern(source) and not path.is_file():
+                raise SourceError(f"source {source.path!r} is missing: there is no such file")
+            paths.append(str(path))
+            parts = list(itertools.takewhile(lambda part: not any(c in part for c in WILD), path.parts))
+            folders += [] if len(parts) == len(path.parts) else [str(Path(*parts))]
+        if paths:
+            connection.execute(f"SET allowed_paths = [{', '.join(map(quote_text, paths))}]")
+            connection.execute(f"SET allowed_directories = [{', '.join(map(quote_text, folders))}]")
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
         found = dict(self._schema(f'"{public_name(name)}"'))
@@ -305,10 +354,15 @@ def _hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET enable_progress_bar = false")
 
 
-def _register(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
+def _is_pattern(source: Source) -> bool:
+    found = source.format == "parquet" and any(c in source.path for c in WILD)
+    return found and not Path(source.path).absolute().is_file()
+
+
+def _register(connection: duckdb.DuckDBPyConnection, view: str, table: pa.Table) -> None:
     failed = False
     try:
-        connection.register("source", mend_arrow(refine_times(table)))
+        connection.register(view, mend_arrow(refine_times(table)))
     except duckdb_error():
         failed = True
     if failed:

@@ -6,46 +6,40 @@ import datetime
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.cell_grammar import BLANKS, DECIMAL, FALSE, TRUE, WHOLE
-from sordino.domain import Domain
 from sordino.engines.moment_cells import bisect_steps, day_steps, moment_steps
-from sordino.engines.own_sql import parse_own, parse_relation
+from sordino.engines.own_sql import (
+    CHOICE,
+    case_bounds,
+    literal_text,
+    order_hash,
+    parse_own,
+    parse_relation,
+    public_name,
+    whole_text,
+)
 from sordino.engines.quoting import quote_name, quote_text
+from sordino.engines.table_layout import TableLayout
 from sordino.engines.unit_rows import FORMS, unit_rows_select
-from sordino.neighbors import ContributionBounds, Neighbors, PrivacyUnit
+from sordino.neighbors import ContributionBounds, Neighbors
 from sordino.noise.lattice import scale_of
-from sordino.primitives import WIDEST, UnitCell, check_range
-from sordino.source import Csv
+from sordino.primitives import WIDEST, Primitives, UnitCell
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["DuckDBPrimitives", "TableLayout", "public_name"]
+__all__ = ["DuckDBPrimitives"]
 
 _WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
 _LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
 _BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
+_PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
-_CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
-
-
-@dataclass(frozen=True, slots=True)
-class TableLayout:
-    """How one table is held: the physical type of each column, what is declared, the capped unit, the CSV rules."""
-
-    physical: Mapping[str, str]
-    domain: Domain
-    unit: PrivacyUnit | None
-    csv: Csv | None
-    source: str = '"source"'
-    public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
-    steps: frozenset[str] = frozenset()  # columns that are held in steps of their own grid, days among them
 
 
 class DuckDBPrimitives:
@@ -147,7 +141,7 @@ class DuckDBPrimitives:
 
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
         """Return the label at a place, by a look-up in a constant list."""
-        listed = ", ".join(_literal(label) for label in labels)
+        listed = ", ".join(literal_text(label) for label in labels)
         return parse_own(f"list_extract([{listed}], CAST({code.sql(dialect='duckdb')} AS BIGINT) + 1)")
 
     def unit_rows(self, values: Mapping[str, UnitCell]) -> DuckDBPrimitives:
@@ -160,7 +154,8 @@ class DuckDBPrimitives:
         source = unit_rows_select(self._stage(self._held.source), (column, owner), values)
         physical = {column: kind if whole else "VARCHAR"} | {n: FORMS[v.form] for n, v in values.items()}
         numbers = frozenset(n for n, v in values.items() if v.form == "number")
-        layout = TableLayout(physical, self._held.domain, None, None, source, self._held.public, numbers)
+        held = self._held
+        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, held.people, column)
         return DuckDBPrimitives(layout)
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
@@ -186,14 +181,51 @@ class DuckDBPrimitives:
         self._copies *= copies
         at = [self._let(cell.sql(dialect="duckdb")) for cell in cells]
         columns = self._held.public[table]
-        new = {f"{table}.{column}": kind for column, kind in columns.items()}
         told = "".join(f", sordino_r.{quote_name(c)} AS {quote_name(f'{table}.{c}')}" for c in columns)
         kind = "LEFT JOIN" if left else "INNER JOIN"
         same = " AND ".join(f"{a} = ({key.sql(dialect='duckdb')})" for a, key in zip(at, keys, strict=True))
         on = f"{kind} {quote_name(public_name(table))} AS sordino_r ON {same}"
         self._joins.append((len(self._stages), told, on, f"sordino_j{len(self._joins)}"))
-        self._public.update(new)
+        self._public.update({f"{table}.{column}": kind for column, kind in columns.items()})
         self._floor = len(self._stages)
+
+    def join_unit(self, table: str, *, left: bool) -> None:
+        """Join another private table by the unit, its rows bounded before."""
+        kept = DuckDBPrimitives(self._held.people[table])
+        kept.bound_contributions((), None, totals=False)
+        kinds = {column: kept._cell(column)[0] for column in kept._held.domain}
+        cells = [f"{kept._cell(column)[1]} AS {quote_name(column)}" for column in kinds]
+        cells.append(f"{kept._unit_text()} AS sordino_key_0")
+        told = "".join(f", sordino_r.{quote_name(c)} AS {quote_name(f'{table}.{c}')}" for c in kinds)
+        self._join_units(f"(SELECT {', '.join(cells)} FROM {kept._stage(kept._held.source)})", told, left=left)
+        self._public.update({f"{table}.{column}": kind for column, kind in kinds.items()})
+        assert kept._held.unit is not None
+        self._copies *= kept._held.unit.total_rows
+
+    def other_rows(self, table: str | None) -> DuckDBPrimitives:
+        """Return the words for all rows of a table of the same people."""
+        return DuckDBPrimitives(self._held if table is None else self._held.people[table])
+
+    def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
+        """Add whether the row's unit is one of those that have such rows."""
+        assert isinstance(rows, DuckDBPrimitives)
+        if condition is not None:
+            rows.keep(condition)
+        has = f"(SELECT DISTINCT {rows._unit_text()} AS sordino_key_0 FROM {rows._stage(rows._held.source)})"
+        self._join_units(has, f", sordino_r.sordino_key_0 IS NOT NULL AS {quote_name(column)}", left=True)
+        self._public[column] = "BOOLEAN"
+
+    def _join_units(self, relation: str, told: str, *, left: bool) -> None:
+        """Join a relation where its sordino_key_0 is the row's unit; what is named from now on may use what it adds."""
+        same = f"AS sordino_r ON {self._unit_text()} = sordino_r.sordino_key_0"
+        on = f"{'LEFT' if left else 'INNER'} JOIN {relation} {same}"
+        self._joins.append((len(self._stages), told, on, f"sordino_j{len(self._joins)}"))
+        self._floor = len(self._stages)
+
+    def _unit_text(self) -> str:
+        """Return the text that names the row's unit, in which units of different tables are compared."""
+        column = self._held.owner if self._held.unit is None else self._held.unit.column
+        return self._let(self._text(column or ""))
 
     def raw(self, column: str) -> exp.Expression:
         """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
@@ -205,12 +237,10 @@ class DuckDBPrimitives:
         if kind in _WHOLE or kind == "BOOLEAN":
             return self._clip(cell if kind == "BIGINT" else f"CAST({cell} AS BIGINT)", lower, upper)
         if kind == "UHUGEINT":  # compared with its own kind only: DuckDB cannot bring it to any other
-            small = (
-                f"CASE WHEN {cell} > CAST('{_TOP}' AS UHUGEINT) THEN {_whole(_TOP)} ELSE TRY_CAST({cell} AS BIGINT) END"
-            )
+            small = f"CASE WHEN {cell} > CAST('{_TOP}' AS UHUGEINT) THEN {whole_text(_TOP)} ELSE TRY_CAST({cell} AS BIGINT) END"
             return self._clip(small, lower, upper)
         if kind in _LARGE:
-            return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE TRY_CAST({cell} AS BIGINT) END")
+            return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE TRY_CAST({cell} AS BIGINT) END")
         if kind in _FLOATING:
             real = cell if kind == "DOUBLE" else self._let(f"CAST({cell} AS DOUBLE)")
             return self._whole_of(real, f"isnan({real}) OR floor({real}) <> {real}", lower, upper)
@@ -301,7 +331,7 @@ class DuckDBPrimitives:
     def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:
         """Return the result of the last start that is not above the value, by halving."""
         cell = self._let(value.sql(dialect="duckdb"))
-        found = bisect_steps(cell, starts, [_whole(r) for r in results])
+        found = bisect_steps(cell, starts, [whole_text(r) for r in results])
         return self._column(f"CASE WHEN {cell} IS NOT NULL THEN {found} END")
 
     def text(self, column: str) -> exp.Expression:
@@ -320,7 +350,7 @@ class DuckDBPrimitives:
         unit = self._held.unit
         column = None if unit is None else unit.column
         cells = [quote_name(n) for n in sorted(self._held.domain)] if column is None else [self._text(column)]
-        return self._column(f"CAST(hash({', '.join(cells)}, '{_CHOICE} chunks') % {count} AS BIGINT)")
+        return self._column(f"CAST(hash({', '.join(cells)}, '{CHOICE} chunks') % {count} AS BIGINT)")
 
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
         """Return a whole number clipped; NULL stays NULL, as comparisons with it are not true."""
@@ -349,15 +379,15 @@ class DuckDBPrimitives:
         """
         cell = self._let(value.sql(dialect="duckdb"))
         first, last, count = edges[0], edges[-1], len(edges) - 1
-        inside = f"{cell} >= {_whole(first)} AND {cell} <= {_whole(last)}"
+        inside = f"{cell} >= {whole_text(first)} AND {cell} <= {whole_text(last)}"
         inner = edges[1:-1]
         width = inner[1] - inner[0] if len(inner) > 1 else 0
         even = 0 < width <= inner[0] + WIDEST and all(b - a == width for a, b in itertools.pairwise(inner))
         if even and inner[0] - first <= width and last - inner[-1] <= width:
-            start, moved, step = inner[0] - width, cell, _whole(width)
+            start, moved, step = inner[0] - width, cell, whole_text(width)
             if max(abs(start), abs(last)) >= 2**61:
                 moved, step = f"CAST({cell} AS HUGEINT)", f"CAST({step} AS HUGEINT)"
-            place = f"LEAST(({moved} - {_whole(start)}) // {step}, {count - 1})"
+            place = f"LEAST(({moved} - {whole_text(start)}) // {step}, {count - 1})"
             return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
         return self._column(
             f"CASE WHEN {inside} THEN CAST({bisect_steps(cell, edges[1:-1], range(count))} AS BIGINT) END"
@@ -402,9 +432,9 @@ class DuckDBPrimitives:
     def _clip(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
         cell = self._let(text)
         if lower is None or upper is None:
-            return self._column(f"CASE {_bounds(cell, lower, upper)} ELSE {cell} END")
-        inside = f"WHEN {cell} BETWEEN {_whole(lower)} AND {_whole(upper)} THEN {cell}"  # first: it is the common case
-        return self._column(f"CASE {inside} {_bounds(cell, lower, upper)} END")
+            return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {cell} END")
+        inside = f"WHEN {cell} BETWEEN {whole_text(lower)} AND {whole_text(upper)} THEN {cell}"  # first: it is the common case
+        return self._column(f"CASE {inside} {case_bounds(cell, lower, upper)} END")
 
     def keep(self, condition: exp.Expression) -> None:
         """Keep only rows that meet `condition`; steps named from now on are computed for those alone."""
@@ -424,7 +454,7 @@ class DuckDBPrimitives:
     def _whole_of(self, real: str, missing: str, lower: int, upper: int) -> exp.Expression:
         """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail."""
         found = (
-            f"CASE WHEN {real} IS NULL OR {missing} THEN NULL {_bounds(real, lower, upper)} "
+            f"CASE WHEN {real} IS NULL OR {missing} THEN NULL {case_bounds(real, lower, upper)} "
             f"ELSE TRY_CAST({real} AS BIGINT) END"
         )
         if max(abs(lower), abs(upper)) <= 2**53:
@@ -464,33 +494,3 @@ class DuckDBPrimitives:
             quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})
         )
         return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
-
-
-_PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
-
-
-def order_hash(cells: str) -> str:
-    """Return the SQL of a public hash that orders rows or groups fairly; it may collide, so order by the cells next."""
-    return f"hash({cells}, '{_CHOICE}')"
-
-
-def public_name(table: str) -> str:
-    """Return the name under which a public table is held."""
-    return f"sordino_public_{table}"
-
-
-def _bounds(cell: str, lower: int | None, upper: int | None) -> str:
-    low = "" if lower is None else f"WHEN {cell} < {_whole(lower)} THEN {_whole(lower)} "
-    high = "" if upper is None else f"WHEN {cell} > {_whole(upper)} THEN {_whole(upper)}"
-    return low + high
-
-
-def _whole(number: int) -> str:
-    check_range(number)
-    return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
-
-
-def _literal(label: str | int | bool | None) -> str:
-    if label is None or isinstance(label, bool):
-        return {None: "NULL", True: "true", False: "false"}[label]
-    return quote_text(label) if isinstance(label, str) else _whole(label)

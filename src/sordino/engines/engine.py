@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.primitives import Primitives
@@ -27,6 +28,9 @@ class Engine(Protocol):
     @property
     def unreadable_rows(self) -> bool:
         """Whether a row of this source may be lost as a whole."""
+
+    def open_tables(self, names: Collection[str]) -> Engine:
+        """Return the engine that also reads these private tables of the same people; raises SourceError."""
 
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of the engine's words."""

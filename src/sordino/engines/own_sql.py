@@ -1,14 +1,29 @@
-"""Our own SQL text as trees: only names and values that we quoted ourselves are in it."""
+"""Our own SQL text, and its trees: only names and values that we quoted ourselves are in it."""
 
 from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING, cast
 
+from sordino.engines.quoting import quote_text
+from sordino.primitives import check_range
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["parse_own", "parse_relation"]
+__all__ = [
+    "CHOICE",
+    "case_bounds",
+    "literal_text",
+    "order_hash",
+    "parse_own",
+    "parse_relation",
+    "people_name",
+    "public_name",
+    "whole_text",
+]
+
+CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
 
 
 def parse_own(text: str) -> exp.Expression:
@@ -28,3 +43,38 @@ def _parse_once(text: str) -> exp.Expression:
     from sqlglot import parse_one
 
     return cast("exp.Expression", parse_one(text, dialect="duckdb"))
+
+
+def order_hash(cells: str) -> str:
+    """Return the SQL of a public hash that orders rows or groups fairly; it may collide, so order by the cells next."""
+    return f"hash({cells}, '{CHOICE}')"
+
+
+def people_name(table: str) -> str:
+    """Return the name under which another private table of the same people is held."""
+    return f"sordino_people_{table}"
+
+
+def public_name(table: str) -> str:
+    """Return the name under which a public table is held."""
+    return f"sordino_public_{table}"
+
+
+def case_bounds(cell: str, lower: int | None, upper: int | None) -> str:
+    """Return the branches of a CASE that clip a cell; None leaves a side open."""
+    low = "" if lower is None else f"WHEN {cell} < {whole_text(lower)} THEN {whole_text(lower)} "
+    high = "" if upper is None else f"WHEN {cell} > {whole_text(upper)} THEN {whole_text(upper)}"
+    return low + high
+
+
+def whole_text(number: int) -> str:
+    """Return a whole number in the narrowest type that holds it; raises OutOfRange past 37 digits."""
+    check_range(number)
+    return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
+
+
+def literal_text(label: str | int | bool | None) -> str:
+    """Return a label as a constant."""
+    if label is None or isinstance(label, bool):
+        return {None: "NULL", True: "true", False: "false"}[label]
+    return quote_text(label) if isinstance(label, str) else whole_text(label)

@@ -8,11 +8,12 @@ scans of one question read the same sample, as its event says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sordino.engines.duckdb_primitives import DuckDBPrimitives, TableLayout
+from sordino.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.engines.table_layout import TableLayout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,11 @@ class SampledEngine:
     def primitives(self) -> DuckDBPrimitives:
         """The words to build one tree with."""
         return DuckDBPrimitives(self.layout)
+
+    def open_tables(self, names: Collection[str]) -> SampledEngine:
+        """Return the engine itself: its layout has the tables that the whole had when it was sampled."""
+        del names
+        return self
 
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Raise ValueError: a sample is not sampled again."""

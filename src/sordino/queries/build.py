@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
@@ -19,7 +19,7 @@ from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
 from sordino.queries.formulas import FormulaColumn, rename
-from sordino.queries.joins import Join
+from sordino.queries.joins import JoinKind, state_join
 from sordino.queries.key_list import KeyList, check_min_units, key_list
 from sordino.queries.query import Aggregate
 from sordino.queries.row_steps import RowStep
@@ -223,18 +223,15 @@ class Selection:
             )
         return replace(self, share=share)
 
-    def join(self, table: str, *, on: str | Sequence[str], how: Literal["inner", "left"] = "inner") -> Selection:
+    def join(self, table: str, *, on: str | Sequence[str] = (), how: JoinKind = "inner") -> Selection:
         """Return the selection of rows joined with a public table where its key equals column `on`, or several columns.
 
-        "inner" drops rows that meet no key, "left" keeps them with missing cells. Columns are named "table.column", or
-        by the column alone where that is clear.
+        A private table of the same people is joined by the privacy unit, which `on` need not name. "inner" drops rows
+        without a match, "left" keeps them with missing cells; "semi" and "anti" keep the rows whose unit the other table
+        has, or has not. Columns are named "table.column", or by the column alone where that is clear.
         """
-        columns = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, (list, tuple)) else ()
-        if not isinstance(table, str) or not columns or not all(isinstance(c, str) for c in columns):
-            raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
-        if how not in ("inner", "left"):
-            raise QuestionRefused(f'how is "inner" or "left", not {how!r}')
-        return replace(self, steps=(*self.steps, Join(table, columns, how)))
+        has = state_join(table, on=on, how=how)
+        return self.where(has) if isinstance(has, Expr) else replace(self, steps=(*self.steps, has))
 
     def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
         """Return one row for each unit, of all of its rows that meet the conditions so far; a keyword names a column.

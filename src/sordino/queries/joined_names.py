@@ -5,25 +5,29 @@ It knows declarations only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused, UnknownName, nearest
-from sordino.neighbors import PrivacyUnit
+from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.nodes import Name
 from sordino.queries.joins import Join, join_cell, public_table, qualify
 from sordino.queries.per_unit import PerUnit
 from sordino.queries.row_steps import RowStep, step_domain
-from sordino.source import PublicTable
+from sordino.queries.same_people import UnitJoin, UnitMark, bind_unit_join
+from sordino.source import PrivateTable, PublicTable
 
 __all__ = ["bind_names"]
 
 _MOST_JOINS = 8
+_JOINS = (Join, UnitJoin)
+_NO_TABLES: Mapping[str, PrivateTable] = MappingProxyType({})
+_ROWS = Neighbors("add_remove", None)
 _KINDS = {"text": "text", "whole": "whole numbers", "day": "days", "truth": "true or false"}
 
 
@@ -34,34 +38,42 @@ def bind_names(
     table: str,
     domain: Domain,
     names: Literal["written", "resolved"],
-    private: Sequence[str] = (),
-    unit: PrivacyUnit | None = None,
+    private: Mapping[str, PrivateTable] = _NO_TABLES,
+    neighbors: Neighbors = _ROWS,
 ) -> Aggregation:
-    """Return the question with its public tables and its unit found and its names made whole: regions.size, or age of the table.
+    """Return the question with its tables and its unit found and its names made whole: regions.size, or age of the table.
 
     Names as "written" in Python may mean a column of any table, if only one has it; in SQL they are "resolved": without
-    a table they are the private table's own. `private` names other private tables, for messages.
+    a table they are the private table's own. `private` are other private tables, `neighbors` those
+    of the table.
 
-    Raises UnknownName for a table that is not public or a name that is not there, QuestionRefused for keys that cannot
+    Raises UnknownName for a table or a name that is not there, QuestionRefused for keys that cannot
     be compared and names that could mean two columns.
     """
-    if sum(isinstance(s, Join) for s in question.steps) > _MOST_JOINS:
+    if sum(isinstance(s, _JOINS) for s in question.steps) > _MOST_JOINS:
         raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not more")
     steps: list[RowStep] = []
+    unit, own = neighbors.unit, PrivateTable(domain, neighbors, {})
     rows, joins = domain, 0  # what the next joins are with, and how many there have been since
-    meant = _Names(table, rows, (), written=names == "written")
+    meant = _Names(table, rows, (), unit, written=names == "written")
     for step in question.steps:
         if isinstance(step, PerUnit):
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
             rows, joins = step_domain(domain, steps), 0
-        elif isinstance(step, Join):
-            steps.append(_find_table(step, public, rows, table, private))
+        elif isinstance(step, UnitMark):
+            steps.append(step)
+            rows, joins = step_domain(domain, steps), 0
+        elif isinstance(step, Join) and step.table.lower() in {name.lower() for name in public}:
+            steps.append(_find_table(step, public, step_domain(domain, steps), table))
             joins += 1
-        made = [s for s in steps[len(steps) - joins :] if isinstance(s, Join)]
-        meant = _Names(table, rows, made, written=names == "written")
+        elif isinstance(step, _JOINS):
+            steps.append(_find_private(step, public, private, table, own))
+            joins += 1
+        made = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
+        meant = _Names(table, rows, made, unit, written=names == "written")
         for join in made:
             meant.free(join)
-    _check_joins([s for s in steps if isinstance(s, Join)], domain)
+    _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
     return replace(question.replace_columns(meant.node), steps=tuple(steps))
 
 
@@ -83,32 +95,38 @@ def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep
     return replace(step, unit=unit.column)
 
 
-def _check_joins(joins: Sequence[Join], domain: Domain) -> None:
+def _check_joins(joins: Sequence[Join | UnitJoin], domain: Domain) -> None:
     """Raise QuestionRefused for a table that is joined twice, or for more rows than sums are proved for."""
     if len({j.table for j in joins}) != len(joins):
-        raise QuestionRefused("a public table is joined twice in one question: join it once")
-    if math.prod(j.to.max_rows for j in joins if j.to is not None) * domain.row_ceiling > 2**48:
+        raise QuestionRefused("a table is joined twice in one question: join it once")
+    if joins and domain.row_ceiling > 2**48:
         raise QuestionRefused(
             "these joins could make more than 2^48 rows: declare the table's row_ceiling, a public bound on its rows"
         )
 
 
-def _find_table(
-    join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str, private: Sequence[str]
-) -> Join:
-    by_name = {name.lower(): name for name in public}
-    name = by_name.get(join.table.lower())
-    if name is None:
-        if join.table.lower() in {table.lower(), *(p.lower() for p in private)}:
-            raise QuestionRefused(
-                f"{join.table!r} is a private table: two private tables, or a table and itself, are not joined, since one "
-                "person's rows could meet many others'; only public tables, declared as [public.NAME], can be joined"
-            )
-        raise UnknownName(
-            f"{join.table!r} is not declared as a public table, and only those can be joined; {nearest(join.table, public)}"
-        )
+def _find_private(
+    join: Join | UnitJoin,
+    public: Mapping[str, PublicTable],
+    private: Mapping[str, PrivateTable],
+    table: str,
+    own: PrivateTable,
+) -> UnitJoin:
+    """Return the join with another private table; one that was found before takes its declaration anew."""
+    if isinstance(join, UnitJoin):
+        join = Join(join.table, (), join.how)
+    if join.table.lower() not in {table.lower(), *(p.lower() for p in private)}:
+        hint = nearest(join.table, [*public, *private])
+        raise UnknownName(f"{join.table!r} is not declared as a table that can be joined; {hint}")
+    return bind_unit_join(join, private, table, own)
+
+
+def _find_table(join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str) -> Join:
+    name = {name.lower(): name for name in public}[join.table.lower()]
     to = public[name]
     own = [column.removeprefix(f"{table}.") for column in join.on]
+    if not own:
+        raise QuestionRefused(f'a public table is joined by columns: join({name!r}, on="...")')
     for column in own:
         if column not in domain:
             raise UnknownName(f"join by a column of {table}, not {column!r}; {nearest(column, domain)}")
@@ -134,29 +152,53 @@ def _order_by_key(name: str, on: Sequence[str], key: Sequence[str] | None, to: P
     return tuple(own[column] for column in to.keys)
 
 
+def _columns(join: Join | UnitJoin) -> Domain:
+    return join.to.domain if isinstance(join, UnitJoin) else public_table(join).columns
+
+
+def _equal_columns(join: Join | UnitJoin, unit: PrivacyUnit | None) -> dict[str, str]:
+    """Return the columns of the joined table that equal one of the table's, which they map to."""
+    if isinstance(join, Join):
+        return dict(zip(public_table(join).keys, join.on, strict=True))
+    theirs = join.to.neighbors.unit
+    if theirs is None or unit is None or theirs.column is None or unit.column is None:
+        return {}
+    return {theirs.column: unit.column}
+
+
 class _Names:
     """What a name in a question over joined tables means: the one column that bears it."""
 
-    def __init__(self, table: str, domain: Domain, joins: Sequence[Join], *, written: bool) -> None:
+    def __init__(
+        self,
+        table: str,
+        domain: Domain,
+        joins: Sequence[Join | UnitJoin],
+        unit: PrivacyUnit | None,
+        *,
+        written: bool,
+    ) -> None:
         self._domain = domain
         self._meant = {f"{table}.{c}": c for c in domain} | {c: c for c in domain}
         self._several: dict[str, list[str]] = {}
         for join in joins:
-            for column in public_table(join).columns:
+            equal = _equal_columns(join, unit)
+            for column in _columns(join):
                 whole = qualify(join.table, column)
-                self._meant.setdefault(whole, whole)
-                if column in domain and (column, column) in zip(join.on, public_table(join).keys, strict=True):
+                same = isinstance(join, UnitJoin) and join.how == "inner"
+                self._meant.setdefault(whole, equal.get(column, whole) if same else whole)
+                if column in domain and equal.get(column) == column:
                     continue  # equal on both sides: the table's own
                 self._several.setdefault(column, [f"{table}.{column}"] if column in domain else []).append(whole)
         if not written:
             self._several.clear()
         for column, several in self._several.items():
             if len(several) == 1:
-                self._meant[column] = several[0]
+                self._meant[column] = self._meant[several[0]]
 
-    def free(self, join: Join) -> None:
+    def free(self, join: Join | UnitJoin) -> None:
         """Raise QuestionRefused where a joined column would bear the name of one of the table's own."""
-        for column in public_table(join).columns:
+        for column in _columns(join):
             if qualify(join.table, column).lower() in {c.lower() for c in self._domain}:
                 raise QuestionRefused(f"column {qualify(join.table, column)!r} is in the table already: rename one")
 

@@ -9,6 +9,7 @@ most C m joined rows, and every sensitivity of the joined table follows with C m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,10 +19,15 @@ from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
 from sordino.queries.expressions.bound_number import number_cell
 from sordino.queries.expressions.column_codes import category_code, truth_code
+from sordino.queries.expressions.expr import Expr
+from sordino.queries.expressions.nodes import Exists
 from sordino.queries.expressions.sql_trees import Build
 from sordino.source import PublicTable
 
-__all__ = ["Join", "join_cell", "public_table", "qualify"]
+__all__ = ["Join", "JoinKind", "join_cell", "public_table", "qualify", "state_join"]
+
+
+JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,19 @@ class Join:
         """Return the join as canonical JSON data."""
         on = self.on[0] if len(self.on) == 1 else list(self.on)
         return [self.table, on, self.how, None if self.to is None else self.to.to_dict()]
+
+
+def state_join(table: str, *, on: str | Sequence[str], how: JoinKind) -> Join | Expr:
+    """Return the join that a person states; a semi-join or anti-join is a condition on the rows as they are."""
+    columns = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
+    if not isinstance(table, str) or not all(isinstance(c, str) for c in columns):
+        raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
+    if how in ("semi", "anti"):
+        has = Expr(Exists(table, None, (columns[0], "") if columns else None))
+        return has if how == "semi" else ~has
+    if how not in ("inner", "left"):
+        raise QuestionRefused(f'how is "inner", "left", "semi" or "anti", not {how!r}')
+    return Join(table, columns, how)
 
 
 def qualify(table: str, column: str) -> str:

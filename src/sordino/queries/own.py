@@ -18,12 +18,12 @@ import numpy as np
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
-from sordino.source import PublicTable
+from sordino.source import PrivateTable, PublicTable
 
 __all__ = ["refuse_foreign"]
 
 _PLAIN = frozenset({int, str, bool, float, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime})
-_PLAIN |= {Domain, PublicTable}  # declarations, which the curator replaces by its own
+_PLAIN |= {Domain, PrivateTable, PublicTable}  # declarations, which the curator replaces by its own
 
 
 def refuse_foreign(question: object) -> None:

@@ -197,7 +197,7 @@ def _exchange_squares(rows: int, each: int, high: Fraction, low: Fraction) -> Fr
 
 
 def _unit(neighbors: Neighbors) -> str:
-    joined = "" if neighbors.copies == 1 else f", each joined with up to {neighbors.copies} public rows"
+    joined = "" if neighbors.copies == 1 else f", each joined with up to {neighbors.copies} rows"
     if neighbors.unit is None:
         return f"one row{joined}"
     if not neighbors.capped:

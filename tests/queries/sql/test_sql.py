@@ -210,7 +210,7 @@ REFUSED = [  # what is written, the name it is refused by, the column it stands 
     (F + "(SELECT * FROM adult) AS s(a, b)", "renames columns", 0),
     (F + "(VALUES (1))", "nothing else", 0),
     (C + "WHERE age IN (SELECT 1)", "sub-query is not supported", 34),
-    (C + "WHERE EXISTS (SELECT 1)", "sub-query is not supported", 49),
+    (C + "WHERE EXISTS (SELECT 1)", "sub-query is not supported", 34),
     ("SELECT (SELECT 1), COUNT(*) FROM adult", "sub-query is not supported", 16),
     ("SELECT COUNT(*) OVER () FROM adult", "OVER is not supported", 8),
     ("SELECT DISTINCT COUNT(*) FROM adult", "DISTINCT is not supported", 8),

@@ -9,7 +9,7 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
-from sordino.neighbors import PrivacyUnit
+from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Selection, as_aggregation
 from sordino.queries.expressions.cases import when
@@ -82,7 +82,9 @@ SAME: list[tuple[str, Any]] = [
 
 
 def bind(asked: Aggregation, *, unit: PrivacyUnit | None = PrivacyUnit("patient", max_rows=3)) -> Aggregation:  # noqa: B008
-    bound = bind_names(asked, public={}, table="visits", domain=DOMAIN, names="written", unit=unit)
+    bound = bind_names(
+        asked, public={}, table="visits", domain=DOMAIN, names="written", neighbors=Neighbors("add_remove", unit)
+    )
     step_domain(DOMAIN, bound.steps)
     return bound
 

@@ -1,4 +1,4 @@
-"""Choices between values by conditions: `when(...)`, to write the trees of nodes.py. Knows no data."""
+"""Choices between values by conditions: `when(...)` and `exists(...)`, to write the trees of nodes.py. Knows no data."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from sordino.errors import QuestionRefused
 from sordino.queries.expressions.expr import Expr, as_node
-from sordino.queries.expressions.nodes import Node, When
+from sordino.queries.expressions.nodes import Exists, Node, When, depth
 
-__all__ = ["Cases", "when"]
+__all__ = ["Cases", "exists", "when"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,25 @@ def when(condition: Expr, value: Any) -> Cases:
     <Expr (if age < 18 then 'minor' else (if age < 65 then 'adult' else 'senior'))>
     """
     return Cases((_case(condition, value),))
+
+
+def exists(table: str, condition: Expr | None = None) -> Expr:
+    """Ask whether the row's unit has rows in another private table of the same people, or such as meet `condition` there.
+
+    It is a condition, for `where`, `when` and group_by; `~exists(...)` holds for those who have none. Nothing is joined, so
+    no sensitivity grows.
+
+    >>> from sordino.queries.expressions.expr import col
+    >>> exists("person", col("age") > 40)
+    <Expr exists(person where age > 40)>
+    """
+    if not isinstance(table, str) or not table:
+        raise QuestionRefused('exists takes the name of a private table: exists("person", col("age") > 40)')
+    if condition is not None and not isinstance(condition, Expr):
+        raise QuestionRefused('exists takes a condition on that table, such as exists("person", col("age") > 40)')
+    if condition is not None:
+        depth(condition.node)
+    return Expr(Exists(table, None if condition is None else condition.node))
 
 
 def _case(condition: Expr, value: Any) -> tuple[Node, Node]:

@@ -50,6 +50,7 @@ from sordino.queries.expressions.nodes import (
     DateFormat,
     DatePart,
     DateTrunc,
+    Exists,
     IsIn,
     IsNull,
     Match,
@@ -345,6 +346,10 @@ def _condition(node: Node, domain: Domain) -> Build:
         return _is_in(node, domain)
     if isinstance(node, Match):
         return _match(node, domain)
+    if isinstance(node, Exists):
+        raise QuestionRefused(
+            f"{describe(node)} is asked of a table of a project: plan or ask it of its table, as a count or sum"
+        )
     if isinstance(node, IsNull):
         value = _any_cell(node.of, domain)
         return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))

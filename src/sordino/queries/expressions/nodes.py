@@ -27,6 +27,7 @@ __all__ = [
     "DateFormat",
     "DatePart",
     "DateTrunc",
+    "Exists",
     "IsIn",
     "IsNull",
     "Match",
@@ -140,6 +141,18 @@ class IsNull:
 
 
 @dataclass(frozen=True, slots=True)
+class Exists:
+    """The row's unit has rows in private table `table` that meet `matching`, a condition on that table's columns.
+
+    `on` are the column of each side that a question compares, the privacy units where None.
+    """
+
+    table: str
+    matching: Node | None
+    on: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DatePart:
     """A part of the date or datetime `of`, as a whole number; a datetime's by its zone's clock.
 
@@ -236,6 +249,7 @@ Node = (
     | Not
     | IsIn
     | IsNull
+    | Exists
     | DatePart
     | DateTrunc
     | DateFormat
@@ -400,6 +414,10 @@ def _words(node: Node, outer: int) -> str:
         if node.edges is None:
             return f"bin({_words(node.of, 0)}, width {format_number(node.width or Fraction(0))})"
         return f"bin({_words(node.of, 0)}, [{', '.join(map(_value, node.edges))}])"
+        return f"bin({_words(node.of, 0)}, [{', '.join(format_number(e) for e in node.edges)}])"
+    if isinstance(node, Exists):
+        which = "" if node.matching is None else f" where {_words(node.matching, 0)}"
+        return f"exists({node.table}{which})"
     if isinstance(node, IsIn):
         words, bind = f"{_words(node.of, 5)} in ({', '.join(_quote(v) for v in node.values)})", 4
     elif isinstance(node, Match):

@@ -6,20 +6,22 @@ its conditions beside the outer ones. A row that meets both conditions meets the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Connective, Node, depth
+from sordino.queries.formulas import rename
+from sordino.queries.joins import qualify
 from sordino.queries.row_steps import RowStep
-from sordino.queries.sql.join_clause import JoinedTable, joins_of
-from sordino.queries.sql.text import CLAUSES, Place, only_known, trees
+from sordino.queries.sql.join_clause import JoinedTable, read_join
+from sordino.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
 from sordino.queries.sql.values import Translator
 
-__all__ = ["Scope", "base_table", "scope_of"]
+__all__ = ["DeclaredNames", "Scope", "base_table", "scope_of"]
 
 _INNER = {"expressions", "from_", "from", "where", "with_", "joins"}
 _STAR = "SELECT * is refused: rows never leave, only aggregates of them"
@@ -38,6 +40,7 @@ class Scope:
     where: Node | None
     sample: Fraction | None
     steps: tuple[RowStep, ...] = ()
+    known: Mapping[str, Scope] = field(default_factory=dict, repr=False)  # the queries that WITH names
     joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are given by `columns`
 
     def column(self, place: Place, item: Any) -> Expr:
@@ -97,40 +100,149 @@ def base_table(place: Place, select: Any) -> tuple[str, Any]:
     return _base(place, select, {})
 
 
-def scope_of(
-    place: Place, select: Any, columns: Mapping[str, str], public: Mapping[str, tuple[str, ...]] | None = None
-) -> Scope:
-    """Return what a SELECT reads; `columns` maps the declared names in lower case to themselves, empty if not known.
-
-    `public` names the tables that it may be joined with, and their columns.
-    """
-    own = {low: (name, col(name)) for low, name in columns.items()} if columns else None
-    return _scope(place, select, _Declared(own, public or {}), {})
+def scope_of(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope] | None = None) -> Scope:
+    """Return what a SELECT reads; `known` are the queries around it that WITH names."""
+    return _scope(place, select, declared, known or {})
 
 
 @dataclass(frozen=True, slots=True)
-class _Declared:
-    """The declared columns, by their names in lower case, and the public tables with theirs."""
+class DeclaredNames:
+    """The names that a SELECT may use: of the table's columns, empty if not known, and of other tables with theirs."""
 
-    columns: Mapping[str, tuple[str, Expr]] | None
-    public: Mapping[str, tuple[str, ...]]
+    table: str
+    columns: tuple[str, ...] = ()
+    public: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    private: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    special: Callable[[Place, Any, Scope, DeclaredNames], Expr | None] = lambda *_: (
+        None
+    )  # reads sub-queries in conditions
+
+    def translator(self, place: Place, scope: Scope) -> Translator:
+        """Return what translates expressions over what a SELECT reads."""
+        return Translator(
+            place, lambda item: scope.column(place, item), lambda item: self.special(place, item, scope, self)
+        )
+
+    def find(self, source: Any) -> str | None:
+        """Return the declared name of another table that a name in FROM or JOIN means, None for none."""
+        asked = ".".join(part.name for part in source.parts)
+        tables = [*self.public, *self.private]
+        same = [t for t in tables if t.lower() == asked.lower()] or [t for t in tables if is_same_table(asked, t)]
+        return same[0] if same and not self.is_own(source) else None
+
+    def is_own(self, source: Any) -> bool:
+        """Return whether a name in FROM or JOIN means the table asked about."""
+        return is_same_table(".".join(part.name for part in source.parts), self.table)
+
+    def columns_of(self, table: str | None) -> dict[str, tuple[str, Expr]]:
+        """Return the columns of a table by their names in lower case, of the table asked about where None."""
+        named = self.columns if table is None else {**self.public, **self.private}[table]
+        return {name.lower(): (name, col(name)) for name in named}
 
 
-def _scope(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
-    scope = _from(place, select, declared, known)
-    found = joins_of(
-        place,
-        select,
-        lambda item: scope.column(place, item),
-        declared.public,
-        lambda name: scope.columns is not None and name.lower() in scope.columns,
-    )
-    both = (*scope.steps, *(j for j, _ in found))
-    return replace(scope, steps=both, joined=tuple(t for _, t in found))
-
-
-def _from(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
+def _scope(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope:
     known = _with_scopes(place, select, declared, known)
+    scope = _from(place, select, declared, known)
+    for item in select.args.get("joins") or ():
+        scope = _join(place, select, item, scope, declared, known)
+    return replace(scope, known=known)
+
+
+def _join(
+    place: Place, select: Any, item: Any, scope: Scope, declared: DeclaredNames, known: Mapping[str, Scope]
+) -> Scope:
+    """Return the scope of the rows joined with one table more."""
+    joined, where = _joined_table(place, item.this, declared, known)
+    if not any(item.args.get(n) for n in ("on", "using", "method", "side")):
+        _take_condition(select, item, joined, scope)
+    if joined.alias in {t.alias for t in scope.joined}:
+        raise QuestionRefused(f"{place.of(item.this)}{item.this.alias_or_name!r} is joined twice: join it once")
+    join, joined = read_join(
+        place,
+        item,
+        joined,
+        lambda column: scope.column(place, column),
+        lambda name: name.lower() in {**(scope.columns or {}), **{c: 1 for t in scope.joined for c in t.columns}},
+    )
+    if where is not None and join.how == "left":
+        raise QuestionRefused(
+            f"{place.word('LEFT')}LEFT JOIN with a sub-query that filters rows is not supported: JOIN it, or filter in WHERE"
+        )
+    found = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
+    return replace(found, where=found.restrict(where))
+
+
+def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -> None:
+    """Make those conditions of WHERE the ON of a comma join that compare, without naming tables, its columns with others."""
+    kinds = trees()
+    where = select.args.get("where")
+    parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
+    found = [p for p in parts if _compares_joined(p.unnest(), joined, scope)]
+    if not found:
+        return
+    item.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
+    item.set("kind", None)
+    rest = [p for p in parts if not any(p is f for f in found)]
+    if rest:
+        where.set("this", kinds.and_(*rest, copy=False))
+    else:
+        select.set("where", None)
+
+
+def _compares_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
+    kinds = trees()
+    sides = [condition.this, condition.expression] if isinstance(condition, kinds.EQ) else []
+    if not sides or not all(isinstance(s, kinds.Column) for s in sides):
+        return False
+    before = scope.every()
+    theirs = [
+        s.table.lower() == joined.alias if s.table else joined.has(s.name) and s.name.lower() not in before
+        for s in sides
+    ]
+    return theirs.count(True) == 1
+
+
+def _joined_table(
+    place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope]
+) -> tuple[JoinedTable, Node | None]:
+    """Return a table that is joined, or a sub-query or WITH over one, with the condition of its rows."""
+    kinds = trees()
+    alias = source.alias_or_name.lower()
+    if isinstance(source, kinds.Subquery) or (isinstance(source, kinds.Table) and source.name.lower() in known):
+        inner = (
+            known[source.name.lower()]
+            if isinstance(source, kinds.Table)
+            else _inner(place, source.this, declared, known)
+        )
+        if inner.steps or inner.sample is not None or inner.columns is None:
+            raise QuestionRefused(
+                f"{place.word('JOIN')}JOIN takes a table, or a sub-query that filters one, nothing else"
+            )
+        other = None if inner.table == declared.table else inner.table
+        names = {name: qualify(inner.table, name) for name, _ in declared.columns_of(other).values()}
+        columns = {low: (name, Expr(rename(value.node, names))) for low, (name, value) in inner.columns.items()}
+        return JoinedTable(inner.table, alias, columns), None if inner.where is None else rename(inner.where, names)
+    if not isinstance(source, kinds.Table) or not isinstance(source.this, kinds.Identifier):
+        raise QuestionRefused(
+            f"{place.word('JOIN')}JOIN with what is no table is not supported: write JOIN regions ON adult.state = regions.state"
+        )
+    for name, value in source.args.items():
+        if value and name not in ("this", "alias", "db", "catalog"):
+            word = name.strip("_").upper().replace("SAMPLE", "TABLESAMPLE")
+            raise QuestionRefused(f"{place.word(word)}{word} of a joined table is not supported: join it whole")
+    table = declared.find(source)
+    if table is None and not declared.is_own(source):
+        hint = nearest(source.name, [*declared.public, *declared.private])
+        raise UnknownName(
+            f"{place.of(source)}JOIN with {source.name!r} is not supported: it is declared neither as [public.NAME] nor as "
+            f"[tables.NAME]; {hint}"
+        )
+    named = table or declared.table
+    qualified = {low: (name, col(qualify(named, name))) for low, (name, _) in declared.columns_of(table).items()}
+    return JoinedTable(named, alias, qualified), None
+
+
+def _from(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope:
     source = _source(place, select)
     if isinstance(source, trees().Subquery):
         return _rename(_inner(place, source.this, declared, known), source.alias_or_name)
@@ -142,18 +254,21 @@ def _from(place: Place, select: Any, declared: _Declared, known: Mapping[str, Sc
             )
         return _rename(found, source.alias_or_name)
     names = frozenset([source.name.lower(), source.alias_or_name.lower()])
-    return Scope(str(source.name), names, declared.columns, None, _sample_rate(place, source.args.get("sample")))
+    table = declared.find(source)
+    columns = declared.columns_of(table) or None
+    sample = _sample_rate(place, source.args.get("sample"))
+    return Scope(table or declared.table, names, columns, None, sample)
 
 
 def _rename(of: Scope, name: str) -> Scope:
     return replace(of, names=frozenset([name.lower()]))
 
 
-def _inner(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Scope:
+def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope:
     """Return the scope that a sub-query makes: its rows, and its columns with what they stand for."""
     _plain_select(place, select)
     scope = _scope(place, select, declared, known)
-    values = Translator(place, lambda item: scope.column(place, item))
+    values = declared.translator(place, scope)
     where = select.args.get("where")
     rows = scope.restrict(None if where is None else values.value(where.this).node)
     if rows is not None:
@@ -209,7 +324,7 @@ def _only_stars(select: Any) -> bool:
     return all(isinstance(item, trees().Star) for item in select.expressions)
 
 
-def _with_scopes(place: Place, select: Any, declared: _Declared, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
+def _with_scopes(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
     """Return the scopes that WITH names, besides those known; each may use the ones before it."""
     found = dict(known)
     for name, inner in _with(place, select):
@@ -262,7 +377,7 @@ def _source(place: Place, select: Any) -> Any:
     kinds = trees()
     clause = select.args.get("from_") or select.args.get("from")
     if clause is None:
-        raise QuestionRefused("a question names its table: SELECT COUNT(*) FROM adult")
+        raise QuestionRefused("a question, and each sub-query, names its table: SELECT COUNT(*) FROM adult")
     source = clause.this
     if isinstance(source, kinds.Subquery):
         allowed = {"this", "alias"}

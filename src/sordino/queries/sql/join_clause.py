@@ -1,32 +1,32 @@
-"""JOIN: which public tables a SELECT is joined with, by which columns, and what the names of theirs stand for.
+"""JOIN: which tables a SELECT is joined with, by which columns, and what the names of theirs stand for.
 
-It knows declared names only; whether the column compared is the declared key, the curator says.
+It knows declared names only; whether the columns compared are the declared key, or the privacy unit, the curator says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sordino.errors import QuestionRefused, UnknownName, nearest
-from sordino.queries.expressions.expr import Expr, col
+from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Name
-from sordino.queries.joins import Join, qualify
+from sordino.queries.joins import Join
 from sordino.queries.sql.text import Place, trees
 
-__all__ = ["JoinedTable", "joins_of"]
+__all__ = ["JoinedTable", "read_join"]
 
 _WRITE = "write JOIN regions ON adult.state = regions.state, with a table declared as [public.NAME]"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedTable:
-    """A joined table in a scope: the name it goes by, and its columns by their names in lower case."""
+    """A joined table in a scope: the name it goes by, and what its columns stand for, by their names in lower case."""
 
     table: str
     alias: str
-    columns: Mapping[str, str]
+    columns: Mapping[str, tuple[str, Expr]]
     same: tuple[str, ...] = ()  # the columns that equal the private column of the same name, in lower case
 
     def has(self, name: str) -> bool:
@@ -36,50 +36,23 @@ class JoinedTable:
     def column(self, place: Place, item: Any) -> Expr:
         """Return what a name that is qualified by this table stands for."""
         if item.name.lower() not in self.columns:
-            hint = nearest(item.name, self.columns.values())
+            hint = nearest(item.name, [name for name, _ in self.columns.values()])
             raise UnknownName(f"{place.of(item)}column {item.name!r} is not declared in {self.table}; {hint}")
-        return col(qualify(self.table, self.columns[item.name.lower()]))
+        return self.columns[item.name.lower()][1]
 
     def every(self) -> dict[str, tuple[str, Expr]]:
-        """Return all declared columns, as a sub-query's * makes them."""
-        return {low: (name, col(qualify(self.table, name))) for low, name in self.columns.items()}
+        """Return all columns, as a sub-query's * makes them."""
+        return dict(self.columns)
 
 
-def joins_of(
-    place: Place,
-    select: Any,
-    private: Callable[[Any], Expr],
-    public: Mapping[str, tuple[str, ...]],
-    owns: Callable[[str], bool],
-) -> list[tuple[Join, JoinedTable]]:
-    """Return the joins of a SELECT; `private` says what a name of the private side stands for, `owns` if it has one."""
-    found: list[tuple[Join, JoinedTable]] = []
-    for item in select.args.get("joins") or ():
-        how = _how(place, item)
-        source = item.this
-        if not isinstance(source, trees().Table) or not isinstance(source.this, trees().Identifier):
-            raise QuestionRefused(f"{place.word('JOIN')}JOIN takes the name of a public table: {_WRITE}")
-        for name, value in source.args.items():
-            if value and name not in ("this", "alias", "db", "catalog"):
-                word = name.strip("_").upper().replace("SAMPLE", "TABLESAMPLE")
-                raise QuestionRefused(f"{place.word(word)}{word} of a joined table is not supported: join it whole")
-        table = next((t for t in public if t.lower() == source.name.lower()), None)
-        if table is None:
-            raise UnknownName(
-                f"{place.of(source)}JOIN with {source.name!r} is not supported: it is not declared as [public.NAME], and two "
-                "private tables, or one and itself, are not joined, since one person's rows could meet many others'; "
-                f"{nearest(source.name, public)}"
-            )
-        columns = {c.lower(): c for c in public[table]}
-        alias = source.alias_or_name.lower()
-        if alias in {t.alias for _, t in found}:
-            raise QuestionRefused(f"{place.of(source)}{source.alias_or_name!r} is joined twice: join it once")
-        joined = JoinedTable(table, alias, columns)
-        on, key = _condition(place, item, joined, private, owns)
-        same = tuple(k.lower() for o, k in zip(on, key, strict=True) if o.lower() == k.lower())
-        made = JoinedTable(table, alias, columns, same)
-        found.append((Join(table, on, how, key), made))
-    return found
+def read_join(
+    place: Place, item: Any, joined: JoinedTable, private: Callable[[Any], Expr], owns: Callable[[str], bool]
+) -> tuple[Join, JoinedTable]:
+    """Return one JOIN of a SELECT; `private` says what a name of the rows before it stands for, `owns` if they have one."""
+    how = _how(place, item)
+    on, key = _condition(place, item, joined, private, owns)
+    same = tuple(k.lower() for o, k in zip(on, key, strict=True) if o.lower() == k.lower())
+    return Join(joined.table, on, how, key), replace(joined, same=same)
 
 
 def _how(place: Place, item: Any) -> Any:
@@ -110,11 +83,11 @@ def _condition(
         parts = [part.unnest() for part in on.flatten()] if isinstance(on, kinds.And) else [on]
         pairs = [_sides(place, at, part, joined, private, owns) for part in parts]
     for ours, _ in pairs:
-        if not isinstance(ours.node, Name) or "." in ours.node.name:
-            raise QuestionRefused(
-                f"{at}JOIN compares a declared column of the private table, not one that is computed or joined"
-            )
+        if not isinstance(ours.node, Name):
+            raise QuestionRefused(f"{at}JOIN compares a declared column of the private table, not one that is computed")
     keys = [column.node for _, column in pairs]
+    if not all(isinstance(key, Name) for key in keys):
+        raise QuestionRefused(f"{at}JOIN compares declared columns of {joined.table}, not computed ones")
     return (
         tuple(ours.node.name for ours, _ in pairs if isinstance(ours.node, Name)),
         tuple(key.name.removeprefix(f"{joined.table}.") for key in keys if isinstance(key, Name)),

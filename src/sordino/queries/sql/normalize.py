@@ -125,7 +125,16 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
 
     joins = select.args.get("joins") or []
     clause = select.args.get("from_") or select.args.get("from")
-    if clause is None or not isinstance(clause.this, kinds.Table) or clause.this.name.lower() not in public:
+    if clause is None or not isinstance(clause.this, kinds.Table):
+        return
+    first = joins[0] if len(joins) == 1 and isinstance(joins[0].this, kinds.Table) else None
+    right = first is not None and str(first.args.get("side") or "").upper() == "RIGHT"
+    if clause.this.name.lower() not in public:
+        if first is not None and right and first.this.name.lower() not in public:  # a RIGHT JOIN b is b LEFT JOIN a
+            joined = first.this
+            first.set("this", clause.this)
+            clause.set("this", joined)
+            first.set("side", "LEFT")
         return
     for join in joins:
         inner = not join.args.get("side") and str(join.args.get("kind") or "").upper() in ("", "INNER")

@@ -36,7 +36,7 @@ from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.key_list import KeyList, check_min_units, key_list
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.bound_hints import is_unit_total, read_bounds, read_unit_total
-from sordino.queries.sql.from_clause import Scope, base_table, scope_of
+from sordino.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
 from sordino.queries.sql.functions import cast_released
 from sordino.queries.sql.normalize import normalize
 from sordino.queries.sql.quantile_calls import read_quantile
@@ -50,10 +50,12 @@ from sordino.queries.sql.text import (
     split_statements,
     trees,
 )
+from sordino.queries.sql.unit_conditions import read_exists
 from sordino.queries.sql.values import AGGREGATES, Translator
 
 __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
 
+Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
 Read = TypeVar("Read")
 
 _KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset"} | {
@@ -139,34 +141,38 @@ def sql(text: str, *, dialect: str | None = None, keys: Any = None, min_units: i
     if not isinstance(text, str) or not text.strip():
         words = "empty" if isinstance(text, str) else "not a text"
         raise QuestionRefused(f'the question is {words}; ask such as "SELECT COUNT(*) AS n FROM adult"')
-    read = None if dialect is None else known_dialect(dialect)
-    return SqlText(text, dialect=read, keys=keys, min_units=check_min_units(min_units))
+    named = None if dialect is None else known_dialect(dialect)
+    return SqlText(text, dialect=named, keys=keys, min_units=check_min_units(min_units))
 
 
 def parse_sql(
-    text: str, *, table: str, columns: Iterable[str] = (), public: Mapping[str, tuple[str, ...]] | None = None
+    text: str, *, table: str, columns: Iterable[str] = (), public: Tables | None = None, private: Tables | None = None
 ) -> Aggregation:
-    """Return the question that SQL text asks about `table`; `public` tables, named with their columns, may be joined.
+    """Return the question that SQL text asks about `table`; `public` and `private` tables may be joined.
 
     Names match the declared `columns` whatever their case. Raises UnknownName for another table, QuestionRefused for
     whatever is not supported, by its name and place.
     """
-    known = {c.lower(): c for c in columns}
-    return _not_too_deep(lambda: _question(_select(text, known.values(), public or ()), table, known, public))
+    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
+    return _not_too_deep(lambda: _question(_select(text, declared.columns, declared.public), declared))
 
 
 def parse_question(
-    asked: SqlText, *, table: str, columns: Iterable[str] = (), public: Mapping[str, tuple[str, ...]] | None = None
+    asked: SqlText,
+    *,
+    table: str,
+    columns: Iterable[str] = (),
+    public: Tables | None = None,
+    private: Tables | None = None,
 ) -> Aggregation | MostCommon:
     """Return the question that SQL text asks about `table`, as `parse_sql`; `SELECT MODE(column)` asks for a choice.
 
     Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
     """
-    known = {c.lower(): c for c in columns}
-    select = asked.parse(known.values(), public or ())
-    read = _not_too_deep(lambda: _choice(select, table, known) or _question(select, table, known, public, asked.keys))
-    if isinstance(read, Aggregation):
-        read = replace(read, min_units=asked.min_units)
+    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
+    select = asked.parse(declared.columns, declared.public)
+    read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, asked.keys))
+    read = replace(read, min_units=asked.min_units) if isinstance(read, Aggregation) else read
     return read if asked.bounds is None else replace(read, bounds=tighten(read.bounds, asked.bounds))
 
 
@@ -183,19 +189,19 @@ def _check_table(select: SqlSelect, table: str) -> None:
         raise UnknownName(f"{at}table {select.table!r} is not declared; {nearest(select.table, [table])}")
 
 
-def _choice(select: SqlSelect, table: str, columns: dict[str, str]) -> MostCommon | None:
+def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
     tree, place = select.tree, select.place
     inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
     modes = [e for e in inner if type(e).__name__ == "Mode"]
     if not modes:
         return None
-    _check_table(select, table)
+    _check_table(select, declared.table)
     if len(inner) > 1 or any(tree.args.get(n) for n in ("group", "having", "order", "limit", "joins", "with_")):
         raise QuestionRefused(
             f"{place.of(modes[0])}MODE is a question of its own: SELECT MODE(column) FROM {select.table} WHERE ..."
         )
     only_known(place, tree, _KNOWN)
-    scope = scope_of(place, tree, columns, None)
+    scope = scope_of(place, tree, replace(declared, public={}, private={}))
     if scope.steps or scope.sample is not None:
         raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins, samples or grouped sub-queries")
     values = Translator(place, lambda item: scope.column(place, item))
@@ -206,17 +212,11 @@ def _choice(select: SqlSelect, table: str, columns: dict[str, str]) -> MostCommo
     return replace(made, bounds=select.bounds)
 
 
-def _question(
-    select: SqlSelect,
-    table: str,
-    columns: dict[str, str],
-    public: Mapping[str, tuple[str, ...]] | None,
-    listed: object = None,
-) -> Aggregation:
-    _check_table(select, table)
+def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None) -> Aggregation:
+    _check_table(select, declared.table)
     only_known(select.place, select.tree, _KNOWN)
-    scope = scope_of(select.place, select.tree, columns, public)
-    return replace(_Reader(select.place, select.tree, scope, listed).question(), bounds=select.bounds)
+    scope = scope_of(select.place, select.tree, declared)
+    return replace(_Reader(select.place, select.tree, scope, declared, listed).question(), bounds=select.bounds)
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:
@@ -233,12 +233,12 @@ def _not_too_deep(read: Callable[[], Read]) -> Read:
 class _Reader:
     """Translates the outer SELECT."""
 
-    def __init__(self, place: Place, select: Any, scope: Scope, listed: object) -> None:
+    def __init__(self, place: Place, select: Any, scope: Scope, declared: DeclaredNames, listed: object) -> None:
         self._place = place
         self._listed = listed
         self._select = select
         self._scope = scope
-        self._values = Translator(place, lambda item: scope.column(place, item))
+        self._values = declared.translator(place, scope)
         self._outputs: list[str] = []  # the answer's column that each item of SELECT is
         self._groups: tuple[Grouping, ...] = ()
         self._asked: list[AggregateExpr] = []

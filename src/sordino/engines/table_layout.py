@@ -1,0 +1,27 @@
+"""TableLayout: how one table is held by an engine, beside what is declared of it. It knows no cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sordino.domain import Domain
+from sordino.neighbors import PrivacyUnit
+from sordino.source import Csv
+
+__all__ = ["TableLayout"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How one table is held: the physical type of each column, what is declared, the capped unit, the CSV rules."""
+
+    physical: Mapping[str, str]
+    domain: Domain
+    unit: PrivacyUnit | None
+    csv: Csv | None
+    source: str = '"source"'
+    public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
+    steps: frozenset[str] = frozenset()  # columns that are held in steps of their own grid, days among them
+    people: Mapping[str, TableLayout] = field(default_factory=dict)  # other tables of the same people
+    owner: str = ""  # the column that names the unit, where each row is made of all rows of one
