@@ -90,7 +90,7 @@ def gaussian_variance(l2_squared: Fraction, rho: Fraction) -> Fraction | None:
     `l2_squared` is in whole steps of the lattice, as sigma is. Rounded up at twelve digits.
 
     >>> float(gaussian_variance(Fraction(1), Fraction(1, 50)))  # 25 of continuous noise, and 1 / pi^2
-    25.1017341212
+    25.1017335396
     """
     smooth = l2_squared / (2 * rho)
     if smooth < 1:

@@ -82,7 +82,7 @@ def gaussian_for_gdp(found: Gaussian, rho: Fraction) -> Gaussian | None:
 
     >>> made = gaussian_for_gdp(gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 60)), Fraction(1, 50))
     >>> float(made.sigma_squared)
-    25.1017341212
+    25.1017335396
     """
     variance = gaussian_variance(found.l2_squared, rho)
     return None if variance is None else Gaussian(found.l2_squared, variance, found.certificate, found.moved)
