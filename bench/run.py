@@ -17,6 +17,7 @@ import ask
 import bounds
 import contributions
 import deeper
+import keys
 import quantile
 import sampler
 
@@ -36,6 +37,7 @@ def main() -> None:
         "accuracy": accuracy.run(),
         "ask": ask.run(options.rows),
         "deeper": deeper.run(options.rows),
+        "keys": keys.run(),
         "quantile": quantile.run(options.rows),
         "bounds": bounds.run(),
         "contributions": contributions.run(),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from typing import Literal, overload
 
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.neighbors import ContributionBounds
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregation import Aggregation, CompiledQuery, Grouping, compile_query, tighten
-from sordino.queries.build import Column, label
+from sordino.queries.build import Column, Selection, count, label
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Node, describe, plain
 
@@ -52,14 +53,41 @@ class MostCommon:
         return json.dumps(["most common", plain(self.of), plain(self.where), self.alias, *bounds])
 
 
-def most_common(of: Column, *, where: Expr | None = None, alias: str | None = None) -> MostCommon:
-    """Ask for the most common declared value of a column, chosen privately: cheaper than all counts, one answer.
+@overload
+def most_common(
+    of: Column, *, where: Expr | None = None, alias: str | None = None, k: Literal[1] = 1
+) -> MostCommon: ...
+@overload
+def most_common(
+    of: Column, *, where: Expr | None = None, alias: str | None = None, k: int
+) -> MostCommon | Aggregation: ...
+def most_common(
+    of: Column, *, where: Expr | None = None, alias: str | None = None, k: int = 1
+) -> MostCommon | Aggregation:
+    """Ask for the most common declared value of a column, or for the `k` most common, chosen privately.
+
+    One value is a choice, cheaper than all counts. Several are the largest of all noisy counts, which are shown beside them:
+    a row has one value, so all counts together move by no more than one may, and any number of them costs what one costs.
+    Choosing k values one by one, each at epsilon / k, errs k times as much; the joint exponential mechanism (Gillenwater,
+    Joseph, Munoz, Ribero 2022) and one-shot selection (Durfee, Rogers 2019) are for rows that count for many values.
 
     >>> most_common("occupation").describe()
     'the most common occupation'
+    >>> most_common("occupation", k=3).describe()
+    'the number of rows, for each occupation; ordered by count descending, the first 3'
     """
     expression = col(of) if isinstance(of, str) else of
     if not isinstance(expression, Expr) or not (where is None or isinstance(where, Expr)):
         raise QuestionRefused('most_common takes a column, and where a condition, such as col("age") > 30')
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise QuestionRefused("k, how many of the most common values to return, must be a whole number, 1 or more")
     node = expression.node
-    return MostCommon(node, None if where is None else where.node, alias or f"most_common_{label(node)}")
+    if k == 1:
+        return MostCommon(node, None if where is None else where.node, alias or f"most_common_{label(node)}")
+    rows = Selection() if where is None else Selection().where(where)
+    return (
+        rows.group_by(expression if alias is None else expression.alias(alias))
+        .agg(count())
+        .order_by(-col("count"))
+        .limit(k)
+    )
