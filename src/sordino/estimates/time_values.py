@@ -33,9 +33,8 @@ class TimeValues:
 
     @property
     def error_unit(self) -> str:
-        """What errors are counted in: rows where they were, else days or seconds."""
-        own = getattr(self.of, "error_unit", "")
-        return own or ("days" if self.time == "date" else "seconds")
+        """What errors are counted in, where they are no lengths of time: rows, for quantiles."""
+        return getattr(self.of, "error_unit", "")
 
     def values(self) -> list[Any]:
         """Return dates or moments."""

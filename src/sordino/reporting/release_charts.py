@@ -5,6 +5,7 @@ It sees released values and public parameters only.
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +95,14 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
         )
         return words.properties(width=340, height=height, title=alt.TitleParams(output.name, fontSize=11, dy=6))
     bars = isinstance(getattr(output.estimate, "of", output.estimate), Noisy) and keyed
-    layers = _draw_layers(base, output.name, bars=bars, color=color, tips=tips)
+    timed = any(isinstance(v, datetime.date) for v in output.estimate.values())
+    layers = _draw_layers(base, output.name, bars=bars, timed=timed, color=color, tips=tips)
+    kind: Any = "temporal" if timed else "quantitative"
     if not keyed:  # a single number is written out
-        layers.append(
-            base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type="quantitative"), text="text:N")
-        )
+        layers.append(base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type=kind), text="text:N"))
     chart = alt.layer(*layers).properties(width=340, height=height)
     if len(rows.labels) > _LONG:  # the numbers stand above too, as the lower end is far
-        upper = alt.X(field="value", type="quantitative", axis=alt.Axis(orient="top", title=output.name, tickCount=5))
+        upper = alt.X(field="value", type=kind, axis=alt.Axis(orient="top", title=output.name, tickCount=5))
         chart = alt.layer(chart, base.mark_point(opacity=0).encode(x=upper)).resolve_axis(x="independent")
     return chart
 
@@ -128,20 +129,23 @@ def _color(rows: _Rows) -> Any:
     return alt.Color(field="group", type="nominal", title=rows.legend, scale=colors, sort=order)
 
 
-def _draw_layers(base: Any, name: str, *, bars: bool, color: Any, tips: list[Any]) -> list[Any]:
-    """Return the layers of numbers: bars or points, and their intervals."""
+def _draw_layers(base: Any, name: str, *, bars: bool, timed: bool, color: Any, tips: list[Any]) -> list[Any]:
+    """Return the layers of numbers: bars or points, and their intervals; on an axis of time where they are `timed`."""
     import altair as alt
 
+    kind: Any = "temporal" if timed else "quantitative"
+    scale = alt.Scale(type="utc") if timed else alt.Scale(zero=bars)
+
     axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=12)
-    x = alt.X(field="value", type="quantitative", title=name, scale=alt.Scale(zero=bars), axis=axis)
+    x = alt.X(field="value", type=kind, title=name, scale=scale, axis=axis)
     mark = base.mark_bar(opacity=0.65) if bars else base.mark_point(filled=True, size=60, opacity=1)
     stated = "isValid(datum.lower) && isValid(datum.upper)"
-    ends = base.transform_filter(stated).encode(x=alt.X(field="lower", type="quantitative"), x2=alt.X2(field="upper"))
+    ends = base.transform_filter(stated).encode(x=alt.X(field="lower", type=kind), x2=alt.X2(field="upper"))
     whisker = ends.mark_rule(strokeWidth=1.4, color="#222222") if bars else ends.mark_rule(strokeWidth=1.4)
     caps = [
         base.transform_filter(stated)
         .mark_tick(thickness=1.4, size=8, color="#222222", opacity=1)
-        .encode(x=alt.X(field=side, type="quantitative"))
+        .encode(x=alt.X(field=side, type=kind))
         for side in ("lower", "upper")
     ]
     return [mark.encode(x=x, color=color, tooltip=tips), whisker if bars else whisker.encode(color=color), *caps]
@@ -170,12 +174,16 @@ def _points(output: Output, rows: _Rows, confidence: float) -> list[dict[str, An
 
 
 def _number(value: Any) -> float | None:
-    """Return what an axis can place: a chosen text, or no value, has no place on it."""
+    """Return what an axis can place: a chosen text, or no value, has no place on it; a moment as its clock shows it."""
+    if isinstance(value, datetime.date):
+        shown = value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
+        wall = datetime.datetime.fromisoformat(shown.isoformat())
+        return (wall - datetime.datetime(1970, 1, 1)) / datetime.timedelta(milliseconds=1)
     return None if value is None or isinstance(value, str) else float(value)
 
 
 def _format_value(value: Any) -> str:
-    return str(value) if isinstance(value, (str, bool)) else show_number(value)
+    return str(value) if isinstance(value, (str, bool, datetime.date)) else show_number(value)
 
 
 def _notes(release: Release, confidence: float) -> list[str]:

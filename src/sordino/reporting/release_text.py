@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import Any
@@ -56,6 +57,8 @@ def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     if any(a is None for a, _ in ends):  # an error in rows says nothing about values
         unit = getattr(estimate, "error_unit", "")
         return [(_cell(v), show_rows(e, unit)) for v, e in zip(values, errors, strict=True)]
+    if any(isinstance(v, datetime.date) for v in values):
+        return [(_cell(v), f"{_cell(a)} - {_cell(b)}") for v, (a, b) in zip(values, ends, strict=True)]
     least = min((e for e in errors if e > 0), default=0)
     if all(isinstance(v, int) for v in values) or not 0 < least < 1e15 or max(map(abs, values), default=0) > 1e15:
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 from collections.abc import Sequence
@@ -158,9 +159,11 @@ def left_of(left: Loss, spent: Loss) -> str:
     return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())
 
 
-def _numbers(values: Sequence[float | None]) -> pa.Array:
+def _numbers(values: Sequence[Any]) -> pa.Array:
     import pyarrow as pa
 
+    if any(isinstance(v, datetime.date) for v in values):
+        return pa.array(values)
     whole = all(isinstance(v, int) and abs(v) < 2**63 for v in values)
     cells = values if whole else [None if v is None else float(v) for v in values]
     return pa.array(cells, type=pa.int64() if whole else pa.float64())
