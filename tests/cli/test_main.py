@@ -66,7 +66,7 @@ def test_an_unforeseen_error_tells_nothing(run: Run, monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("row 17 holds 42.742")
 
-    monkeypatch.setattr("sordino.cli.ask.question.plan_question", fail)
+    monkeypatch.setattr("sordino.cli.ask.question.read_question", fail)
     done = run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5")
     assert done.code == 1
     assert "42.742" not in done.err
@@ -81,7 +81,7 @@ def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sordino.cli.ask.question.plan_question", stop)
+    monkeypatch.setattr("sordino.cli.ask.question.read_question", stop)
     assert run("ask", "SELECT COUNT(*) FROM people", "--epsilon", "0.5").code == 130
 
 
