@@ -185,6 +185,8 @@ class Translator:
             if len(given) != 3:
                 raise self.refuse(self._place.of(item), "CLIP takes a number and two bounds: CLIP(age, 0, 90)")
             return self.value(given[0]).clip(self.number(given[1]), self.number(given[2]))
+        if name == "CLIP_UNIT":
+            raise self.refuse(self._place.of(item), "CLIP_UNIT stands alone in a sum: SUM(CLIP_UNIT(cost, 0, 500))")
         if name == "BIN":
             if len(given) == 2 and isinstance(given[1], trees().Array):
                 return self.value(given[0]).bin([self.number(e) for e in given[1].expressions])
