@@ -135,7 +135,10 @@ def test_totals_of_units_are_described_and_bounded() -> None:
     assert plan.error(0.95) == one.plan(sd.sum("x", per_unit=(0, 100)), epsilon=1).error(0.95)
     mixed = one.plan(one.group_by("c").agg(sd.sum("x", per_unit=(0, 50)), sd.count()), epsilon=1).notes
     assert mixed[-1] == "a total of one id is of all its rows under up to 2 keys, whatever their number"
-    for text, says in (("SUM(CLIP_UNIT(x))", "takes a number and two bounds"), ("AVG(CLIP_UNIT(x, 0, 1))", "alone in a sum")):
+    for text, says in (
+        ("SUM(CLIP_UNIT(x))", "takes a number and two bounds"),
+        ("AVG(CLIP_UNIT(x, 0, 1))", "alone in a sum"),
+    ):
         with pytest.raises(QuestionRefused, match=says):
             one.plan(sd.sql(f"SELECT {text} FROM data"), epsilon=1)
 

@@ -46,7 +46,11 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
             if plan.procedure.allocation.threshold is not None:
                 a, b = one[-1], other[-1]
                 changed = [k for k in {*a, *b} if a.get(k, 0) != b.get(k, 0)]
-                assert len(changed) <= plan.procedure.allocation.threshold.keys == sides * min(groups or most, most)
+                assert (
+                    len(changed)
+                    <= plan.procedure.allocation.threshold.selector.keys
+                    == sides * min(groups or most, most)
+                )
                 assert all(abs(a.get(k, 0) - b.get(k, 0)) <= 1 for k in changed)
                 assert all((a.get(k) or b.get(k)) == 1 for k in {*a} ^ {*b})
         for name, query in VECTORS.items():

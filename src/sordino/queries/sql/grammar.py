@@ -18,7 +18,10 @@ AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
         "COUNT(*)",
         "the rows; `COUNT(x)` those in which x is not missing, `COUNT(DISTINCT x)` the different values",
     ),
-    "Sum": ("SUM(age)", "the sum of a bounded number, or of a condition as 0 and 1"),
+    "Sum": (
+        "SUM(age)",
+        "the sum of a bounded number, or of a condition as 0 and 1; `SUM(CLIP_UNIT(pay, 0, 9))` of the clipped total of each unit",
+    ),
     "Avg": ("AVG(age)", "the mean"),
     "Variance": ("VARIANCE(age)", "the variance of a sample; `VAR` too"),
     "VariancePop": ("VAR_POP(age)", "the variance of the rows themselves"),

@@ -59,7 +59,7 @@ CLAUSES = {
     "prewhere": ("PREWHERE", "use WHERE"),
     "settings": ("SETTINGS", "leave it out"),
     "format": ("FORMAT", "use --format"),
-    "hint": ("a hint", "leave it out"),
+    "hint": ("another hint", "MAX_ROWS(5), MAX_GROUPS(3) and MAX_ROWS_PER_GROUP(1) are read"),
     "operation_modifiers": ("a modifier", "leave it out"),
 }
 SUPPORTED = (
