@@ -58,8 +58,8 @@ def test_a_picture_has_an_axis_of_time(release: sd.Release) -> None:
 
 
 def test_intervals_hold_what_they_held_and_contain_the_value() -> None:
-    law = DiscreteLaplace(Fraction(50))
-    ratio = Ratio(Noisy((-317,), Fraction(1), law), Noisy((90,), Fraction(1), law), 18_300, 18_262, 18_352)
+    law = DiscreteLaplace(Fraction(5))
+    ratio = Ratio(Noisy((-3171,), Fraction(1), law), Noisy((907,), Fraction(1), law), 18_300, 18_262, 18_352)
     shown = TimeValues(ratio, "date", "", Fraction(1))
     (value,), ((low, high),) = shown.values(), shown.intervals(0.95)
     ((least, most),) = ratio.intervals(0.95)
