@@ -20,7 +20,7 @@ AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
     ),
     "Sum": (
         "SUM(age)",
-        "the sum of a bounded number, or of a condition as 0 and 1; `SUM(CLIP_UNIT(pay, 0, 9))` of the clipped total of each unit",
+        "the sum of a bounded number, or of a condition; `SUM(CLIP_UNIT(pay, 0, 9))` of the clipped total of each unit",
     ),
     "Avg": ("AVG(age)", "the mean"),
     "Variance": ("VARIANCE(age)", "the variance of a sample; `VAR` too"),
