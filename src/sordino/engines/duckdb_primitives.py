@@ -326,6 +326,8 @@ class DuckDBPrimitives:
 
     def moments(self, column: str, zone: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return whole steps since 1970 in UTC, clipped; text as of `days`, with a time that a clock can show."""
+        if column in self._held.steps:
+            return self.integer(column, lower, upper)
         return self._column(moment_steps(*self._time_cell(column), self._let, zone, step, lower, upper))
 
     def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:

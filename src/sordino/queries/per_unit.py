@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from sordino.domain import STORED, Boolean, Category, Column, Date, Domain, Identifier, Integer, Real
+from sordino.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.primitives import Primitives, UnitCell, check_range
@@ -44,7 +44,7 @@ from sordino.queries.expressions.nodes import (
     plain,
 )
 from sordino.queries.expressions.sql_trees import Build
-from sordino.time_zones import EPOCH
+from sordino.time_zones import EPOCH, local_time
 
 __all__ = ["PerUnit", "UnitValue"]
 
@@ -250,10 +250,13 @@ def _value_cell(of: Node, domain: Domain) -> tuple[Column, Build, str]:
     if found.kind == "number":
         return _number(found.unit, found.interval, missing), found.build, "number"
     low, high = found.interval.lower, found.interval.upper
-    if found.kind != "date" or low is None or high is None:
+    if low is None or high is None:
         raise QuestionRefused(
-            f"{describe(of)} cannot be taken from a person's rows: it is no number, day or declared value"
+            f"{describe(of)} has no bounds, so it cannot be taken from a person's rows: clip it first"
         )
+    if found.kind == "datetime":
+        ends = (local_time(end * found.unit, found.zone) for end in (low, high))
+        return DateTime(*ends, zone=found.zone, resolution=found.unit, missing=missing), found.build, "number"
     return Date(_day(low), _day(high), missing=missing), found.build, "number"
 
 
