@@ -50,6 +50,7 @@ QUESTIONS: list[Any] = [
     S.where(~sd.exists("person")).group_by("kind").agg(sd.count()),
     S.group_by(sd.exists("person", col("sex") == "f")).agg(sd.count(), sd.sum("x")),
     S.agg(sd.sum(sd.when(sd.exists("visits", col("x") > 0), col("x")).otherwise(-4))),
+    S.per_unit(sd.sum("x").clip(-4, 5).alias("t")).join("person").agg(sd.count(), sd.sum("t")),
     J.where(sd.exists("visits", col("kind") == "a"))
     .group_by("sex")
     .agg(sd.count_distinct("member"), sd.count_distinct("y")),
