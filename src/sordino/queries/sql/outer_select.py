@@ -93,8 +93,17 @@ def _merge(outer: Any, inner: Any) -> Any:
             made.set(clause, replace(outer.args[clause]) if clause == "order" else outer.args[clause].copy())
     before = outer.args.get("with_") or outer.args.get("with")
     if before is not None and made.args.get("with_") is None:
-        made.set("with_", before.copy())
+        kept = before.copy()
+        kept.set("expressions", [c for c in kept.expressions if not _is_read(c, _source(outer))])
+        made.set("with_", kept if kept.expressions else None)
     return made
+
+
+def _is_read(named: Any, source: Any) -> bool:
+    """Return whether a query of WITH is the one that FROM names, which stands in its own place now."""
+    from sqlglot import exp
+
+    return isinstance(source, exp.Table) and bool(named.alias.lower() == source.name.lower())
 
 
 def _name_groups(select: Any) -> None:

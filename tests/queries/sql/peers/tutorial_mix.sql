@@ -270,5 +270,8 @@ SELECT dest FROM flights GROUP BY dest
 -- table: adult
 SELECT COUNT(DISTINCT sex, income) AS k FROM adult
 
--- table: orders
-SELECT product, MEDIAN(price) AS m FROM orders GROUP BY product
+-- table: adult
+SELECT workclass, n FROM (SELECT workclass, COUNT(*) AS n FROM adult GROUP BY workclass) AS t WHERE workclass = 'Private' AND n > 10
+
+-- table: adult
+WITH counts AS (SELECT education, sex, COUNT(*) AS n FROM adult GROUP BY 1, 2) SELECT sex, education, n FROM counts WHERE sex = 'Male' ORDER BY n DESC
