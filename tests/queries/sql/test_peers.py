@@ -118,10 +118,14 @@ def compare(release: sd.Release, peer: Peer) -> None:
 
 
 def error_bounds(output: Any) -> list[float | None]:
-    """Return how far each value may lie from the truth: twice its error at 0.999; None for ranks, which have no such error."""
+    """Return how far each value may lie from the truth; None for ranks, which have no such error.
+
+    It is twice the error at 0.999, or that at 1 - 10^-9 if it is larger: thousands of cells are compared.
+    """
     if isinstance(output.estimate, Ranks):
         return [None] * len(output.estimate.values())
-    return [None if e is None else 2 * float(e) for e in output.estimate.errors(0.999)]
+    usual, rare = (output.estimate.errors(c) for c in (0.999, 1 - 1e-9))
+    return [None if u is None else max(2 * float(u), float(r or 0)) for u, r in zip(usual, rare, strict=True)]
 
 
 def agrees(value: Any, truth: Any, bound: float | None) -> bool:

@@ -223,7 +223,7 @@ SELECT SUM(age)::BIGINT AS s, (AVG(age))::DECIMAL(10,1) AS a FROM adult
 SELECT COUNT(*)::VARCHAR AS s FROM adult
 
 -- table: adult
--- refused: not supported
+-- refused: write the day
 SELECT 'total' AS what, COUNT(*) AS n, CURRENT_DATE AS d FROM adult
 
 -- table: adult
