@@ -26,7 +26,7 @@ from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_up, to_fraction
-from sordino.rounding import float_up
+from sordino.rounding import float_up, shorten_up
 
 __all__ = ["Best", "RecordedCharge", "best", "charge_amounts", "currencies", "tight"]
 
@@ -127,12 +127,17 @@ def charge_amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     The filter is a plain sum under the cap: for rho, and for rho with a slack, it is valid in fully adaptive composition
     (Whitehouse, Ramdas, Rogers, Wu 2023, Theorem 1), for epsilon and delta by Rogers, Roth, Ullman, Vadhan 2016.
 
-    Raises DeclarationError where the event has no bound of the kind that the cap counts.
+    Exact, but that an amount past sixty decimals is rounded up there. Raises DeclarationError where the event has no bound
+    of the kind that the cap counts.
 
     >>> from sordino.accounting.events import LaplaceEvent
     >>> charge_amounts(LaplaceEvent("1/3"), PureDP(1))
     {'epsilon': Fraction(1, 3)}
     """
+    return {name: shorten_up(amount) for name, amount in _amounts(event, cap).items()}
+
+
+def _amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     pure = event.pure()
     if isinstance(cap, PureDP):
         if pure is None:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from sordino.errors import BudgetExhausted, DeclarationError, UnknownName, nearest
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers
+from sordino.rounding import shorten_up
 
 __all__ = [
     "GENESIS",
@@ -45,7 +46,6 @@ __all__ = [
 
 SOUND = "the ledger was edited or is damaged: restore a sound copy, the newest there is"
 GENESIS = "0" * 64  # what the first entry names as the hash before it
-_FINEST = 10**60  # a sum whose denominator passes this is rounded up to a multiple of 1 / _FINEST
 _LARGEST_UNITS = 2**63 - 1
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -406,8 +406,7 @@ def loss_of(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
 
 def add_up(spent: Fraction, amount: Fraction) -> Fraction:
     """Return the sum, exactly; past sixty decimals of denominator it is rounded up, so that text stays short."""
-    total = spent + amount
-    return total if total.denominator <= _FINEST else Fraction(math.ceil(total * _FINEST), _FINEST)
+    return shorten_up(spent + amount)
 
 
 def units(amount: Fraction) -> int:
