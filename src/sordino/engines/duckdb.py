@@ -27,7 +27,7 @@ from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.engines.table_layout import TableLayout
-from sordino.engines.utf8 import mend_arrow, mend_parquet, read_parquet
+from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source
@@ -196,15 +196,32 @@ class DuckDBEngine:
                 return None
 
     def _mend(self) -> bool:
-        """Read Parquet sources once more, text that is not UTF-8 missing: it may be why a question failed."""
+        """Read Parquet sources once more, bad text and moments too far away missing: they may be why a question failed."""
         files, self._files = self._files, {}
         made = bool(files)
         for view, (pattern, table) in files.items():
             cells = mend_parquet(pattern, self._schema(quote_name(view)), table.domain)
             mended = quote_name(f"sordino_mended_{view}")
-            made = made and self._execute(f"CREATE TABLE {mended} AS {cells}", [])
+            held = self._execute(f"CREATE TABLE {mended} AS {cells}", []) or self._hold_arrow(
+                mended, pattern, view, table
+            )
+            made = made and held
             made = made and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", [])
         return made
+
+    def _hold_arrow(self, mended: str, pattern: str, view: str, table: PeopleTable) -> bool:
+        """Copy the declared columns of Parquet files as Arrow reads them; False where their types would be others."""
+        incoming = f"sordino_incoming_{view}"
+        try:
+            with self._lock:
+                found = self._connection.execute(f"SELECT file FROM glob({quote_text(pattern)})").fetchall()
+                _register(self._connection, incoming, load_parquet([name for (name,) in found], table.domain))
+            was, now = self._schema(quote_name(view)), self._schema(quote_name(incoming))
+            if any(now[name] != was[name] for name in table.domain):
+                return False
+            return self._execute(f"CREATE TABLE {mended} AS SELECT * FROM {quote_name(incoming)}", [])
+        except Exception:  # of any kind: its words may quote a cell
+            return False
 
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""

@@ -23,6 +23,7 @@ _TIMES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMPTZ", "TIMESTA
 _MICROS = 1_000_000
 _DAY_MICROS = 86_400 * _MICROS
 _FIRST, _LAST = -62_135_596_800 * _MICROS, 253_402_300_799 * _MICROS  # the years 1 to 9999
+_WIDEST = 2**63 - 1  # of a timestamp's microseconds; it and its negative stand for the infinities
 _OFFSET = "^.{16}[^+-]*([+-].*)$"  # what follows a time; the day before it has a - too
 
 
@@ -69,7 +70,8 @@ def moment_steps(
 def refine_times(table: pa.Table) -> pa.Table:
     """Return an Arrow table whose moments in seconds or milliseconds are in microseconds, those too far away missing.
 
-    DuckDB converts such moments as it scans, and one that is too far away would fail the whole question.
+    DuckDB converts such moments as it scans, and one that is too far away would fail the whole question. Those that it can
+    convert come out as it converts them, so that it does not matter which of the two reads a Parquet file.
     """
     import pyarrow as pa
 
@@ -84,11 +86,12 @@ def _refine(column: Any) -> Any:
     import pyarrow.compute as pc
 
     factor = _MICROS if column.type.unit == "s" else 1000
-    most = pa.scalar(2**62 // factor, pa.int64())
+    most, end, none = (pa.scalar(n, pa.int64()) for n in (_WIDEST // factor, _WIDEST, None))
     numbers = column.cast(pa.int64())
     near = pc.and_(pc.less_equal(numbers, most), pc.greater_equal(numbers, pc.negate(most)))
-    micros = pc.multiply(pc.if_else(near, numbers, pa.scalar(None, pa.int64())), pa.scalar(factor, pa.int64()))
-    return micros.cast(pa.timestamp("us", column.type.tz))
+    micros = pc.multiply(pc.if_else(near, numbers, none), pa.scalar(factor, pa.int64()))
+    infinite = pc.or_(pc.equal(numbers, end), pc.equal(numbers, pc.negate(end)))  # as DuckDB's own readers have it
+    return pc.if_else(infinite, numbers, micros).cast(pa.timestamp("us", column.type.tz))
 
 
 def bisect_steps(cell: str, starts: Sequence[int], results: Sequence[object]) -> str:

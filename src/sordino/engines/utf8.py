@@ -1,7 +1,9 @@
-"""Text that is not UTF-8 is missing, and fails nothing: how each kind of source is mended, at no cost where it is whole.
+"""Cells that would fail a whole scan are missing instead: how each kind of source is mended, at no cost where it is whole.
 
-Arrow tables are validated when they are opened. Parquet is validated by its reader, which fails at the first bad cell; only
-then is the table read again, with such cells missing. DuckDB files hold no such text, and in CSV the line is lost.
+Text that is not UTF-8: Arrow tables are validated when they are opened. Parquet is validated by its reader, which fails at
+the first bad cell; only then is the table read again, with such cells missing. That reader also fails at moments in
+milliseconds that are too far away for microseconds; a table that still fails is read by Arrow, with those missing too
+(`moment_cells.refine_times`). DuckDB files hold no such cells, and in CSV a line with bad text is lost.
 
 Theorem: a question that did not fail read no bad cell, and mending changes no other, so its answer is that of the mended
 table in each case: what is answered is one function of the table, whichever way it was read.
@@ -9,7 +11,7 @@ table in each case: what is answered is one function of the table, whichever way
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.engines.quoting import quote_name, quote_text
@@ -17,7 +19,7 @@ from sordino.engines.quoting import quote_name, quote_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["mend_arrow", "mend_parquet", "read_parquet"]
+__all__ = ["load_parquet", "mend_arrow", "mend_parquet", "read_parquet"]
 
 
 def mend_arrow(table: pa.Table) -> pa.Table:
@@ -49,6 +51,23 @@ def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]
         f"SELECT {chosen} FROM {one} AS sordino_a JOIN {other} AS sordino_b "
         "ON sordino_a.sordino_file = sordino_b.sordino_file AND sordino_a.file_row_number = sordino_b.file_row_number"
     )
+
+
+def load_parquet(files: Sequence[str], columns: Iterable[str]) -> pa.Table:
+    """Return these columns of Parquet files as Arrow, for moments that DuckDB's reader fails at; text is not validated."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = set(columns)
+    tables = []
+    for name in files:
+        with pq.ParquetFile(name) as file:
+            table = file.read([n for n in file.schema_arrow.names if n in wanted])
+        for place, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):
+                table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+        tables.append(table)
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _is_text(kind: Any) -> bool:
