@@ -51,7 +51,7 @@ def test_an_interval_for_a_declared_table_is_that_of_its_requirements(tmp_path: 
     assert found.choice.lower == wanted.lower
     assert found.choice.upper == pytest.approx(math.log(3))
     assert found.to_dict()["noise"] == "discrete Laplace noise at pure epsilon"
-    change = found.cap_change(project.path)
+    change = found.cap_change(tmp_path / "sordino.toml")
     assert float(change.stated["epsilon"]) >= wanted.lower
     assert tradeoff_of(found).least == pytest.approx((wanted.lower, 0.5, 0.508), abs=1e-3)
 
@@ -74,7 +74,7 @@ def test_requirements_by_half_and_other_tables_are_refused(tmp_path: Path) -> No
     with pytest.raises(UnknownName, match="did you mean 'people'"):
         choose_for_table(project, "peple", relative_risk=3)
     with pytest.raises(DeclarationError, match="draws on budget 'people'"):
-        choose_for_table(project, relative_risk=3).cap_change(project.path, budget="cats")
+        choose_for_table(project, relative_risk=3).cap_change(tmp_path / "sordino.toml", budget="cats")
 
 
 def test_a_risk_in_the_worlds_of_columns() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.curator import Curator
@@ -25,7 +25,7 @@ from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
 from sordino.project.budget_ledger import amend_ledger, find_release
 from sordino.project.budget_status import BudgetStatus, budget_status
-from sordino.project.load import DeclaredTable, Project, find_project, load_project
+from sordino.project.load import Budget, DeclaredTable, Project, find_project, load_project
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.queries.sql.text import known_dialect
 from sordino.release import Release
@@ -34,18 +34,23 @@ from sordino.source import Csv, PrivateTable, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "open_engine", "protect", "report"]
 
+_BUDGET = "default"  # the name of the budget that arguments declare
+
 
 class Connection:
-    """Hold a project: `.table(name)` gives the Curator of a declared table; tables of one budget share its ledger.
+    """Hold a project, or the tables of `protect`: `.table(name)` gives the Curator of one; those of a budget share its ledger.
 
     With a `spender`, everything asked counts against its share of each budget too.
     What was spent and released is read without the data: `.budgets()`, `.release(charge)`, `.report()`.
     """
 
-    def __init__(self, project: Project, *, spender: str | None = None, dialect: str | None = None) -> None:
+    def __init__(
+        self, project: Project, *, spender: str | None = None, dialect: str | None = None, rng: Rng | None = None
+    ) -> None:
         self.project = project
         self.spender = spender
         self.dialect = project.dialect if dialect is None else known_dialect(dialect)
+        self._rng = Rng.secure() if rng is None else rng
         self._ledgers: dict[str, Ledger] = {}
         self._curators: dict[str, Curator] = {}
 
@@ -66,11 +71,11 @@ class Connection:
             self._curators[declared.name] = Curator(
                 declared.name,
                 engine=engine,
-                domain=_as_read(declared.domain, engine),
+                domain=declared.domain,
                 neighbors=declared.neighbors,
                 ledger=self.ledger(declared.budget),
                 declaration=declaration_of(declared.domain, declared.neighbors, declared.source),
-                rng=Rng.secure(),
+                rng=self._rng,
                 public=self.project.public,
                 others=others,
                 share=share,
@@ -188,7 +193,8 @@ class Connection:
         """Return the ledger of a declared budget, or of the only one there is, opening or creating it."""
         declared = self.project.budget(budget)
         if declared.name not in self._ledgers:
-            self._ledgers[declared.name] = Ledger.open(declared.ledger, cap=declared.cap)
+            held = declared.ledger
+            self._ledgers[declared.name] = held if isinstance(held, Ledger) else Ledger.open(held, cap=declared.cap)
         return self._ledgers[declared.name]
 
     def budgets(self, name: str | None = None, *, tight_at: Number | None = None) -> list[BudgetStatus]:
@@ -219,7 +225,8 @@ class Connection:
         return amend_ledger(self.project, self.project.budget(budget), reason=reason, renamed=renamed)
 
     def __repr__(self) -> str:
-        return f"<Connection to {self.project.path}: tables {', '.join(self.project.tables)}>"
+        where = "" if self.project.path is None else f" to {self.project.path}"
+        return f"<Connection{where}: tables {', '.join(self.project.tables)}>"
 
 
 def open_engine(project: Project, table: DeclaredTable) -> DuckDBEngine:
@@ -263,6 +270,27 @@ def report(
     return page
 
 
+@overload
+def protect(
+    source: Mapping[str, Any],
+    *,
+    domain: Mapping[str, Domain],
+    neighbors: str,
+    privacy_unit: Mapping[str, str | PrivacyUnit],
+    budget: Loss,
+    ledger: str | Path | None,
+    name: None = None,
+    csv: Mapping[str, Csv] | None = None,
+    relation: Mapping[str, str] | None = None,
+    rng: Rng | None = None,
+    amend: str | None = None,
+    public: Mapping[str, PublicTable] | None = None,
+    shares: Mapping[str, Loss] | None = None,
+    spender: str | None = None,
+) -> Connection: ...
+
+
+@overload
 def protect(
     source: Any,
     *,
@@ -279,58 +307,116 @@ def protect(
     public: Mapping[str, PublicTable] | None = None,
     shares: Mapping[str, Loss] | None = None,
     spender: str | None = None,
-) -> Curator:
-    """Return the Curator of a table declared by arguments: nothing here is read from the data.
+) -> Curator: ...
+
+
+def protect(
+    source: Any,
+    *,
+    domain: Domain | Mapping[str, Domain],
+    neighbors: str,
+    privacy_unit: str | PrivacyUnit | Mapping[str, str | PrivacyUnit],
+    budget: Loss,
+    ledger: str | Path | None,
+    name: str | None = None,
+    csv: Csv | Mapping[str, Csv] | None = None,
+    relation: str | Mapping[str, str] | None = None,
+    rng: Rng | None = None,
+    amend: str | None = None,
+    public: Mapping[str, PublicTable] | None = None,
+    shares: Mapping[str, Loss] | None = None,
+    spender: str | None = None,
+) -> Curator | Connection:
+    """Return the Curator of a table declared by arguments, of several tables their Connection: no data is read here.
 
     `source`: a path (CSV with `csv=Csv(...)`, Parquet file or glob, DuckDB file with `relation=`), an Arrow table, a
-    pandas or polars frame, or a DuckDB relation. `ledger`: a path, or None to keep the budget in memory. `rng`: a seeded
-    one is accepted with `ledger=None` only, and its releases say NOT PRIVATE. `amend`: the reason, on record, for a
-    declaration or cap that differs from the ledger's; spend is carried over. `public`: tables that may be joined, by name,
-    made by sd.public(...). `shares`: what each spender may charge and no more, by name; `spender`: whose share is spent.
+    pandas or polars frame, or a DuckDB relation. Several, {name: table}, share the budget and the ledger; `domain` and
+    `privacy_unit` then have those names too, and `csv` and `relation` those of them that they concern. `ledger`: a path,
+    or None to keep the budget in memory. `rng`: a seeded one is accepted with `ledger=None` only, and its releases say
+    NOT PRIVATE. `amend`: the reason, on record, for a declaration or cap that differs from the ledger's; spend is carried
+    over. `public`: tables that may be joined, by name, made by sd.public(...). `shares`: what each spender may charge and
+    no more, by name; `spender`: whose share is spent.
 
     Raises DeclarationError where an argument breaks a rule, SourceError where the source cannot be opened,
     DeclarationChanged where the ledger holds another declaration.
     """
-    _check_declared(domain, budget)
-    unit = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
+    several = isinstance(source, Mapping)
+    stated = {"source": source, "domain": domain, "privacy_unit": privacy_unit, "csv": csv, "relation": relation}
+    named = _by_name(stated, name) if several else {name or _table_name(source): stated}
+    for table in named.values():
+        _check_declared(table["domain"], budget)
     generator = Rng.secure() if rng is None else rng
     if not generator.private and ledger is not None:
         raise DeclarationError(
             "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
         )
-    table = name or _table_name(source)
-    joinable = _public_tables(public, table)
-    share = _share_of(spender, shares or {}, budget)
-    opened = _open_source(source, domain, unit, csv=csv, relation=relation)
-    declaration = declaration_of(domain, unit, opened if isinstance(opened, Source) else None)
-    engine = DuckDBEngine(opened, domain=domain, unit=unit.unit, public=public_cells(joinable))
-    if amend is not None and ledger is not None and Path(ledger).exists():
-        with Ledger.existing(ledger) as known:
-            changed = {table: declaration} if table in known.declarations() else None
-            changed_share = None if share is None or share[0] not in known.shares() else dict([share])
-            cap = budget if known.cap != budget else None
-            known.amend(reason=amend, cap=cap, declarations=changed, shares=changed_share)
-    return Curator(
-        table,
-        engine=engine,
-        domain=_as_read(domain, engine),
-        neighbors=unit,
-        ledger=Ledger.open(None if ledger is None else Path(ledger), cap=budget),
-        declaration=declaration,
-        rng=generator,
-        public=joinable,
-        share=share,
-    )
+    joinable = _public_tables(public, list(named))
+    capped = _check_shares(shares or {}, spender, budget)
+    tables = {n: _declare(n, neighbors=neighbors, several=several, **table) for n, table in named.items()}
+    held = Ledger.open(None, cap=budget) if ledger is None else Path(ledger)
+    charged = Budget(_BUDGET, budget, held, None, capped)
+    connection = Connection(Project(None, {_BUDGET: charged}, tables, joinable), spender=spender, rng=generator)
+    if amend is not None and isinstance(held, Path) and held.expanduser().exists():
+        amend_ledger(connection.project, charged, reason=amend)
+    curators = [connection.table(table) for table in tables]
+    return connection if several else curators[0]
 
 
-def _share_of(spender: str | None, shares: Mapping[str, Loss], budget: Loss) -> tuple[str, Loss] | None:
-    """Return the spender with its share, None for the budget alone; every share is checked against the budget."""
+def _check_shares(shares: Mapping[str, Loss], spender: str | None, budget: Loss) -> Mapping[str, Loss]:
+    """Return each spender's share of the budget; raises UnknownName where the spender has none."""
     checked = {name: check_share(name, share, of=budget) for name, share in shares.items()}
-    if spender is None:
-        return None
-    if spender not in checked:
+    if spender is not None and spender not in checked:
         raise UnknownName(f"no share of {spender!r} is stated; {nearest(spender, checked)}")
-    return spender, checked[spender]
+    return checked
+
+
+def _by_name(stated: Mapping[str, Any], name: str | None) -> dict[str, dict[str, Any]]:
+    """Return what is stated of each of several tables; raises DeclarationError where the names are not the same."""
+    tables = stated["source"]
+    if name is not None:
+        raise DeclarationError("is of one table: several have their names in {name: table}", key="name")
+    if not tables:
+        raise DeclarationError("has no table: pass a table, or {name: table, ...}", key="source")
+    for table in tables:
+        if not isinstance(table, str) or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,2}", table, re.ASCII):
+            raise DeclarationError(f"a table's name is letters, digits and _, not {table!r}")
+    for key, of in stated.items():
+        optional = key in ("csv", "relation")
+        if optional and of is None:
+            continue
+        if not isinstance(of, Mapping):
+            raise DeclarationError(f"must be a mapping by the tables' names, {{{next(iter(tables))!r}: ...}}", key=key)
+        for table in of:
+            if table not in tables:
+                raise DeclarationError(f"has {table!r}, which is no table of source; {nearest(table, tables)}", key=key)
+        lacking = [table for table in tables if table not in of]
+        if lacking and not optional:
+            raise DeclarationError(f"lacks table {lacking[0]!r}: state it for each table of source", key=key)
+    return {table: {key: (of or {}).get(table) for key, of in stated.items()} for table in tables}
+
+
+def _declare(
+    name: str,
+    *,
+    source: Any,
+    domain: Domain,
+    neighbors: str,
+    privacy_unit: str | PrivacyUnit,
+    csv: Csv | None,
+    relation: str | None,
+    several: bool,
+) -> DeclaredTable:
+    """Return a table as declared; what is wrong with one of several is said with its name."""
+    try:
+        unit = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
+        opened = _open_source(source, domain, unit, csv=csv, relation=relation)
+    except DeclarationError as error:
+        if not several:
+            raise
+        raise type(error)(f"table {name!r}: {error}") from None
+    lossy = isinstance(opened, Source) and opened.csv is not None
+    read = Domain(domain.columns, row_ceiling=domain.row_ceiling, unreadable_rows=lossy)
+    return DeclaredTable(name, opened, _BUDGET, read, unit)
 
 
 def _check_declared(domain: object, budget: object) -> None:
@@ -351,12 +437,7 @@ def _open_source(source: Any, domain: Domain, neighbors: Neighbors, *, csv: Csv 
     return arrow_of(source, domain, unit=neighbors.id_column)
 
 
-def _as_read(domain: Domain, engine: DuckDBEngine) -> Domain:
-    """Return the domain, and whether the engine may lose rows of its source."""
-    return Domain(domain.columns, row_ceiling=domain.row_ceiling, unreadable_rows=engine.unreadable_rows)
-
-
-def _public_tables(public: Mapping[str, PublicTable] | None, table: str) -> Mapping[str, PublicTable]:
+def _public_tables(public: Mapping[str, PublicTable] | None, tables: Sequence[str]) -> Mapping[str, PublicTable]:
     """Return the public tables by name; raises DeclarationError for names that SQL cannot distinguish."""
     found = dict(public or {})
     for name, declared in found.items():
@@ -364,7 +445,7 @@ def _public_tables(public: Mapping[str, PublicTable] | None, table: str) -> Mapp
             raise DeclarationError(f"public[{name!r}] must be made by sd.public(source, key=..., columns=...)")
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise DeclarationError(f"a public table's name is letters, digits and _, not {name!r}")
-    if len({n.lower() for n in (*found, table)}) != len(found) + 1:
+    if len({n.lower() for n in (*found, *tables)}) != len(found) + len(tables):
         raise DeclarationError("the table and its public tables need different names, ignoring case")
     return found
 

@@ -32,9 +32,9 @@ _PROMISED = "unit (promised, not named by a column)"
 _ANEW = "name a new ledger: what was spent was stated for the old neighbors and unit, so these cannot be amended"
 
 
-def declaration_of(domain: Domain, neighbors: Neighbors, source: Source | None) -> dict[str, Any]:
+def declaration_of(domain: Domain, neighbors: Neighbors, source: object) -> dict[str, Any]:
     """Return what a ledger holds of a declaration: columns, neighbors, unit, and how CSV cells are written."""
-    csv = None if source is None or source.csv is None else source.csv.to_dict()
+    csv = source.csv.to_dict() if isinstance(source, Source) and source.csv is not None else None
     return {**domain.to_dict(), **neighbors.to_dict(), "csv": csv}
 
 

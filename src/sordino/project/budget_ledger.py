@@ -23,6 +23,9 @@ __all__ = ["amend_ledger", "changed_declarations", "find_release", "open_ledger"
 @contextmanager
 def open_ledger(budget: Budget) -> Iterator[Ledger | None]:
     """Open the ledger of a budget as it is, None where nothing was ever asked of it; one that is gone is refused."""
+    if isinstance(budget.ledger, Ledger):  # closed, one in memory would be gone
+        yield budget.ledger
+        return
     ledger = Ledger.existing_or_none(budget.ledger)
     if ledger is None:
         yield None

@@ -8,9 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from sordino.errors import DeclarationError
-from sordino.ledger.ledger import Ledger
 from sordino.loss import format_number
 from sordino.neighbors import Relation
+from sordino.project.budget_ledger import open_ledger
 from sordino.project.edit import budget_in, with_cap
 from sordino.project.load import load_project
 
@@ -54,11 +54,8 @@ class CapChange:
                     f"budget {self.budget!r} declares a share of {share.describe()} for {spender!r}, more than such a cap: "
                     "state a smaller share first"
                 )
-        ledger = Ledger.existing_or_none(declared.ledger)
-        if ledger is None:
-            return
-        with ledger:
-            spent = ledger.spent().amounts()
+        with open_ledger(declared) as ledger:
+            spent = {} if ledger is None else ledger.spent().amounts()
         for key, gone in spent.items():
             if key in amounts and Fraction(amounts[key]) < gone:
                 raise DeclarationError(

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Category, Column, Domain
 from sordino.errors import DeclarationError, UnknownName, nearest
@@ -26,6 +26,11 @@ from sordino.project.schema import shape_problems
 from sordino.queries.sql.text import is_same_table
 from sordino.source import Csv, PublicTable, Source
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.ledger.ledger import Ledger
+
 __all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_file", "find_project", "load_project"]
 
 T = TypeVar("T")
@@ -35,11 +40,11 @@ _FILE = "sordino.toml"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A cap on what may be lost, the ledger file that holds the charges under it, and what each spender may charge."""
+    """A cap on what may be lost, the ledger of the charges under it, a file or in memory, and what each spender may charge."""
 
     name: str
     cap: Loss
-    ledger: Path
+    ledger: Path | Ledger
     reason: str | None
     shares: Mapping[str, Loss] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -52,10 +57,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """A declared table: where it lies, the budget it draws on, what is public about it and who is protected."""
+    """A declared table: where it lies, on disk or in memory, its budget, what is public about it and who is protected."""
 
     name: str
-    source: Source
+    source: Source | pa.Table
     budget: str
     domain: Domain
     neighbors: Neighbors
@@ -63,9 +68,9 @@ class DeclaredTable:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a project file declares; paths are absolute."""
+    """What a project file declares, its paths absolute, or arguments do, without a path of their own."""
 
-    path: Path
+    path: Path | None
     budgets: Mapping[str, Budget]
     tables: Mapping[str, DeclaredTable]
     public: Mapping[str, PublicTable] = field(default_factory=lambda: MappingProxyType({}))
@@ -95,7 +100,8 @@ class Project:
         if name is None:
             raise DeclarationError(f"state {kind}=..., one of {', '.join(declared) or 'none, as none is declared'}")
         if name not in declared:
-            raise UnknownName(f"{kind} {name!r} is not declared in {self.path}; {nearest(name, declared)}")
+            where = "" if self.path is None else f" in {self.path}"
+            raise UnknownName(f"{kind} {name!r} is not declared{where}; {nearest(name, declared)}")
         return name
 
 
@@ -194,7 +200,7 @@ class _Reading:
         for at, message in shape_problems(self._document):
             self._refuse(at, message)
         budgets = self._each("budgets", self._budget)
-        seen: dict[Path, str] = {}
+        seen: dict[Path | Ledger, str] = {}
         for name, budget in budgets.items():
             first = seen.setdefault(budget.ledger, name)
             if first != name:

@@ -49,7 +49,8 @@ def board_page(project: Project, *, budget: str | None = None) -> str:
     draw = svg_drawer()
     accounts = tuple(_account(project, one, draw) for one in project.budgets_named(budget))
     remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
-    name, day = plain(project.path.resolve().parent.name), datetime.now(UTC).date().isoformat()
+    name = "" if project.path is None else plain(project.path.resolve().parent.name)
+    day = datetime.now(UTC).date().isoformat()
     return render_board(Board(accounts, remarks, project=name, day=day))
 
 

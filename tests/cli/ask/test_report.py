@@ -58,7 +58,7 @@ def test_a_page_for_a_board(asked: Path, run: Run) -> None:
 
 
 def test_charges_without_an_answer(asked: Path, run: Run) -> None:
-    with Ledger.existing(load_project(asked / "sordino.toml").budgets["people"].ledger) as ledger:
+    with Ledger.existing(str(load_project(asked / "sordino.toml").budgets["people"].ledger)) as ledger:
         event = LaplaceEvent(0.25)
         ledger.fail(ledger.charge(event, note="<script>one</script>", question="q"), "the engine <failed>")
         ledger.charge(event, note="another", question="r")
@@ -93,7 +93,7 @@ def test_exit_codes(run: Run) -> None:
 
 def test_a_damaged_ledger_has_no_page(asked: Path, run: Run) -> None:
     ledger = load_project(asked / "sordino.toml").budgets["people"].ledger
-    with sqlite3.connect(ledger) as db:
+    with sqlite3.connect(str(ledger)) as db:
         db.execute("UPDATE charges SET state = 'failed' WHERE number = 1")
     db.close()
     assert run("report", "-o", "board.html").code == 2

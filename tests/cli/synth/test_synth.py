@@ -50,7 +50,7 @@ def here(modelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def spent(directory: Path) -> tuple[str, int]:
-    with Ledger.existing(load_project(directory / "sordino.toml").budgets["people"].ledger) as ledger:
+    with Ledger.existing(str(load_project(directory / "sordino.toml").budgets["people"].ledger)) as ledger:
         return ledger.spent().describe(), len(ledger.charges())
 
 

@@ -100,7 +100,7 @@ def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, qu
     from sordino.ledger.ledger import Ledger
 
     budget = project_at(project).budget(name)
-    with Ledger.new(budget.ledger, cap=budget.cap, reason=reason) as ledger:
+    with Ledger.new(str(budget.ledger), cap=budget.cap, reason=reason) as ledger:
         said = ledger.verify().describe_before()
     for line in [*said, f"began the ledger {budget.ledger}"]:
         note(line, quiet=quiet, aside=False)
