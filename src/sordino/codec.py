@@ -8,8 +8,9 @@ default may be absent, as in records from before it was there.
 
 from __future__ import annotations
 
+import datetime
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
 from types import NoneType
@@ -18,7 +19,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import format_number, parse_fraction
 
-__all__ = ["Records"]
+__all__ = ["Records", "rows_to_json"]
 
 T = TypeVar("T")
 
@@ -142,3 +143,14 @@ def _read(value: Any, hint: Any, *, name: str) -> Any:
         return parse_fraction(value) if hint is Fraction else hint(value)
     except (ValueError, TypeError, ZeroDivisionError):
         raise DeclarationError(f'{name} must be text such as "1/3"') from None
+
+
+def rows_to_json(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of an answer as JSON data: dates and moments, also in pairs, as text in ISO form."""
+
+    def plain(cell: Any) -> Any:
+        if isinstance(cell, list):
+            return [plain(c) for c in cell]
+        return cell.isoformat() if isinstance(cell, datetime.date) else cell
+
+    return [{name: plain(cell) for name, cell in row.items()} for row in rows]

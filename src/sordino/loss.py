@@ -36,6 +36,7 @@ __all__ = [
     "read_loss",
     "round_down",
     "round_up",
+    "shorten_up",
     "to_fraction",
     "to_json_number",
 ]
@@ -95,6 +96,18 @@ class PrivacyLoss:
 
     removed: Losses
     added: Losses
+
+
+_FINEST = 10**60  # a denominator that passes this makes text long
+
+
+def shorten_up(value: Fraction) -> Fraction:
+    """Return a fraction as it is, or rounded up at sixty decimals where its denominator passes that, so that text stays short.
+
+    >>> shorten_up(Fraction(1, 3)), shorten_up(Fraction(1, 3**200)) >= Fraction(1, 3**200)
+    (Fraction(1, 3), True)
+    """
+    return value if value.denominator <= _FINEST else Fraction(math.ceil(value * _FINEST), _FINEST)
 
 
 def to_fraction(value: Number, *, name: str) -> Fraction:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.events import event_from_dict, event_to_dict
+from sordino.codec import rows_to_json
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.model_estimate import ModelSource
@@ -31,7 +32,7 @@ from sordino.loss import (
     to_fraction,
     to_json_number,
 )
-from sordino.time_zones import labels_from_dict, labels_to_dict, rows_to_json
+from sordino.time_zones import labels_from_dict, labels_to_dict
 
 if TYPE_CHECKING:
     import pandas

@@ -6,19 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-__all__ = ["bisect", "bisect_whole", "float_down", "float_up", "shorten_up"]
-
-
-_FINEST = 10**60  # a denominator that passes this makes text long
-
-
-def shorten_up(value: Fraction) -> Fraction:
-    """Return a fraction as it is, or rounded up at sixty decimals where its denominator passes that, so that text stays short.
-
-    >>> shorten_up(Fraction(1, 3)), shorten_up(Fraction(1, 3**200)) >= Fraction(1, 3**200)
-    (Fraction(1, 3), True)
-    """
-    return value if value.denominator <= _FINEST else Fraction(math.ceil(value * _FINEST), _FINEST)
+__all__ = ["bisect", "bisect_whole", "float_down", "float_up"]
 
 
 def float_up(value: Fraction) -> float:

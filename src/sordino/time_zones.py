@@ -31,7 +31,6 @@ __all__ = [
     "local_time",
     "offsets",
     "parse_moment",
-    "rows_to_json",
     "seconds_since",
     "show_time",
     "time_zone",
@@ -212,17 +211,6 @@ def labels_to_dict(labels: Sequence[Any]) -> dict[str, Any]:
 def labels_from_dict(data: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the labels that `labels_to_dict` wrote."""
     return tuple(map(label_from_json, data["labels"]) if data.get("type") == "time" else data["labels"])
-
-
-def rows_to_json(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of an answer as JSON data: dates and moments, also in pairs, as text in ISO form."""
-
-    def plain(cell: Any) -> Any:
-        if isinstance(cell, list):
-            return [plain(c) for c in cell]
-        return cell.isoformat() if isinstance(cell, datetime.date) else cell
-
-    return [{name: plain(cell) for name, cell in row.items()} for row in rows]
 
 
 @functools.cache

@@ -226,9 +226,8 @@ def test_widths_are_public_and_nested() -> None:
 
 def test_what_is_refused() -> None:
     open_ended = sd.Domain({"x": sd.Integer(), "d": sd.Date("2000-01-01", "2001-01-01"), "k": sd.Integer(0, 20_000)})
-    for of in ("x", "d"):
-        with pytest.raises(QuestionRefused, match="quantile of"):
-            _plan(median(of), open_ended)
+    with pytest.raises(QuestionRefused, match="quantile of"):
+        _plan(median("x"), open_ended)
     with pytest.raises(QuestionRefused, match="20001 groups"):
         _plan(median("k"), open_ended, by=("k",))
     for levels in ([1.5], [-0.1], [], [0.5, 0.5], "0.5"):

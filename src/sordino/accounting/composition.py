@@ -25,8 +25,8 @@ from sordino.accounting.events import (
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_up, to_fraction
-from sordino.rounding import float_up, shorten_up
+from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_up, shorten_up, to_fraction
+from sordino.rounding import float_up
 
 __all__ = ["Best", "RecordedCharge", "best", "charge_amounts", "currencies", "tight"]
 

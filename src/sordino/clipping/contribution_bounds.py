@@ -77,11 +77,6 @@ def find_contribution_bounds(
     later = None if question_epsilon is None else to_fraction(question_epsilon, name="question_epsilon")
     if later is not None and later <= 0:
         raise QuestionRefused("question_epsilon, the epsilon of one later question, must be above 0")
-    words = "caps on " + ", and on ".join(
-        _NAMES[name].format(by="" if node is None else describe(node)) for name in chosen
-    )
-    if later is not None:
-        words += f", for questions at epsilon {format_number(later)}"
 
     def search(q: Queryable) -> list[CapCosts]:
         noise = _mean_noise(q.loss) if later is None else 1 / float(later)
@@ -100,6 +95,7 @@ def find_contribution_bounds(
             found.append(_choose_cap(units, name=name, noise=each))
         return found
 
+    words = _describe_search(chosen, node, later)
     _, release = source.adapt(search, describe=words, record=_release_content, epsilon=epsilon, delta=delta, rho=rho)
     return release
 
@@ -109,6 +105,12 @@ _NAMES = {
     "max_groups": "its keys of {by}",
     "max_rows_per_group": "its rows of one {by}",
 }
+
+
+def _describe_search(chosen: Sequence[str], node: Node | None, later: Fraction | None) -> str:
+    by = "" if node is None else describe(node)
+    words = "caps on " + ", and on ".join(_NAMES[name].format(by=by) for name in chosen)
+    return words if later is None else f"{words}, for questions at epsilon {format_number(later)}"
 
 
 def _read_names(choose: Sequence[str] | None, *, grouped: bool) -> list[str]:

@@ -75,11 +75,18 @@ def results(
     }
     if counts.n == 0:
         return plain
+    plain["labels"] = _describe_labels(task, counts, confidence, malicious, simultaneous=simultaneous)
+    return plain
+
+
+def _describe_labels(
+    task: Task, counts: SupportCounts, confidence: float, malicious: float, *, simultaneous: bool
+) -> list[dict[str, Any]]:
     estimate = task.protocol.estimate(counts)
     ends = estimate.interval(confidence, malicious=malicious, simultaneous=simultaneous).to_pydict()
     projected = estimate.projected().column("frequency").to_pylist()
     frequencies, errors = estimate.frequencies, estimate.errors(confidence)
-    plain["labels"] = [
+    return [
         {
             "label": label,
             "count": _number(frequencies[i] * counts.n),
@@ -91,9 +98,8 @@ def results(
             "adversarial_upper": _number(ends["adversarial_upper"][i]),
             "projected": _number(projected[i]),
         }
-        for i, label in enumerate(manifest.labels)
+        for i, label in enumerate(task.manifest.labels)
     ]
-    return plain
 
 
 def export_batch(task: Task, chunks: Iterable[Chunk]) -> bytes:

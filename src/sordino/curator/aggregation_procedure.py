@@ -95,7 +95,7 @@ class AggregationProcedure:
         steps, compiled, selections = self.question.steps, self.compiled, self.allocation.selections
 
         def words() -> Primitives:
-            return apply_steps(primitives(), steps, self.domain)
+            return apply_steps(primitives(), steps, self.domain) if steps else primitives()
 
         table = compiled.select(words()) if compiled.terms else None
         if compiled.private_keys:  # quantiles are asked of the keys that show
@@ -225,7 +225,9 @@ def plan_aggregation(
         isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1
     ):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
-    domain, wider = step_domain(table.domain, question.steps), step_neighbors(table.neighbors, question.steps)
+    domain, wider = table.domain, table.neighbors
+    if question.steps:
+        domain, wider = step_domain(domain, question.steps), step_neighbors(wider, question.steps)
     compiled = compile_query(question, domain)
     _check_groups(question, compiled, table, wider)
 

@@ -259,17 +259,15 @@ class Curator:
         `on="dummy"` asks a made-up table of the declared shape instead: nothing is charged or read, and the release says so.
         `confirm` is shown the plan before the charge, and stops the question by raising. The rest is as in `plan`.
         """
-        check_target(on)
+        if on != "data":
+            check_target(on)
         losses, split = (epsilon, delta, rho), read_split(weights=weights, share=share, scale=scale)
         if isinstance(question, Batch):
             if any(v is not None for v in (*losses, request_id, confirm)) or not split.is_equal:
                 raise DeclarationError(
                     "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
                 )
-            if on == "dummy":
-                return [self._practise(plan) for plan in question.plans]
-            question.check_covered(self.remaining)
-            return [self.ask(plan) for plan in question.plans]
+            return self._ask_batch(question, on=on)
         plan = self._plan_to_run(question, losses, split, assume_rows)
         if confirm is not None:
             confirm(plan.seen_before(self._charging.earlier(plan)))
@@ -292,6 +290,12 @@ class Curator:
         release, text = answer
         self._charging.commit(charged, text)
         return release
+
+    def _ask_batch(self, batch: Batch, *, on: str) -> list[Release]:
+        if on == "dummy":
+            return [self._practise(plan) for plan in batch.plans]
+        batch.check_covered(self.remaining)
+        return [self.ask(plan) for plan in batch.plans]
 
     def adapt(
         self,
@@ -485,8 +489,6 @@ class Curator:
             raise DeclarationError(
                 "a plan states its loss already: ask(plan), without epsilon, delta, rho, or shares of it"
             )
-        if question.declaration != self._charging.declaration or question.table_name != self._table.name:
-            raise DeclarationError("this plan was made for another table or declaration: plan again")
         return plan_again(question, self._table)
 
     def _answer(self, plan: Plan, trees: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | None:

@@ -147,7 +147,8 @@ class Plan:
     @property
     def protects(self) -> Neighbors:
         """The neighbors of the rows that the question is about: after its steps, such as joins."""
-        return step_neighbors(self.table.neighbors, getattr(self.question, "steps", ()))
+        steps = getattr(self.question, "steps", ())
+        return step_neighbors(self.table.neighbors, steps) if steps else self.table.neighbors
 
     @property
     def declaration(self) -> str:

@@ -17,6 +17,7 @@ from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import AggregateExpr, as_aggregation
+from sordino.queries.expressions.nodes import Exists, walk
 from sordino.queries.joined_names import bind_names
 from sordino.queries.own import refuse_foreign
 from sordino.queries.same_people import mark_units
@@ -71,7 +72,8 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
     """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
     own = PrivateTable(table.domain, table.neighbors, {})
-    asked = mark_units(asked, table.private, table.name, own)
+    if asked.steps or any(isinstance(node, Exists) for whole in asked.expressions() for node in walk(whole)):
+        asked = mark_units(asked, table.private, table.name, own)
     if not asked.steps:
         return asked
     return bind_names(
@@ -110,6 +112,8 @@ def plan_again(given: Plan, table: TableContext) -> Plan:
 
     What runs is the plan made here, never one that was handed in.
     """
+    if (given.declaration, given.table_name) != (table.declaration, table.name):
+        raise DeclarationError("this plan was made for another table or declaration: plan again")
     asked: Any = given.question
     if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
         asked = bind_tables(asked, table, names="resolved")

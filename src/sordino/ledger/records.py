@@ -14,8 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sordino.errors import BudgetExhausted, DeclarationError, UnknownName, nearest
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers
-from sordino.rounding import shorten_up
+from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers, shorten_up
 
 __all__ = [
     "GENESIS",

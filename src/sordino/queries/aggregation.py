@@ -294,7 +294,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
 def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool]:
     """Return the keys of a question, and whether it lists them: then those of all its group-by columns are one."""
     groups = [(g.alias, g.of) for g in question.groups]
-    listed = question.key_list or infer_key_list(question.where, groups, domain)
+    listed = question.key_list or (infer_key_list(question.where, groups, domain) if groups else None)
     if listed is None:
         return tuple(keys(of, domain) for _, of in groups), False
     return (compile_key_list(listed, groups, domain),), True

@@ -54,6 +54,7 @@ def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> S
 
     `droppable` says whether a row may fail to be counted: by a filter, a missing cell or an unreadable row.
 
+    >>> from sordino.neighbors import PrivacyUnit
     >>> unit = PrivacyUnit("id", max_groups=4, max_rows_per_group=1)
     >>> by_group = Neighbors("add_remove", unit).enforce(None, by_group=True)
     >>> count_sensitivity(by_group, cells=100, droppable=True).l2
@@ -109,6 +110,7 @@ def unit_total_sensitivity(neighbors: Neighbors, *, lower: Fraction, upper: Frac
     However many rows a unit has, it adds one number in [lower, upper] to each group that it counts in. Raises
     QuestionRefused where no column names the units.
 
+    >>> from sordino.neighbors import PrivacyUnit
     >>> unit = Neighbors("add_remove", PrivacyUnit("id", max_rows=50))
     >>> unit_total_sensitivity(unit, lower=Fraction(0), upper=Fraction(500), cells=1).l1
     Fraction(500, 1)

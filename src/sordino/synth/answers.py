@@ -21,7 +21,7 @@ from sordino.estimates.model_estimate import ModelEstimate, ModelSource
 from sordino.loss import PureDP
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.sums import Average, Sum
-from sordino.queries.aggregation import Aggregation, compile_query
+from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.expressions.declared_values import bind_values, is_text, value_keys
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
 from sordino.queries.post_processing import finish_answer
@@ -63,19 +63,7 @@ def answer_question(
     Constraints on the question's columns hold in it: cells that no row may be in count nothing, and the others are raised
     so that as many rows are left. HAVING, ORDER BY and LIMIT are applied to the answer. `facts` are the model's.
     """
-    if question.sample is not None or question.steps:
-        raise QuestionRefused(
-            "a model answers questions about its own columns and rows: leave out joins, samples and per_unit"
-        )
-    if question.bounds is not None or any(isinstance(a, Sum) and a.per_unit for a in question.aggregates):
-        raise QuestionRefused("a model knows rows, not whose they are: leave out bound_contributions and per_unit")
-    resolved = compile_query(question, parts.domain)
-    if not question.aggregates:
-        raise QuestionRefused("a model answers counts, sums and means: ask for one, such as COUNT(*), by these keys")
-    if resolved.listed:
-        raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")
-    if any(p.time for own in resolved.parts for p in own):
-        raise QuestionRefused("a model answers no means of dates: ask for counts by day or month, or ask the table")
+    resolved = _compile_answerable(question, parts.domain)
     by_name = {c.name: c for c in parts.columns}
     whole = _whole(question)
     names = list(dict.fromkeys([*whole, *names_in(question.where)]))
@@ -315,3 +303,21 @@ def _text_key(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> A
 
 def _keeps_missing(encoded: EncodedColumn) -> bool:
     return encoded.missing and not encoded.dropped
+
+
+def _compile_answerable(question: Aggregation, domain: Domain) -> CompiledQuery:
+    """Return what a question means; raises QuestionRefused where a model has no answer to it."""
+    if question.sample is not None or question.steps:
+        raise QuestionRefused(
+            "a model answers questions about its own columns and rows: leave out joins, samples and per_unit"
+        )
+    if question.bounds is not None or any(isinstance(a, Sum) and a.per_unit for a in question.aggregates):
+        raise QuestionRefused("a model knows rows, not whose they are: leave out bound_contributions and per_unit")
+    compiled = compile_query(question, domain)
+    if not question.aggregates:
+        raise QuestionRefused("a model answers counts, sums and means: ask for one, such as COUNT(*), by these keys")
+    if compiled.listed:
+        raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")
+    if any(p.time for own in compiled.parts for p in own):
+        raise QuestionRefused("a model answers no means of dates: ask for counts by day or month, or ask the table")
+    return compiled

@@ -33,6 +33,7 @@ class Cases:
 def when(condition: Expr, value: Any) -> Cases:
     """Begin a choice: `value` where `condition` is true. Values are numbers; or all text, as keys to group by.
 
+    >>> from sordino import col
     >>> when(col("age") < 18, "minor").when(col("age") < 65, "adult").otherwise("senior")
     <Expr (if age < 18 then 'minor' else (if age < 65 then 'adult' else 'senior'))>
     """

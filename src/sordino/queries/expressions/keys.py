@@ -98,6 +98,11 @@ def keys(node: Node, domain: Domain) -> Keys:
         return _numbers(node, domain)
     if not isinstance(node, Name):
         raise QuestionRefused(f"cannot group by {describe(node)}: group by a column, or by bins of a number")
+    return _column_keys(node, domain)
+
+
+def _column_keys(node: Name, domain: Domain) -> Keys:
+    """Return the declared keys of a column; raises QuestionRefused where it declares none."""
     column = domain[node.name]
     if isinstance(column, Category):
         return _category(node.name, column)

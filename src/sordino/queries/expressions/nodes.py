@@ -414,27 +414,32 @@ def _words(node: Node, outer: int) -> str:
         if node.edges is None:
             return f"bin({_words(node.of, 0)}, width {format_number(node.width or Fraction(0))})"
         return f"bin({_words(node.of, 0)}, [{', '.join(map(_value, node.edges))}])"
-        return f"bin({_words(node.of, 0)}, [{', '.join(format_number(e) for e in node.edges)}])"
     if isinstance(node, Exists):
         which = "" if node.matching is None else f" where {_words(node.matching, 0)}"
         return f"exists({node.table}{which})"
-    if isinstance(node, IsIn):
-        words, bind = f"{_words(node.of, 5)} in ({', '.join(_quote(v) for v in node.values)})", 4
-    elif isinstance(node, Match):
-        words, bind = f"{_words(node.of, 5)} {_MATCHES[node.kind]} {_quote(node.pattern)}", 4
-    elif isinstance(node, IsNull):
-        words, bind = f"{_words(node.of, 5)} is missing", 4
-    elif isinstance(node, Apply):
-        words, bind = f"{_words(node.of, 6)} / {'' if node.right is None else _words(node.right, 7)}", 6
-    elif isinstance(node, Not):
-        words, bind = f"not {_words(node.of, 4)}", 3
-    elif isinstance(node, Compare):
-        words, bind = f"{_words(node.left, 5)} {node.op} {_words(node.right, 5)}", 4
-    else:
-        bind = _BINDING[node.op]
-        right = bind + 1 if node.op in ("-", "*", "+") else bind
-        words = f"{_words(node.left, bind)} {node.op} {_words(node.right, right)}"
+    words, bind = _operator_words(node)
     return f"({words})" if bind < outer else words
+
+
+def _operator_words(
+    node: Arithmetic | Apply | IsIn | Match | IsNull | Not | Compare | Connective,
+) -> tuple[str, int]:
+    """Return the words of an operator and how tightly it binds."""
+    if isinstance(node, IsIn):
+        return f"{_words(node.of, 5)} in ({', '.join(_quote(v) for v in node.values)})", 4
+    if isinstance(node, Match):
+        return f"{_words(node.of, 5)} {_MATCHES[node.kind]} {_quote(node.pattern)}", 4
+    if isinstance(node, IsNull):
+        return f"{_words(node.of, 5)} is missing", 4
+    if isinstance(node, Apply):
+        return f"{_words(node.of, 6)} / {'' if node.right is None else _words(node.right, 7)}", 6
+    if isinstance(node, Not):
+        return f"not {_words(node.of, 4)}", 3
+    if isinstance(node, Compare):
+        return f"{_words(node.left, 5)} {node.op} {_words(node.right, 5)}", 4
+    bind = _BINDING[node.op]
+    right = bind + 1 if node.op in ("-", "*", "+") else bind
+    return f"{_words(node.left, bind)} {node.op} {_words(node.right, right)}", bind
 
 
 def _quote(value: Value) -> str:

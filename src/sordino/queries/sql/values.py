@@ -205,24 +205,10 @@ class Translator:
 
     def refuse_unsupported(self, item: Any) -> QuestionRefused:
         kinds = trees()
-        if isinstance(item, (kinds.Min, kinds.Max)):
-            word, level = item.sql_name(), "0.01" if isinstance(item, kinds.Min) else "0.99"
-            at = " ".join(item.this.sql(dialect="duckdb").split())[:60]
-            return self.refuse(
-                self._place.of(item),
-                f"{word} is not supported, as one row decides it: ask for QUANTILE_CONT({at}, {level}), or for clipping "
-                "bounds with find_bounds (sordino bounds)",
-            )
-        if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd, kinds.Any, kinds.All)):
-            at = " ".join(item.this.unnest().sql(dialect="duckdb").split())[:60]
-            return self.refuse(
-                self._place.of(item),
-                f"{_NAMES.get(type(item).__name__, type(item).__name__.upper())} is not supported, as one row decides it: "
-                f"ask how many rows meet it, COUNT(CASE WHEN {at} THEN 1 END), or which share, AVG(CAST({at} AS INT))",
-            )
         if isinstance(item, kinds.AggFunc):
-            inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
-            return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
+            return self._refuse_aggregate(item)
+        if isinstance(item, (kinds.Any, kinds.All)):
+            return self._refuse_truth(item)
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
             return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
         if isinstance(item, kinds.Window):
@@ -244,6 +230,29 @@ class Translator:
             self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),
             f"{name} is not supported: expressions may use + - *, ABS, CLIP, LEAST, "
             "GREATEST, CASE, COALESCE, EXTRACT, comparisons, AND, OR, NOT, IN, BETWEEN and IS NULL",
+        )
+
+    def _refuse_aggregate(self, item: Any) -> QuestionRefused:
+        kinds = trees()
+        if isinstance(item, (kinds.Min, kinds.Max)):
+            word, level = item.sql_name(), "0.01" if isinstance(item, kinds.Min) else "0.99"
+            at = " ".join(item.this.sql(dialect="duckdb").split())[:60]
+            return self.refuse(
+                self._place.of(item),
+                f"{word} is not supported, as one row decides it: ask for QUANTILE_CONT({at}, {level}), or for clipping "
+                "bounds with find_bounds (sordino bounds)",
+            )
+        if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd)):
+            return self._refuse_truth(item)
+        inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
+        return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
+
+    def _refuse_truth(self, item: Any) -> QuestionRefused:
+        at = " ".join(item.this.unnest().sql(dialect="duckdb").split())[:60]
+        return self.refuse(
+            self._place.of(item),
+            f"{_NAMES.get(type(item).__name__, type(item).__name__.upper())} is not supported, as one row decides it: "
+            f"ask how many rows meet it, COUNT(CASE WHEN {at} THEN 1 END), or which share, AVG(CAST({at} AS INT))",
         )
 
     def refuse(self, place: str, message: str) -> QuestionRefused:
