@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 import sordino as sd
+from curator.support import curator
 from protecting import protect
 
 
@@ -28,3 +29,10 @@ def test_a_probability_of_passing_it_is_said() -> None:
     words = _explain(sd.ZCDP(1, 1e-6), rho=0.1)
     assert "each bound is passed with probability at most 1e-6" in words
     assert "apart from a probability of 1e-6" in words
+
+
+def test_a_loss_beyond_floats_is_not_understated() -> None:
+    """exp(10000) is no float: the sentence states the power itself."""
+    held = curator(budget=sd.PureDP(20_000))
+    words = sd.explain(held.ask(sd.count(), epsilon=10_000))
+    assert "no event becomes more than e^10000 times as likely" in words

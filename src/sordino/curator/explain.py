@@ -30,7 +30,7 @@ def explain(release: Release) -> str:
         f"can be {belief_after([release.event], delta=delta).describe(of='it afterwards')}."
     )
     power = round_up(100 * power_bound(epsilon, level=0.05, delta=delta), digits=4)
-    times = round_up(math.exp(min(epsilon, 700)), digits=4)
+    times = round_up(math.exp(epsilon), digits=4) if epsilon < 700 else f"e^{round_up(epsilon, digits=6)}"
     slack = f", apart from a probability of {round_up(delta, digits=2)}" if delta else ""
     juror = (
         f"No test of that with 5% false alarms detects it more than {power}% of the time, and no event becomes more than "
