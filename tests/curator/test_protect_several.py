@@ -28,6 +28,7 @@ UNIT = {
     "person": sd.PrivacyUnit("person_id", max_rows=1, of="person"),
     "visits": sd.PrivacyUnit("member_id", max_rows=3, of="person"),
 }
+MEMBER = sd.PrivacyUnit("member_id", max_rows=3)
 TABLES = {"person": pa.table(PERSON), "visits": pa.table(VISITS)}
 HAVING_VISITS = "SELECT COUNT(*) AS n FROM person WHERE person_id IN (SELECT member_id FROM visits WHERE cost > 15)"
 
@@ -89,6 +90,14 @@ def test_frames_and_files_stand_side_by_side_and_a_ledger_on_disk_holds_both(tmp
 WAGES = sd.Domain({"state": sd.Identifier(), "wage": sd.Integer(0, 9)})
 
 
+def test_rows_of_csv_may_be_unreadable_so_their_number_is_not_public(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("member_id,cost\n1,10\n")
+    rules = {"csv": {"visits": sd.Csv(header=True)}, "neighbors": "replace", "privacy_unit": dict.fromkeys(UNIT, "row")}
+    both = protect({"person": TABLES["person"], "visits": tmp_path / "visits.csv"}, **rules)
+    assert both.table("person").plan(sd.count(), epsilon=1).cost == sd.PureDP(0)
+    assert both.table("visits").plan(sd.count(), epsilon=1).cost == sd.PureDP(1)
+
+
 def test_one_cap_binds_all_tables() -> None:
     both = protect(TABLES, budget=sd.PureDP(1), shares={"team": sd.PureDP("0.75")}, spender="team")
     both.table("person").ask(sd.count(), epsilon="0.5")
@@ -131,6 +140,14 @@ def test_seeded_noise_is_that_of_every_table() -> None:
         ({"privacy_unit": {"visits": UNIT["visits"]}}, "privacy_unit lacks table 'person'"),
         ({"privacy_unit": {**UNIT, "visits": "person"}}, "table 'visits': privacy_unit must be"),
         ({"privacy_unit": "row"}, "privacy_unit must be a mapping"),
+        (
+            {"privacy_unit": {**UNIT, "visits": "row"}},
+            "(one row, add_remove) and table 'person' (all rows of one person",
+        ),
+        (
+            {"privacy_unit": {**UNIT, "visits": MEMBER}},
+            "where both hold the same people, declare that: PrivacyUnit(..., of=",
+        ),
         ({"csv": {"vists": sd.Csv(header=True)}}, "csv has 'vists', which is no table of source"),
         ({"csv": {"visits": sd.Csv(header=True)}}, "table 'visits': csv and relation go with a path"),
         ({"relation": "main.t"}, "relation must be a mapping"),

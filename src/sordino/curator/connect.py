@@ -17,7 +17,7 @@ from sordino.engines.duckdb import DuckDBEngine, PeopleTable
 from sordino.engines.frames import arrow_of
 from sordino.engines.public import public_cells
 from sordino.errors import DeclarationError, UnknownName, nearest
-from sordino.ledger.declarations import declaration_of
+from sordino.ledger.declarations import accept_new, declaration_of
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import check_share
 from sordino.loss import Loss, Number
@@ -353,6 +353,7 @@ def protect(
     joinable = _public_tables(public, list(named))
     capped = _check_shares(shares or {}, spender, budget)
     tables = {n: _declare(n, neighbors=neighbors, several=several, **table) for n, table in named.items()}
+    _check_people(tables)
     held = Ledger.open(None, cap=budget) if ledger is None else Path(ledger)
     charged = Budget(_BUDGET, budget, held, None, capped)
     connection = Connection(Project(None, {_BUDGET: charged}, tables, joinable), spender=spender, rng=generator)
@@ -360,6 +361,15 @@ def protect(
         amend_ledger(connection.project, charged, reason=amend)
     curators = [connection.table(table) for table in tables]
     return connection if several else curators[0]
+
+
+def _check_people(tables: Mapping[str, DeclaredTable]) -> None:
+    """Raise DeclarationError where tables of one budget protect different people, as the ledger would later."""
+    known: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        words = declaration_of(table.domain, table.neighbors, table.source)
+        accept_new(name, words, known)
+        known[name] = words
 
 
 def _check_shares(shares: Mapping[str, Loss], spender: str | None, budget: Loss) -> Mapping[str, Loss]:

@@ -78,7 +78,7 @@ def accept_new(name: str, declaration: Mapping[str, Any], known: Mapping[str, Ma
         if _people_of(other, theirs) != own:
             rule = "one budget protects one kind of unit under one neighbor relation"
             words = f"table {name!r} ({_words(own)}) and table {other!r} ({_words(_people_of(other, theirs))})"
-            raise DeclarationError(f"{words} cannot share a ledger: {rule}; give the new table a ledger of its own")
+            raise DeclarationError(f"{words} cannot share a ledger: {rule}; {_instead(own, _people_of(other, theirs))}")
 
 
 def accept_amended(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -114,6 +114,13 @@ def _people_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | No
     """Return the relation and whose unit it is: what `of` says, else the unit's column; None for a row."""
     relation, column, of = _unit_of(name, declaration)
     return relation, of or column
+
+
+def _instead(own: tuple[str, str | None], other: tuple[str, str | None]) -> str:
+    alone = "give the new table a ledger of its own"
+    if own[0] != other[0] or None in (own[1], other[1]):
+        return alone
+    return f'{alone}, or, where both hold the same people, declare that: PrivacyUnit(..., of="person") in each'
 
 
 def _words(protected: tuple[str, str | None]) -> str:
