@@ -22,7 +22,18 @@ SOURCE = ROOT / "src" / "sordino"
 # A layer imports only lower ones; packages of one layer do not import each other, apart from what BESIDE allows.
 LAYERS = (
     ("errors", "lazy", "rounding"),
-    ("domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "time_zones", "noise"),
+    (
+        "domain",
+        "neighbors",
+        "loss",
+        "codec",
+        "source",
+        "primitives",
+        "cell_grammar",
+        "time_zones",
+        "declared_times",
+        "noise",
+    ),
     ("release", "estimates", "accounting"),
     ("ledger", "queries", "datasets"),
     ("sensitivity", "engines", "local", "mechanisms", "project"),
@@ -34,7 +45,9 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-DECLARED = frozenset({"domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "time_zones"})
+DECLARED = frozenset(
+    {"domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "time_zones", "declared_times"}
+)
 BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates
 }

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sordino.domain import Fill as Fill
     from sordino.domain import Identifier as Identifier
     from sordino.domain import Integer as Integer
+    from sordino.domain import List as List
     from sordino.domain import Real as Real
     from sordino.ledger.ledger import Ledger as Ledger
     from sordino.loss import ZCDP as ZCDP
@@ -93,7 +94,7 @@ _EXPORTS = {
     "sordino.curator.plan": "Plan",
     "sordino.curator.project_check": "check_project",
     "sordino.datasets.dummy_table": "dummy",
-    "sordino.domain": "Boolean Category Date DateTime Domain Fill Identifier Integer Real",
+    "sordino.domain": "Boolean Category Date DateTime Domain Fill Identifier Integer List Real",
     "sordino.ledger.ledger": "Ledger",
     "sordino.loss": "ApproxDP PureDP ZCDP",
     "sordino.neighbors": "Neighbors PrivacyUnit Sensitivity",

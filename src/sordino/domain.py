@@ -13,9 +13,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, get_args
 
-from sordino.errors import DeclarationError, UnknownName, nearest
+from sordino.declared_times import check_offsets, declared_day, declared_moment, declared_step
+from sordino.errors import DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.loss import Number, format_number, to_fraction
-from sordino.time_zones import local_time, offsets, parse_moment, seconds_since, time_zone
+from sordino.time_zones import local_time, parse_moment, seconds_since, time_zone
 
 __all__ = [
     "COLUMN_TYPES",
@@ -28,10 +29,12 @@ __all__ = [
     "Fill",
     "Identifier",
     "Integer",
+    "List",
     "Missing",
     "Real",
     "column_from_dict",
     "keep_missing",
+    "refused_list",
 ]
 
 STORED = 2**62  # integers are held, and unbounded reals saturate, within [-STORED, STORED] lattice steps
@@ -218,7 +221,7 @@ class Date:
     def __init__(
         self, lower: datetime.date | str, upper: datetime.date | str, *, missing: Missing | Mapping[str, Any] = "drop"
     ) -> None:
-        low, high = _day(lower, name="lower"), _day(upper, name="upper")
+        low, high = declared_day(lower, name="lower"), declared_day(upper, name="upper")
         _check_order(low, high)
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
@@ -226,7 +229,7 @@ class Date:
         if isinstance(rule, Fill):
             if not isinstance(rule.value, (str, datetime.date)):
                 raise DeclarationError("must be a day, such as 2000-01-31", key="fill")
-            rule = Fill(_check_within(_day(rule.value, name="fill"), low, high))
+            rule = Fill(_check_within(declared_day(rule.value, name="fill"), low, high))
         object.__setattr__(self, "missing", rule)
 
     to_dict = _column_to_dict
@@ -262,14 +265,14 @@ class DateTime:
         if not isinstance(zone, str):
             raise DeclarationError('must be a name of the tz database, such as "UTC" or "Europe/Berlin"', key="zone")
         time_zone(zone)
-        step = _time_step(resolution)
-        low, high = _moment(lower, zone, name="lower"), _moment(upper, zone, name="upper")
+        step = declared_step(resolution)
+        low, high = declared_moment(lower, zone, name="lower"), declared_moment(upper, zone, name="upper")
         if not isinstance(upper, datetime.datetime) and not isinstance(parse_moment(str(upper)), datetime.datetime):
-            high = seconds_since(_day(upper, name="upper") + datetime.timedelta(days=1), zone) - step
+            high = seconds_since(declared_day(upper, name="upper") + datetime.timedelta(days=1), zone) - step
         _check_order(low, high)
         ends = [local_time(end // step * step, zone) for end in (low, high)]
         _check_order(*ends)
-        _check_offsets(low, high, zone, step)
+        check_offsets(low, high, zone, step)
         object.__setattr__(self, "lower", ends[0])
         object.__setattr__(self, "upper", ends[1])
         object.__setattr__(self, "zone", zone)
@@ -278,7 +281,7 @@ class DateTime:
         if isinstance(rule, Fill):
             if not isinstance(rule.value, (str, datetime.date)):
                 raise DeclarationError("must be a moment, such as 2000-01-31 10:30:00", key="fill")
-            at = local_time(_moment(rule.value, zone, name="fill") // step * step, zone)
+            at = local_time(declared_moment(rule.value, zone, name="fill") // step * step, zone)
             rule = Fill(_check_within(at, *ends))
         object.__setattr__(self, "missing", rule)
 
@@ -299,6 +302,34 @@ class Identifier:
 
 
 Column = Integer | Real | Category | Boolean | Date | DateTime | Identifier
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class List:
+    """Declare lists of items, each read as the column `of`; only the first `max_items` of a row's list count.
+
+    A question reads the items one by one, with `unnest`, and nothing else: a list is no value, key or condition.
+
+    >>> List(Category(["a", "b"]), max_items=5).to_dict()["max_items"]
+    5
+    """
+
+    of: Category | Integer | Real | Boolean | Date
+    max_items: int
+
+    def __init__(self, of: Column, *, max_items: int) -> None:
+        if not isinstance(of, (Category, Integer, Real, Boolean, Date)):
+            raise DeclarationError("must be a Category, Integer, Real, Boolean or Date: what an item is", key="of")
+        if isinstance(max_items, bool) or not isinstance(max_items, int) or not 1 <= max_items <= 10_000:
+            raise DeclarationError("must be from 1 to 10,000: the most items of one row that count", key="max_items")
+        object.__setattr__(self, "of", of)
+        object.__setattr__(self, "max_items", max_items)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        return {"type": "list", "of": self.of.to_dict(), "max_items": self.max_items}
+
+
 COLUMN_TYPES: dict[str, type[Column]] = {kind.__name__.lower(): kind for kind in get_args(Column)}
 
 
@@ -338,10 +369,11 @@ class Domain:
     row_ceiling: int
     unreadable_rows: bool
     steps: tuple[object, ...]
+    lists: Mapping[str, List]  # columns of lists: apart, since only `unnest` can ask about them
 
     def __init__(
         self,
-        columns: Mapping[str, Column],
+        columns: Mapping[str, Column | List],
         *,
         row_ceiling: int = ROW_CEILING,
         unreadable_rows: bool = False,
@@ -353,21 +385,31 @@ class Domain:
         for name, column in columns.items():
             if not isinstance(name, str) or not name or "\x00" in name:
                 raise DeclarationError("a column's name must be text that is not empty")
-            if not isinstance(column, Column):
+            if not isinstance(column, Column | List):
                 raise DeclarationError(
-                    f"column {name!r}: use one of Integer, Real, Category, Boolean, Date, DateTime, Identifier"
+                    f"column {name!r}: use one of Integer, Real, Category, Boolean, Date, DateTime, Identifier, List"
                 )
             if name.lower() in folded:
                 raise DeclarationError(f"columns {folded[name.lower()]!r} and {name!r} differ only in case")
             folded[name.lower()] = name
         if isinstance(row_ceiling, bool) or not isinstance(row_ceiling, int) or not 1 <= row_ceiling <= 2**48:
             raise DeclarationError("must be a whole number from 1 to 2^48", key="row_ceiling")
-        object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
+        lists = {name: column for name, column in columns.items() if isinstance(column, List)}
+        plain = {name: column for name, column in columns.items() if not isinstance(column, List)}
+        object.__setattr__(self, "columns", MappingProxyType(plain))
+        object.__setattr__(self, "lists", MappingProxyType(lists))
         object.__setattr__(self, "row_ceiling", row_ceiling)
         object.__setattr__(self, "unreadable_rows", unreadable_rows)
         object.__setattr__(self, "steps", steps)
 
+    @property
+    def stored(self) -> Mapping[str, Column | List]:
+        """Every declared column, lists among them."""
+        return {**self.columns, **self.lists}
+
     def __getitem__(self, name: str) -> Column:
+        if name in self.lists:
+            raise QuestionRefused(refused_list(name))
         if name not in self.columns:
             hint = nearest(name, self.columns)
             raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")
@@ -383,14 +425,19 @@ class Domain:
         return name in self.columns
 
     def __repr__(self) -> str:
-        return f"Domain({dict(self.columns)!r})"
+        return f"Domain({dict(self.stored)!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data, the same for the same declaration."""
         return {
-            "columns": {n: self.columns[n].to_dict() for n in sorted(self.columns)},
+            "columns": {n: self.stored[n].to_dict() for n in sorted(self.stored)},
             "row_ceiling": self.row_ceiling,
         }
+
+
+def refused_list(name: str) -> str:
+    """Return why a column of lists is no value, with what works."""
+    return f"column {name!r} holds lists: ask about its items, with .unnest({name!r}) or UNNEST({name}) in SQL"
 
 
 def _whole(value: object, *, name: str) -> int | None:
@@ -406,66 +453,6 @@ def _whole(value: object, *, name: str) -> int | None:
     if abs(number) > STORED:
         raise DeclarationError("must lie within -2^62 and 2^62", key=name)
     return int(number)
-
-
-def _day(value: datetime.date | str, *, name: str) -> datetime.date:
-    if isinstance(value, datetime.datetime):
-        raise DeclarationError("must be a day without a time", key=name)
-    if isinstance(value, datetime.date):
-        return value
-    try:
-        return datetime.date.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise DeclarationError(f"must be a day such as 2000-01-31, not {value!r}", key=name) from None
-
-
-def _moment(value: object, zone: str, *, name: str) -> Fraction:
-    """Return a moment in seconds since 1970 in UTC; raises DeclarationError for what is none, or is too far away."""
-    found: datetime.date | None = None
-    try:
-        found = value if isinstance(value, datetime.date) else parse_moment(str(value))
-        seconds = seconds_since(found, zone)
-    except (ValueError, OverflowError):
-        found = None
-    if found is None or not 1000 <= found.year < 3000:
-        raise DeclarationError(
-            f"must be a moment such as 2000-01-31 10:30:00 of the years 1000 to 2999, not {str(value)!r}", key=name
-        )
-    return seconds
-
-
-def _time_step(resolution: object) -> Fraction:
-    word = resolution if isinstance(resolution, str) else ""
-    if word in _TIME_STEPS:
-        return _TIME_STEPS[word]
-    if isinstance(resolution, str) and not word[:1].isdigit():
-        raise DeclarationError(f"{nearest(word, _TIME_STEPS)}, or a number of seconds", key="resolution")
-    if not isinstance(resolution, Number):
-        raise DeclarationError("must be a word such as second, or a number of seconds", key="resolution")
-    step = to_fraction(resolution, name="resolution")
-    if step <= 0 or (86_400 / step).denominator != 1 or (step * 1_000_000).denominator != 1:
-        raise DeclarationError("must be a number of seconds that divides a day, such as 60 or 0.001", key="resolution")
-    return step
-
-
-def _check_offsets(low: Fraction, high: Fraction, zone: str, step: Fraction) -> None:
-    """Raise DeclarationError unless every offset of the zone is a whole number of steps: then steps are those of its clock."""
-    found = offsets(zone, math.floor(low), math.ceil(high)).values
-    if any((offset / step).denominator != 1 for offset in found):
-        most = math.gcd(*found, 86_400)
-        raise DeclarationError(
-            f"must divide the offsets of {zone} from UTC between these bounds: at most {most} seconds", key="resolution"
-        )
-
-
-_TIME_STEPS = {
-    "microsecond": Fraction(1, 1_000_000),
-    "millisecond": Fraction(1, 1000),
-    "second": Fraction(1),
-    "minute": Fraction(60),
-    "hour": Fraction(3600),
-    "day": Fraction(86_400),
-}
 
 
 def _check_order(lower: Any, upper: Any) -> None:

@@ -91,6 +91,12 @@ class Primitives(Protocol):
         meet no key are dropped.
         """
 
+    def unnest(self, column: str, most: int) -> None:
+        """Turn each row into one for each of the first `most` items of its list, which `column` is from then on.
+
+        Rows whose list is missing or empty are dropped. Call it before words that read the column.
+        """
+
     def join_unit(self, table: str, *, left: bool) -> None:
         """Join the rows of another private table of the same people, bounded as declared, where its unit is the row's.
 

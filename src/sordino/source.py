@@ -149,6 +149,10 @@ class PublicTable:
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Domain):
             raise DeclarationError('columns must be a Domain, such as sd.Domain({"state": sd.Identifier()})')
+        if self.columns.lists:
+            raise DeclarationError(
+                f"column {next(iter(self.columns.lists))!r}: a public table holds no lists, so leave it out"
+            )
         if not isinstance(self.key, str):
             object.__setattr__(self, "key", _key_columns(self.key))
         for name in self.keys:

@@ -425,7 +425,7 @@ def _declare(
             raise
         raise type(error)(f"table {name!r}: {error}") from None
     lossy = isinstance(opened, Source) and opened.csv is not None
-    read = Domain(domain.columns, row_ceiling=domain.row_ceiling, unreadable_rows=lossy)
+    read = Domain(domain.stored, row_ceiling=domain.row_ceiling, unreadable_rows=lossy)
     return DeclaredTable(name, opened, _BUDGET, read, unit)
 
 

@@ -82,8 +82,6 @@ class Curator:
         public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
         self._table = TableContext(name, domain, neighbors, ledger.cap, *public_facts)
 
-    # ---- questions in Python
-
     def where(self, condition: Expr) -> Selection:
         """Return the selection of the rows that meet `condition`; end it with `.agg(...)`."""
         return Selection().where(condition)
@@ -99,6 +97,10 @@ class Curator:
     def join(self, table: str, *, on: str | Sequence[str] = (), how: JoinKind = "inner") -> Selection:
         """Return the rows joined with a public table by its key, or with a private one of the same people by the unit."""
         return Selection().join(table, on=on, how=how)
+
+    def unnest(self, column: str) -> Selection:
+        """Return one row for each item of a column of lists, at most its declared `max_items` a row."""
+        return Selection().unnest(column)
 
     def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
         """Return one row for each privacy unit, of all of its rows, with these values; then `.where` and `.agg(...)`."""
@@ -449,8 +451,6 @@ class Curator:
 
     def __repr__(self) -> str:
         return f"<Curator of {self._table.name!r}: {self._table.neighbors.describe()}; {self._ledger!r}>"
-
-    # ---- inside
 
     def _plan(
         self,

@@ -62,7 +62,7 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
     asked = parse_question(
         question.in_dialect(table.dialect),
         table=table.name,
-        columns=tuple(table.domain),
+        columns=tuple(table.domain.stored),
         public=public,
         private=private,
     )

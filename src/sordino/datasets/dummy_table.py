@@ -6,11 +6,12 @@ It knows the declaration alone, so what a question answers on it says nothing ab
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.domain import Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, Real
+from sordino.domain import Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, List, Real
 from sordino.errors import DeclarationError
 from sordino.neighbors import PrivacyUnit
 from sordino.noise.rng import Rng
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["dummy"]
 
 _MOST_ROWS = 10**8
+_MOST_ITEMS = 5  # of a made-up list
 _MISSING = 0.05  # the share of cells that are missing in each column that may miss some
 _REACH = 1000  # how far from a lone bound, or from 0, a column without bounds goes
 _ROWS_PER_KEY = 3  # how often an identifier occurs, on average
@@ -35,9 +37,9 @@ def dummy(domain: Domain, *, rows: int = 1000, unit: PrivacyUnit | None = None, 
     """Return a made-up Arrow table of the declared shape: practice without spending, nothing in it read from data.
 
     Numbers and days are uniform between their bounds, values of categories and booleans equally likely, one cell in 20
-    is missing, an identifier occurs about three times and is never missing. A column without bounds takes whole numbers up to
-    1,000 away from the bound that it has, or from 0. `unit`: the privacy unit, whose column is added as text where the
-    domain does not declare it. The same seed gives the same table.
+    is missing, an identifier occurs about three times and is never missing, a list has up to 5 items. A column without
+    bounds takes whole numbers up to 1,000 away from the bound that it has, or from 0. `unit`: the privacy unit, whose column
+    is added as text where the domain does not declare it. The same seed gives the same table.
 
     Raises DeclarationError unless `rows` is from 0 to 10^8.
 
@@ -54,7 +56,8 @@ def dummy(domain: Domain, *, rows: int = 1000, unit: PrivacyUnit | None = None, 
     columns = dict(domain.columns)
     if unit is not None and unit.column is not None and unit.column not in columns:
         columns[unit.column] = Identifier()
-    return pa.table({name: _cells(column, rows, source) for name, column in columns.items()})
+    lists = {name: _lists(column, rows, source) for name, column in domain.lists.items()}
+    return pa.table({name: _cells(column, rows, source) for name, column in columns.items()} | lists)
 
 
 def _cells(column: Column, rows: int, rng: Rng) -> pa.Array:
@@ -72,6 +75,15 @@ def _cells(column: Column, rows: int, rng: Rng) -> pa.Array:
     if isinstance(column, DateTime):
         kind = pa.timestamp("us", column.zone)
     return pa.array(_MAKERS[type(column)](column, shares), kind, mask=missing)
+
+
+def _lists(column: List, rows: int, rng: Rng) -> pa.Array:
+    """Return lists of equally likely lengths, from none to a few items."""
+    import pyarrow as pa
+
+    most = min(column.max_items, _MOST_ITEMS)
+    ends = [0, *itertools.accumulate(int(s * (most + 1)) for s in rng.uniform_doubles(rows))]
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), _cells(column.of, ends[-1], rng))
 
 
 def _integers(column: Integer, shares: Doubles) -> Any:

@@ -22,6 +22,7 @@ from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
 from sordino.engines.duckdb_primitives import DuckDBPrimitives
 from sordino.engines.engine import EngineFailed
+from sordino.engines.list_items import list_items
 from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
@@ -146,13 +147,13 @@ class DuckDBEngine:
             if name.lower().startswith("sordino_"):
                 which = "a column" if headed else f"column {name!r}"
                 raise DeclarationError(f"{which}: names that start with sordino_ are reserved; rename it")
-        for name in table.domain:
+        for name in table.domain.stored:
             if name not in physical:
                 where = "the source has no such column; " + nearest(name, physical)
                 if headed:
                     where = "the header line has no such name: check csv.header, csv.delimiter, csv.quote and the name"
                 raise DeclarationError(f"column {name!r} is declared but {where}")
-            if physical[name] not in _READABLE:
+            if name not in table.domain.lists and physical[name] not in _READABLE:
                 raise DeclarationError(
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
                     "store it as a number, text, a boolean or a day"
@@ -161,7 +162,8 @@ class DuckDBEngine:
             raise DeclarationError(
                 f"the privacy unit's column {table.unit.column!r} is not declared; add it to the domain as Identifier()"
             )
-        return TableLayout(physical, table.domain, table.unit, csv, source=quote_name(view))
+        items = list_items(table.domain, self._types(quote_name(view)), csv=csv is not None)
+        return TableLayout(physical, table.domain, table.unit, csv, source=quote_name(view), items=items)
 
     @property
     def primitives(self) -> DuckDBPrimitives:
@@ -200,7 +202,7 @@ class DuckDBEngine:
         files, self._files = self._files, {}
         made = bool(files)
         for view, (pattern, table) in files.items():
-            cells = mend_parquet(pattern, self._schema(quote_name(view)), table.domain)
+            cells = mend_parquet(pattern, self._types(quote_name(view)), table.domain.stored)
             mended = quote_name(f"sordino_mended_{view}")
             held = self._execute(f"CREATE TABLE {mended} AS {cells}", []) or self._hold_arrow(
                 mended, pattern, view, table
@@ -215,9 +217,12 @@ class DuckDBEngine:
         try:
             with self._lock:
                 found = self._connection.execute(f"SELECT file FROM glob({quote_text(pattern)})").fetchall()
-                _register(self._connection, incoming, load_parquet([name for (name,) in found], table.domain))
-            was, now = self._schema(quote_name(view)), self._schema(quote_name(incoming))
-            if any(now[name] != was[name] for name in table.domain):
+                _register(self._connection, incoming, load_parquet([name for (name,) in found], table.domain.stored))
+            was, now = self._types(quote_name(view)), self._types(quote_name(incoming))
+            if any(
+                _kind(now[n]) != _kind(was[n]) or (n in table.domain.lists and now[n] != was[n])
+                for n in table.domain.stored
+            ):
                 return False
             return self._execute(f"CREATE TABLE {mended} AS SELECT * FROM {quote_name(incoming)}", [])
         except Exception:  # of any kind: its words may quote a cell
@@ -346,6 +351,9 @@ class DuckDBEngine:
 
     def _schema(self, relation: str) -> Mapping[str, str]:
         """Return the physical type of each column, parameters cut off, as the relation's own schema states it."""
+        return {name: _kind(kind) for name, kind in self._types(relation).items()}
+
+    def _types(self, relation: str) -> dict[str, str]:
         rows: list[Any] | None = None
         try:
             rows = self._connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {relation})").fetchall()
@@ -353,7 +361,7 @@ class DuckDBEngine:
             rows = None
         if rows is None:
             raise SourceError("the source cannot be opened: its schema cannot be read")
-        return {name: _kind(kind) for name, kind in rows}
+        return dict(rows)
 
 
 def duckdb_error() -> type[Exception]:

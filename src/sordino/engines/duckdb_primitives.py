@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.cell_grammar import BLANKS, DECIMAL, FALSE, TRUE, WHOLE
+from sordino.engines.list_items import find_place, unnest_cells
 from sordino.engines.moment_cells import bisect_steps, day_steps, moment_steps
 from sordino.engines.own_sql import (
     CHOICE,
@@ -131,7 +132,7 @@ class DuckDBPrimitives:
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
-        cells = ", ".join(quote_name(n) for n in sorted(self._held.domain))
+        cells = ", ".join(quote_name(n) for n in sorted(self._held.domain.stored))
         unit = self._held.unit
         if unit is None or unit.column is None:
             numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
@@ -150,12 +151,11 @@ class DuckDBPrimitives:
         assert self._held.unit.column is not None
         column, owner = self._held.unit.column, self._let(self._unit())
         kind, _ = self._cell(column)
-        whole = kind in _WHOLE | _LARGE
+        named = kind if kind in _WHOLE | _LARGE else "VARCHAR"
         source = unit_rows_select(self._stage(self._held.source), (column, owner), values)
-        physical = {column: kind if whole else "VARCHAR"} | {n: FORMS[v.form] for n, v in values.items()}
-        numbers = frozenset(n for n, v in values.items() if v.form == "number")
-        held = self._held
-        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, held.people, column)
+        physical = {column: named} | {n: FORMS[v.form] for n, v in values.items()}
+        numbers, held = frozenset(n for n, v in values.items() if v.form == "number"), self._held
+        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, held.people, owner=column)
         return DuckDBPrimitives(layout)
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
@@ -187,6 +187,13 @@ class DuckDBPrimitives:
         on = f"{kind} {quote_name(public_name(table))} AS sordino_r ON {same}"
         self._joins.append((len(self._stages), told, on, f"sordino_j{len(self._joins)}"))
         self._public.update({f"{table}.{column}": kind for column, kind in columns.items()})
+        self._floor = len(self._stages)
+
+    def unnest(self, column: str, most: int) -> None:
+        """Put an item of the list in place of it, in a row of its own."""
+        self._copies *= most
+        self._joins.append((len(self._stages), unnest_cells(column, most), "", f"sordino_j{len(self._joins)}"))
+        self._public[column] = self._held.items[column]
         self._floor = len(self._stages)
 
     def join_unit(self, table: str, *, left: bool) -> None:
@@ -291,15 +298,10 @@ class DuckDBPrimitives:
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
-        whole = "\ue000".join(values)
-        marks = (f"\ue000{i}\ue001" for i in itertools.count())  # none can begin within another
-        mark = next(m for m in marks if m not in whole)
         at = cell.sql(dialect="duckdb")
         if all(v == v.strip(BLANKS) for v in values):  # as in code_of
             at = f"trim({at}, {_BLANKS})"
-        listed = f"unnest(string_split({quote_text(mark.join(values))}, {quote_text(mark)}))"
-        places = f"SELECT {listed} AS sordino_value, unnest(range({len(values)})) AS sordino_place"
-        return parse_own(f"(SELECT sordino_place FROM ({places}) AS sordino_list WHERE sordino_value = {at})")
+        return parse_own(find_place(at, values))
 
     def truth(self, column: str) -> exp.Expression:
         """Return true or false: of text, t, true, y, yes, on, 1 and their opposites; of numbers, 1 and 0."""

@@ -47,17 +47,22 @@ def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table
 
 
 def _present(domain: Domain, columns: list[str]) -> list[str]:
-    for name in domain:
+    for name in domain.stored:
         if name not in columns:
             hint = nearest(name, columns)
             raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
-    return list(domain)
+    return list(domain.stored)
 
 
 def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
     """Return a pandas frame as Arrow; pandas turns whole numbers to floats where one is missing, so large ones are refused."""
     import pyarrow as pa
 
+    if domain.lists:
+        name = next(iter(domain.lists))
+        raise DeclarationError(
+            f"column {name!r} is declared as a list, which pandas holds as objects: use Arrow or Parquet"
+        )
     arrays: dict[str, Any] = {}
     for name in _present(domain, list(frame.columns)):
         column = domain[name]

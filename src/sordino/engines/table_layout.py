@@ -24,4 +24,5 @@ class TableLayout:
     public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
     steps: frozenset[str] = frozenset()  # columns that are held in steps of their own grid, days among them
     people: Mapping[str, TableLayout] = field(default_factory=dict)  # other tables of the same people
+    items: Mapping[str, str] = field(default_factory=dict)  # of each column of lists, the physical type of an item
     owner: str = ""  # the column that names the unit, where each row is made of all rows of one

@@ -26,7 +26,9 @@ def mend_arrow(table: pa.Table) -> pa.Table:
     """Return an Arrow table whose text is UTF-8, other cells of text columns missing; a whole table comes back as it is."""
     for place, name in enumerate(table.column_names):
         column = table.column(place)
-        if _is_text(column.type) and not all(_is_whole(chunk) for chunk in column.chunks):
+        if _is_text_list(column.type) and not all(_is_whole(chunk) for chunk in column.chunks):
+            table = table.set_column(place, name, _mend_lists(column))
+        elif _is_text(column.type) and not all(_is_whole(chunk) for chunk in column.chunks):
             table = table.set_column(place, name, _mend_column(column))
     return table
 
@@ -44,7 +46,7 @@ def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]
     """
     chosen = ", ".join(
         f"CASE WHEN sordino_a.{n} = sordino_b.{n} THEN sordino_a.{n} END AS {n}" if text else f"sordino_a.{n}"
-        for n, text in ((quote_name(c), physical[c] == "VARCHAR") for c in columns)
+        for n, text in ((quote_name(c), physical[c].startswith("VARCHAR")) for c in columns)
     )
     one, other = (read_parquet(files, bad=bad, numbered=True) for bad in ("replace", "ignore"))
     return (
@@ -75,6 +77,27 @@ def _is_text(kind: Any) -> bool:
 
     held = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held))
+
+
+def _is_text_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool((pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_text(kind.value_type))
+
+
+def _mend_lists(column: Any) -> Any:
+    """Return lists of text, those of their items that are not UTF-8 missing."""
+    import pyarrow as pa
+
+    wide = pa.large_list if pa.types.is_large_list(column.type) else pa.list_
+    item = column.type.value_type
+    raw = pa.large_binary() if pa.types.is_large_string(item) else pa.binary()
+    raw = pa.binary_view() if pa.types.is_string_view(item) else raw
+    chunks = []
+    for chunk in column.chunks:
+        cells = chunk.cast(wide(raw)).to_pylist()
+        chunks.append(pa.array([None if c is None else [_decode(i) for i in c] for c in cells], column.type))
+    return pa.chunked_array(chunks, column.type)
 
 
 def _is_whole(chunk: Any) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sordino.domain import Category, Column, Domain
+from sordino.domain import Category, Column, Domain, List
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
@@ -322,10 +322,10 @@ class _Reading:
             at, lambda: PublicTable(source, _as_key(raw["key"]), Domain(columns), raw.get("max_rows", 1)), key="columns"
         )
 
-    def _lies(self, at: At, raw: Mapping[str, Any]) -> tuple[Source | None, dict[str, Column]]:
+    def _lies(self, at: At, raw: Mapping[str, Any]) -> tuple[Source | None, dict[str, Column | List]]:
         """Return where a table lies, None where that cannot be said, and those of its columns that are declared well."""
         declared = self._tables_at(*map(str, at), "columns")
-        columns: dict[str, Column] = {}
+        columns: dict[str, Column | List] = {}
         for name, keys in declared.items():
             here = (*at, "columns", name)
             if self._is_clean(here):
@@ -338,7 +338,7 @@ class _Reading:
             self._check_csv((*at, "columns"), columns, declared, source.csv)
         return source, columns
 
-    def _check_csv(self, at: At, columns: Mapping[str, Column], declared: Mapping[str, Any], rules: Csv) -> None:
+    def _check_csv(self, at: At, columns: Mapping[str, Column | List], declared: Mapping[str, Any], rules: Csv) -> None:
         for name in declared:
             if rules.names is not None and name not in rules.names:
                 self._refuse((*at, name), f"no such column in csv.names; {nearest(name, rules.names)}")

@@ -10,9 +10,9 @@ import csv
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sordino.domain import COLUMN_TYPES, Column, Identifier
+from sordino.domain import COLUMN_TYPES, Column, Identifier, List
 from sordino.errors import DeclarationError, nearest
 from sordino.ledger.records import check_share
 from sordino.loss import ZCDP, Loss, loss_from, to_fraction
@@ -65,12 +65,15 @@ def share_from(raw: Mapping[str, Any], spender: str, *, cap: Loss) -> Loss:
         raise DeclarationError(str(error)) from None  # a problem of the share as one value
 
 
-def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column:
+def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column | List:
     """Return the column that its keys declare; `values_from` is relative to the directory `beside`.
 
     >>> column_from({"type": "integer", "lower": 0, "upper": 125}, beside=Path()).upper
     125
     """
+    if raw["type"] == "list":
+        item = column_from(raw["of"], beside=beside)
+        return List(cast(Column, item), max_items=raw["max_items"])  # no list: the schema allows none
     given = {key: value for key, value in raw.items() if key not in ("type", "values_from", "values_header")}
     if raw["type"] == "category":
         given["values"] = _values(raw, beside)
@@ -102,7 +105,7 @@ def source_of(raw: Mapping[str, Any], *, beside: Path) -> Source:
         raise DeclarationError(str(error).replace(path, stated), key="source") from None
 
 
-def neighbors_of(raw: Mapping[str, Any], *, columns: Mapping[str, Column]) -> Neighbors:
+def neighbors_of(raw: Mapping[str, Any], *, columns: Mapping[str, Column | List]) -> Neighbors:
     """Return the neighbors that the keys of a table with these columns state."""
     unit = raw["privacy_unit"]
     if isinstance(unit, str):

@@ -91,6 +91,7 @@ _MISSING: Rule = {
     ],
 }
 
+_ITEMS = ("integer", "real", "category", "boolean", "date")
 _COLUMNS = {
     "integer": _keys(
         "an integer column",
@@ -148,6 +149,14 @@ _COLUMNS = {
         type={"const": "identifier"},
     ),
 }
+_COLUMNS["list"] = _keys(
+    "a list column",
+    "Lists of items, each read as `of` declares; only the first max_items of a row's list count.",
+    "type of max_items",
+    type={"const": "list"},
+    of={"anyOf": [_COLUMNS[kind] for kind in _ITEMS], "description": f"what an item is, one of: {', '.join(_ITEMS)}"},
+    max_items=_say(_WHOLE, "the most items of one row that count, up to 10,000", minimum=1),
+)
 _COLUMNS["category"]["oneOf"] = [{"required": ["values"]}, {"required": ["values_from"]}]
 _COLUMN: Rule = {"anyOf": list(_COLUMNS.values()), "description": f"one of: {', '.join(_COLUMNS)}"}
 
@@ -287,10 +296,10 @@ def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
         state = "" if "properties" in rule else rule.get("description")
         yield at, f"is still to be filled in: state {state or 'what holds'}"
         return
-    if rule is _COLUMN:
+    if rule in (_COLUMN, _COLUMNS["list"]["properties"]["of"]):
         kind = value.get("type") if table else None
-        if not isinstance(kind, str) or kind not in _COLUMNS:
-            yield (*at, "type"), _type_rule(value)
+        if not isinstance(kind, str) or kind not in (_COLUMNS if rule is _COLUMN else _ITEMS):
+            yield (*at, "type"), _type_rule(value, rule)
             return
         rule = _COLUMNS[kind]
     if "anyOf" in rule and "type" not in rule:
@@ -349,13 +358,13 @@ def _misfit(value: Any, rule: Rule, *, name: str) -> str | None:
     return "must not be empty" if rule.get("minLength") and not value else None
 
 
-def _type_rule(column: Any) -> str:
+def _type_rule(column: Any, rule: Rule) -> str:
     if not isinstance(column, Mapping) or "type" not in column:
-        return f"is missing; state {_COLUMN['description']}"
+        return f"is missing; state {rule['description']}"
     given = column["type"]
     if _is_blank(given):
-        return f"is still to be filled in: state {_COLUMN['description']}"
-    return f"must be the type of a column, not {_quote(given)}; {nearest(str(given), _COLUMNS)}"
+        return f"is still to be filled in: state {rule['description']}"
+    return f"must be the type of a column, not {_quote(given)}; {nearest(str(given), _COLUMNS if rule is _COLUMN else _ITEMS)}"
 
 
 def _is_blank(value: object) -> bool:

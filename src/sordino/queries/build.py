@@ -23,6 +23,7 @@ from sordino.queries.joins import JoinKind, state_join
 from sordino.queries.key_list import KeyList, check_min_units, key_list
 from sordino.queries.query import Aggregate
 from sordino.queries.row_steps import RowStep
+from sordino.queries.unnest import Unnest
 
 __all__ = [
     "AggregateExpr",
@@ -233,6 +234,10 @@ class Selection:
         has = state_join(table, on=on, how=how)
         return self.where(has) if isinstance(has, Expr) else replace(self, steps=(*self.steps, has))
 
+    def unnest(self, column: str) -> Selection:
+        """Return the selection with one row for each item of a column of lists, which from then on is the item."""
+        return replace(self, steps=(*self.steps, Unnest(column)))
+
     def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
         """Return one row for each unit, of all of its rows that meet the conditions so far; a keyword names a column.
 
@@ -246,8 +251,8 @@ class Selection:
         if self.groups:
             raise QuestionRefused("per_unit makes one row a person: group by its columns, after it")
         made, columns, _ = unit_columns(_flatten(values, named, "per_unit"))
-        step = PerUnit(made, self._meaning(self.condition))
-        return replace(self, condition=None, steps=(*self.steps, step), columns=columns)
+        steps = (*self.steps, PerUnit(made, self._meaning(self.condition)))
+        return replace(self, condition=None, steps=steps, columns=columns)
 
     def _meaning(self, node: T) -> T:
         """Return an expression with the columns of per_unit replaced by what they are."""
@@ -277,10 +282,9 @@ class Selection:
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
-        flat = _flatten(aggregates, named, "agg")
         rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
         rows = replace(rows, bounds=self.bounds, min_units=self.min_units)
-        asked = _ask(flat, rows)
+        asked = _ask(_flatten(aggregates, named, "agg"), rows)
         return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
 
     def keys(self) -> Aggregation:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
-from sordino.domain import Domain
+from sordino.domain import Domain, refused_list
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.aggregation import Aggregation
@@ -20,6 +20,7 @@ from sordino.queries.joins import Join, join_cell, public_table, qualify
 from sordino.queries.per_unit import PerUnit
 from sordino.queries.row_steps import RowStep, step_domain
 from sordino.queries.same_people import UnitJoin, UnitMark, bind_unit_join
+from sordino.queries.unnest import Unnest
 from sordino.source import PrivateTable, PublicTable
 
 __all__ = ["bind_names"]
@@ -63,6 +64,9 @@ def bind_names(
         elif isinstance(step, UnitMark):
             steps.append(step)
             rows, joins = step_domain(domain, steps), 0
+        elif isinstance(step, Unnest):
+            steps.append(step.bind(rows))
+            rows, joins = step.bind(rows).domain(rows), joins + 1
         elif isinstance(step, Join) and step.table.lower() in {name.lower() for name in public}:
             steps.append(_find_table(step, public, step_domain(domain, steps), table))
             joins += 1
@@ -205,6 +209,8 @@ class _Names:
     def __call__(self, name: str) -> str:
         if len(self._several.get(name, ())) > 1:
             raise QuestionRefused(f"{name!r} could be any of {', '.join(self._several[name])}: say which")
+        if name in self._domain.lists:
+            raise QuestionRefused(refused_list(name))
         if name not in self._meant:
             hint = nearest(name, self._meant)
             raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer
+from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, List
 from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
@@ -47,7 +47,7 @@ class Join:
     def domain(self, domain: Domain) -> Domain:
         """Return the domain of the joined rows: the columns before, and those of the public table as table.column."""
         to = public_table(self)
-        columns: dict[str, Column] = dict(domain.columns)
+        columns: dict[str, Column | List] = dict(domain.stored)
         columns.update({qualify(self.table, name): to.columns[name] for name in to.columns})
         lost = self.how != "left" or to.max_rows > 1
         ceiling = domain.row_ceiling * to.max_rows

@@ -40,7 +40,7 @@ def step_domain(domain: Domain, steps: Sequence[RowStep]) -> Domain:
     for i, step in enumerate(steps):
         made = step.domain(domain)
         domain = Domain(
-            made.columns,
+            made.stored,
             row_ceiling=made.row_ceiling,
             unreadable_rows=made.unreadable_rows,
             steps=tuple(steps[: i + 1]),

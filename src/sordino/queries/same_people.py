@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
-from sordino.domain import Boolean, Column, Domain
+from sordino.domain import Boolean, Column, Domain, List
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
@@ -65,7 +65,7 @@ class UnitJoin:
 
     def domain(self, domain: Domain) -> Domain:
         """Return the domain of the joined rows: the columns before, and those of the other table as table.column."""
-        columns: dict[str, Column] = dict(domain.columns)
+        columns: dict[str, Column | List] = dict(domain.stored)
         columns.update({qualify(self.table, name): self.to.domain[name] for name in self.to.domain})
         ceiling = domain.row_ceiling * self.to.neighbors.contributions
         return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or self.how != "left")
@@ -116,7 +116,7 @@ class UnitMark:
         """Return the domain with the column."""
         if self.matching is not None:
             bind_condition(self.matching, self._rows())
-        columns: dict[str, Column] = {**domain.columns, self.column: Boolean()}
+        columns: dict[str, Column | List] = {**domain.stored, self.column: Boolean()}
         return Domain(columns, row_ceiling=domain.row_ceiling, unreadable_rows=domain.unreadable_rows)
 
     def neighbors(self, neighbors: Neighbors) -> Neighbors:

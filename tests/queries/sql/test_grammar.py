@@ -31,6 +31,7 @@ def tables() -> dict[str, sd.Curator]:
             "joined": sd.Date("2000-01-01", "2020-12-31"),
             "seen": sd.DateTime("2000-01-01", "2020-12-31", zone="Europe/Berlin"),
             "town": sd.Identifier(),
+            "tags": sd.List(sd.Category(["a", "b"]), max_items=3),
         }
     )
     sectors = pa.table({"job": ["nurse", "cook"], "sector": ["care", "food"]})

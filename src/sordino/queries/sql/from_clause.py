@@ -19,6 +19,7 @@ from sordino.queries.joins import qualify
 from sordino.queries.row_steps import RowStep
 from sordino.queries.sql.join_clause import JoinedTable, read_join
 from sordino.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
+from sordino.queries.sql.unnest_clause import read_unnest
 from sordino.queries.sql.values import Translator
 
 __all__ = ["DeclaredNames", "Scope", "base_table", "scope_of"]
@@ -144,8 +145,20 @@ def _scope(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
     known = _with_scopes(place, select, declared, known)
     scope = _from(place, select, declared, known)
     for item in select.args.get("joins") or ():
+        if isinstance(item.this, trees().Unnest):
+            scope = _unnest(place, item, scope)
+            continue
         scope = _join(place, select, item, scope, declared, known)
     return replace(scope, known=known)
+
+
+def _unnest(place: Place, item: Any, scope: Scope) -> Scope:
+    """Return the scope with one row for each item of a list: the item has a name of its own, the list has none any more."""
+    step, joined, name = read_unnest(place, item, lambda column: scope.column(place, column))
+    if joined.alias in {*scope.names, *(t.alias for t in scope.joined)}:
+        raise QuestionRefused(f"{place.word('UNNEST')}two tables are named {joined.alias!r}: rename one")
+    columns = None if scope.columns is None else {c: v for c, v in scope.columns.items() if c != name}
+    return replace(scope, steps=(*scope.steps, step), joined=(*scope.joined, joined), columns=columns)
 
 
 def _join(

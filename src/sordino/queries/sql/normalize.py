@@ -87,6 +87,7 @@ def _join_commas(select: Any) -> None:
     joins = select.args.get("joins") or []
     for place, join in enumerate(joins):
         plain = not any(join.args.get(n) for n in ("method", "side", "on", "using"))
+        plain = plain and not isinstance(join.this, kinds.Unnest)
         if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
             continue
         parts = list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
