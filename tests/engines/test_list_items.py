@@ -183,6 +183,32 @@ def test_text_that_is_not_utf8_is_a_missing_item(tmp_path: Path) -> None:
     assert [r["n"] for r in held.ask(asked, epsilon=10**6).rows] == [2, 1]  # of a Parquet file, that list is missing
 
 
+@pytest.mark.parametrize("kind", ["list", "large", "dictionary", "string_view"])
+def test_text_that_is_not_utf8_is_missing_in_every_kind_of_arrow_list(kind: str) -> None:
+    items: Any = pa.Array.from_buffers(pa.string(), 3, pa.array([b"\xff", b"a", b"b"]).buffers())
+    if kind == "large":
+        lists: Any = pa.LargeListArray.from_arrays([0, 2, 3], items)
+    elif kind == "string_view":
+        lists = pa.ListArray.from_arrays(
+            [0, 2, 3], pa.array([b"\xff", b"a", b"b"], pa.binary_view()).view(pa.string_view())
+        )
+    elif kind == "dictionary":
+        lists = pa.ListArray.from_arrays([0, 2, 3], pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), items))
+    else:
+        lists = pa.ListArray.from_arrays([0, 2, 3], items)
+    domain = sd.Domain({"x": sd.Integer(0, 9), "l": sd.List(sd.Category(["a", "b"]), max_items=2)})
+    held = protect(pa.table({"x": [1, 2], "l": lists}), domain, budget=sd.PureDP(10**9))
+    asked = Selection().unnest("l").group_by("l").agg(sd.count().alias("n"))
+    assert [r["n"] for r in held.ask(asked, epsilon=10**6).rows] == [1, 1]
+
+
+def test_views_of_lists_are_refused() -> None:
+    views = pa.ListViewArray.from_arrays([0, 2], [2, 1], pa.array(["a", "b", "a"]))
+    domain = sd.Domain({"x": sd.Integer(0, 9), "l": sd.List(sd.Category(["a", "b"]), max_items=2)})
+    with pytest.raises(DeclarationError, match="'l' holds views of lists"):
+        protect(pa.table({"x": [1, 2], "l": views}), domain)
+
+
 def test_lists_of_parquet_and_duckdb_files_are_read_and_others_refused(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "f.duckdb")) as made:
         made.execute("CREATE TABLE t AS SELECT 1 AS x, ['a', NULL, 'b'] AS l, [[1]] AS nested, 'a' AS text")

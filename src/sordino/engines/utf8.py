@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.engines.quoting import quote_name, quote_text
+from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,10 +25,18 @@ __all__ = ["load_parquet", "mend_arrow", "mend_parquet", "read_parquet"]
 
 def mend_arrow(table: pa.Table) -> pa.Table:
     """Return an Arrow table whose text is UTF-8, other cells of text columns missing; a whole table comes back as it is."""
+    import pyarrow as pa
+
     for place, name in enumerate(table.column_names):
         column = table.column(place)
-        if _is_text_list(column.type) and not all(_is_whole(chunk) for chunk in column.chunks):
-            table = table.set_column(place, name, _mend_lists(column))
+        if pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
+            raise DeclarationError(
+                f"column {name!r} holds views of lists: make it an Arrow list"
+            )  # Arrow miscasts them
+        if _is_text_list(column.type):
+            column = _plain_lists(column)
+            whole = all(_is_whole(chunk) for chunk in column.chunks)
+            table = table.set_column(place, name, column if whole else _mend_lists(column))
         elif _is_text(column.type) and not all(_is_whole(chunk) for chunk in column.chunks):
             table = table.set_column(place, name, _mend_column(column))
     return table
@@ -83,6 +92,16 @@ def _is_text_list(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool((pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_text(kind.value_type))
+
+
+def _plain_lists(column: Any) -> Any:
+    """Return lists of text as such, not of codes of a dictionary."""
+    import pyarrow as pa
+
+    kind, item = column.type, column.type.value_type
+    item = item.value_type if pa.types.is_dictionary(item) else item
+    plain = pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
+    return column if kind == plain else column.cast(plain)
 
 
 def _mend_lists(column: Any) -> Any:
