@@ -17,7 +17,7 @@ from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import AggregateExpr, as_aggregation
-from sordino.queries.expressions.nodes import Exists, walk
+from sordino.queries.expressions.nodes import has_exists
 from sordino.queries.joined_names import bind_names
 from sordino.queries.own import refuse_foreign
 from sordino.queries.same_people import mark_units
@@ -72,7 +72,7 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
     """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
     own = PrivateTable(table.domain, table.neighbors, {})
-    if asked.steps or any(isinstance(node, Exists) for whole in asked.expressions() for node in walk(whole)):
+    if asked.steps or has_exists(asked.expressions()):
         asked = mark_units(asked, table.private, table.name, own)
     if not asked.steps:
         return asked

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, cast
 
 from sordino.engines.quoting import quote_text
-from sordino.primitives import check_range
+from sordino.primitives import WIDEST, check_range
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -69,7 +69,8 @@ def case_bounds(cell: str, lower: int | None, upper: int | None) -> str:
 
 def whole_text(number: int) -> str:
     """Return a whole number in the narrowest type that holds it; raises OutOfRange past 37 digits."""
-    check_range(number)
+    if not -WIDEST <= number <= WIDEST:
+        check_range(number)
     return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
 
 

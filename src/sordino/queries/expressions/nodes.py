@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -41,6 +41,7 @@ __all__ = [
     "children",
     "depth",
     "describe",
+    "has_exists",
     "plain",
     "sql_name",
     "walk",
@@ -344,6 +345,11 @@ def walk(node: Node | None) -> Iterator[Node]:
         at = nodes.pop()
         yield at
         nodes += reversed(children(at))
+
+
+def has_exists(nodes: Iterable[Node]) -> bool:
+    """Return whether any of some expressions asks about another private table."""
+    return any(isinstance(at, Exists) for node in nodes for at in walk(node))
 
 
 def children(node: Node) -> list[Node]:
