@@ -77,9 +77,8 @@ def choose(
     asked |= {"attacker_prior": attacker_prior, "max_posterior": max_posterior, "test_level": test_level}
     asked |= {"max_power": max_power, "relative_risk": relative_risk}
     found = choose_for_table(project_at(project), table, **asked)
-    change = None
-    if write and found.choice.conflict is None:
-        change = found.cap_change(project_path(project), budget=budget)
+    writes = write and found.choice.conflict is None
+    change = found.cap_change(project_path(project), budget=budget) if writes else None
     told = found.to_dict()
     if (written := write_both(plot, lambda: tradeoff_of(found), change)) is not None:
         told["written"] = written
