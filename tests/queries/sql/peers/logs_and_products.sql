@@ -175,7 +175,7 @@ SELECT FLOOR(LOG10(value + 1)) AS bucket, COUNT(*) AS n FROM events GROUP BY buc
 SELECT user_id, COUNT(*) FROM events GROUP BY user_id
 
 -- table: events
--- refused: not supported
+-- refused: one column of lists
 SELECT COUNT(*) FROM events, UNNEST([1, 2]) AS t
 
 -- table: events
