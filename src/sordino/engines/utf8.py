@@ -105,7 +105,7 @@ def _plain_lists(column: Any) -> Any:
 
 
 def _mend_lists(column: Any) -> Any:
-    """Return lists of text, those of their items that are not UTF-8 missing."""
+    """Return lists of text, those with an item that is not UTF-8 missing as a whole, as `mend_parquet` has it."""
     import pyarrow as pa
 
     wide = pa.large_list if pa.types.is_large_list(column.type) else pa.list_
@@ -115,8 +115,13 @@ def _mend_lists(column: Any) -> Any:
     chunks = []
     for chunk in column.chunks:
         cells = chunk.cast(wide(raw)).to_pylist()
-        chunks.append(pa.array([None if c is None else [_decode(i) for i in c] for c in cells], column.type))
+        chunks.append(pa.array([_decode_list(cell) for cell in cells], column.type))
     return pa.chunked_array(chunks, column.type)
+
+
+def _decode_list(cell: list[bytes | None] | None) -> list[str | None] | None:
+    items = [] if cell is None else [_decode(item) for item in cell]
+    return None if cell is None or items.count(None) > cell.count(None) else items
 
 
 def _is_whole(chunk: Any) -> bool:
