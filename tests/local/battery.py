@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.local import GRR, OLH, OUE, SUE, Hadamard, Rappor, SubsetSelection, Unary
+from sordino.local import GRR, OLH, OUE, SUE, Hadamard, ProjectiveResponse, Rappor, SubsetSelection, Unary
 from sordino.noise.rng import Rng
 
 __all__ = ["RANDOMIZERS", "RandomizerCase", "false_alarm", "population", "squared_errors"]
@@ -36,6 +36,7 @@ RANDOMIZERS = [
     RandomizerCase("olh, odd g", lambda labels: OLH(labels, epsilon=0.5), missing=True),
     RandomizerCase("hadamard", lambda labels: Hadamard(labels, epsilon=1), missing=True),
     RandomizerCase("subset", lambda labels: SubsetSelection(labels, epsilon=1), missing=False),
+    RandomizerCase("projective", lambda labels: ProjectiveResponse(labels, epsilon=1), missing=False),
     RandomizerCase("rappor", lambda labels: Rappor(labels, f=0.25, p=0.35, q=0.65), missing=True),
 ]
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sordino.local.protocols.memoization import Memoized as Memoized
     from sordino.local.protocols.memoization import memoize as memoize
     from sordino.local.protocols.numeric import Mean as Mean
+    from sordino.local.protocols.projective import ProjectiveResponse as ProjectiveResponse
     from sordino.local.protocols.randomizer import Randomizer as Randomizer
     from sordino.local.protocols.rappor import Rappor as Rappor
     from sordino.local.protocols.response import GRR as GRR
@@ -75,6 +76,7 @@ _EXPORTS = {
     "sordino.local.protocols.hashing": "OLH",
     "sordino.local.protocols.memoization": "Memoized memoize",
     "sordino.local.protocols.numeric": "Mean",
+    "sordino.local.protocols.projective": "ProjectiveResponse",
     "sordino.local.protocols.randomizer": "Randomizer",
     "sordino.local.protocols.rappor": "Rappor",
     "sordino.local.protocols.response": "GRR fair_coins",

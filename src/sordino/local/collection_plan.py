@@ -37,7 +37,9 @@ __all__ = [
     "respondents_needed",
 ]
 
-_TIE = 1e-6  # relative difference of errors below which the first in the list wins
+_TIE = 1e-6  # relative difference of errors below which protocols are as good
+_KIN = {"projective", "subset"}  # the one is the other with fewer sets: neither says much beside the other
+_NEAR = 0.005  # relative difference below which shorter reports win: 1% more respondents make up for it
 _CONFIDENCE = 0.95
 
 
@@ -72,12 +74,22 @@ class ProtocolChoice:
     @property
     def why(self) -> str:
         """Why this protocol, in a sentence."""
-        next_ = min((c for c in self.candidates if c.protocol != self.protocol), key=self._score)
+        least = min(self.candidates, key=self._score)
+        others = [
+            c for c in self.candidates if c.protocol != self.protocol and {c.protocol.kind, self.protocol.kind} != _KIN
+        ]
+        next_ = min(others, key=self._score) if self._score(self._own) <= (1 + _TIE) * self._score(least) else least
         gain = 1 - self._score(self._own) / self._score(next_)
         less = f"{100 * gain:.0f}% less than {next_.name}"
+        if gain < -_TIE:
+            wider = f"as narrow as {next_.name} to within {round_up(-100 * gain, digits=1)}%"
+            return self._describe(f"{wider}, which needs {next_.protocol.width:,} bytes")
         if not self.malicious:
             less = f"{100 * gain:.0f}% narrower ({100 * (2 * gain - gain**2):.0f}% less variance) than {next_.name}"
         beside = f"as narrow as {next_.name}" if gain < _TIE else less
+        return self._describe(beside)
+
+    def _describe(self, beside: str) -> str:
         score = round_up(100 * self._score(self._own), digits=2)
         weighed = f", {score} with what {100 * self.malicious:g}% malicious clients can add" if self.malicious else ""
         bytes_ = f"{self.protocol.width} byte{'s' if self.protocol.width > 1 else ''}"
@@ -250,17 +262,17 @@ def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
 
 
 def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> ProtocolChoice:
-    """Return the protocol whose intervals for a rare label are narrowest; ties go to the simpler.
+    """Return the protocol whose intervals for a rare label are narrowest; within half a percent, the shortest reports win.
 
-    Of GRR, Hadamard response, OLH, SUE, OUE and subset selection, by the exact variance at share 0. Where `malicious` is
-    above 0, what that share of respondents can add by lying counts as error too.
+    Of GRR, Hadamard response, OLH, SUE, OUE, subset selection and projective geometry, by the exact variance at share 0;
+    ties go to the simpler. Where `malicious` is above 0, what that share of respondents can add by lying counts as error.
 
     Raises DeclarationError for labels or an epsilon that no protocol takes, or respondents below 1.
 
     Paper: Wang, Blocki, Li, Jha 2017 (choice by variance); Cheu, Smith, Ullman 2021 (malicious clients).
 
-    >>> best(["a", "b"], epsilon=1, respondents=1000).protocol.name
-    'GRR'
+    >>> [best(range(k), epsilon=1, respondents=1000).protocol.name for k in (2, 128, 1024)]
+    ['GRR', 'subset selection', 'projective geometry']
     """
     if isinstance(respondents, bool) or not isinstance(respondents, int) or respondents < 1:
         raise DeclarationError("respondents must be a whole number, 1 or more")
@@ -270,7 +282,10 @@ def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float 
         for m in candidates(labels, epsilon=epsilon)
     )
     least = min(c.error + c.shift for c in rated)
-    chosen = next(c for c in rated if c.error + c.shift <= least * (1 + _TIE))
+    near = [c for c in rated if c.error + c.shift <= least * (1 + _NEAR)]
+    tied = min(near, key=lambda c: (c.protocol.width, c.error + c.shift))
+    most = (tied.error + tied.shift) * (1 + _TIE)
+    chosen = next(c for c in near if c.protocol.width == tied.protocol.width and c.error + c.shift <= most)
     return ProtocolChoice(chosen.protocol, respondents, malicious, rated)
 
 

@@ -48,6 +48,7 @@ KINDS = {
     "mean": 7,
     "distribution": 8,
     "bloom": 9,
+    "projective": 10,
 }
 _HEAD = struct.Struct("<4sBBH32sQ")
 _MAGIC, _VERSION = b"SRDL", 1

@@ -23,19 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["local_simulate"]
 
 
-class ProtocolName(StrEnum):
-    """A protocol by name, or the best of all."""
-
-    best = "best"
-    coins = "coins"
-    grr = "grr"
-    sue = "sue"
-    oue = "oue"
-    olh = "olh"
-    hadamard = "hadamard"
-    subset = "subset"
-
-
+ProtocolName = StrEnum("ProtocolName", "best coins grr sue oue olh hadamard subset projective")
 DataFile = Annotated[
     Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")
 ]

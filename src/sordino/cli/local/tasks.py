@@ -22,17 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["TaskFile", "create", "keygen", "show_task", "task_in"]
 
 
-class Randomising(StrEnum):
-    """How an answer is randomised."""
-
-    grr = "grr"
-    sue = "sue"
-    oue = "oue"
-    olh = "olh"
-    hadamard = "hadamard"
-    subset = "subset"
-
-
+Randomising = StrEnum("Randomising", "grr sue oue olh hadamard subset projective")
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, as `local task create` wrote it.")]
 NewKey = Annotated[
     Path,

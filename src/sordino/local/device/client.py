@@ -16,6 +16,7 @@ from sordino.local.device.client_ledger import ClientCharge, ClientLedger
 from sordino.local.device.delivery import deliver
 from sordino.local.labels import Label, canonical
 from sordino.local.protocols.memoization import Memoized
+from sordino.local.protocols.projective import ProjectiveResponse
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.task import Task
@@ -54,11 +55,11 @@ class Client:
                 made = permanent_answer(self.ledger.secret, task, number)
                 kept = self.ledger.permanent(charge, made)
             report = protocol.report(kept, _words(rng))
-        elif isinstance(protocol, GRR | Unary):
+        elif isinstance(protocol, GRR | Unary | ProjectiveResponse):
             self.ledger.charge(charge, limit=task.manifest.lifetime_epsilon)
             report = _perturb(protocol, number, _words(rng))
         else:
-            raise DeclarationError("a device answers tasks of the protocols grr and unary")
+            raise DeclarationError("a device answers tasks of the protocols grr, unary and projective")
         return task.manifest.hash + rng.bytes(ID_BYTES) + report
 
     def send(self, task: Task, body: bytes, *, token: str | None, attempts: int = 5, timeout: float = 30) -> bool:
@@ -111,7 +112,7 @@ def _number(task: Task, answer: Label) -> int | None:
     raise DeclarationError(f"the answer is none of the {len(task.manifest.labels)} labels of {task.manifest.task!r}")
 
 
-def _perturb(protocol: GRR | Unary, number: int | None, words: Iterator[int]) -> bytes:
+def _perturb(protocol: GRR | Unary | ProjectiveResponse, number: int | None, words: Iterator[int]) -> bytes:
     if isinstance(protocol, Unary):
         return protocol.perturb_words(number, words)
     if number is None:

@@ -12,6 +12,7 @@ from sordino.errors import DeclarationError, nearest
 from sordino.local.labels import Labels, check_labels
 from sordino.local.protocols.hadamard import Hadamard
 from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.projective import ProjectiveResponse
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.subset import SubsetSelection
@@ -21,7 +22,7 @@ from sordino.loss import Number
 
 __all__ = ["MAKERS", "PROTOCOLS", "Protocols", "from_parameters", "make_protocol"]
 
-Protocols = GRR | Unary | OLH | Hadamard | SubsetSelection | Rappor
+Protocols = GRR | Unary | OLH | Hadamard | SubsetSelection | ProjectiveResponse | Rappor
 
 PROTOCOLS: dict[str, type[Protocols]] = {
     "grr": GRR,
@@ -29,6 +30,7 @@ PROTOCOLS: dict[str, type[Protocols]] = {
     "olh": OLH,
     "hadamard": Hadamard,
     "subset": SubsetSelection,
+    "projective": ProjectiveResponse,
     "rappor": Rappor,
 }
 MAKERS: dict[str, Callable[..., Protocols]] = {  # of labels and epsilon alone, the simplest first
@@ -38,6 +40,7 @@ MAKERS: dict[str, Callable[..., Protocols]] = {  # of labels and epsilon alone, 
     "sue": SUE,
     "oue": OUE,
     "subset": SubsetSelection,
+    "projective": ProjectiveResponse,
 }
 
 
