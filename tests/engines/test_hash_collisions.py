@@ -17,7 +17,8 @@ import pytest
 
 import sordino as sd
 from engines.support import engine_of
-from sordino.engines import duckdb, duckdb_primitives
+from sordino.engines import duckdb
+from sordino.engines.duckdb_primitives import DuckDBPrimitives
 from sordino.neighbors import ContributionBounds, PrivacyUnit
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
@@ -78,7 +79,7 @@ def arrow(table: list[Row]) -> pa.Table:
 def test_kept_rows_depend_on_the_unit_alone(
     text: str, groups: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duckdb_primitives, "order_hash", lambda cells: text.format(cells))
+    monkeypatch.setattr(DuckDBPrimitives, "_order_hash", lambda _, cells: text.format(cells))
     rng = random.Random(text)
     units = {f"u{i}": rows_of(f"u{i}", rng) for i in range(60)}
     table = [r for rows in units.values() for r in rows]
@@ -103,7 +104,7 @@ def test_kept_rows_depend_on_the_unit_alone(
 
 def test_a_unit_of_colliding_rows_moves_a_sum_by_no_more_than_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     """As found: rows of equal hash, -1 and 1, gave a sum of 0 or of all units by the order in which they came."""
-    monkeypatch.setattr(duckdb_primitives, "order_hash", lambda _: "CAST(0 AS UBIGINT)")
+    monkeypatch.setattr(DuckDBPrimitives, "_order_hash", lambda *_: "CAST(0 AS UBIGINT)")
     domain = sd.Domain({"id": sd.Integer(0, 10**6), "x": sd.Integer(-1, 1)})
     ups, downs = [[(i, x) for i in range(1000)] for x in (1, -1)]
     sums = set()

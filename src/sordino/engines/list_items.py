@@ -1,4 +1,4 @@
-"""Columns of lists: which of them can be read, in whose physical types, and the SQL that turns a row into one an item."""
+"""Columns of lists: which of them can be read, in whose physical types."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from sordino.domain import Domain
-from sordino.engines.quoting import quote_name, quote_text
+from sordino.engines.quoting import quote_text
 from sordino.errors import DeclarationError
 
-__all__ = ["find_place", "list_items", "unnest_cells"]
+__all__ = ["find_place", "list_items"]
 
 _ITEMS = frozenset(
     [
@@ -34,12 +34,6 @@ def list_items(domain: Domain, types: Mapping[str, str], *, csv: bool) -> dict[s
             )
         items[name] = kind
     return items
-
-
-def unnest_cells(column: str, most: int) -> str:
-    """Return the end of `SELECT sordino_l.*` that puts an item in place of its list: a row for each of the first `most`."""
-    name = quote_name(column)
-    return f" EXCLUDE ({name}), unnest(list_slice({name}, 1, {most})) AS {name}"
 
 
 def find_place(text: str, values: Sequence[str]) -> str:

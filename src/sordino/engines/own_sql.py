@@ -10,12 +10,12 @@ from sordino.primitives import WIDEST, check_range
 
 if TYPE_CHECKING:
     from sqlglot import exp
+    from sqlglot.dialects.dialect import DialectType
 
 __all__ = [
     "CHOICE",
     "case_bounds",
     "literal_text",
-    "order_hash",
     "parse_own",
     "parse_relation",
     "people_name",
@@ -26,28 +26,23 @@ __all__ = [
 CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
 
 
-def parse_own(text: str) -> exp.Expression:
+def parse_own(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
     """Return the tree of an expression; equal texts are parsed once."""
-    return _parse_once(text).copy()
+    return _parse_once(text, dialect).copy()
 
 
-def parse_relation(text: str) -> exp.Expression:
+def parse_relation(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
     """Return the tree of a relation, such as a sub-query with its name."""
-    select = _parse_once(f"SELECT 1 FROM {text}").copy()
+    select = _parse_once(f"SELECT 1 FROM {text}", dialect).copy()
     found: exp.Expression = (select.args.get("from_") or select.args["from"]).this
     return found
 
 
 @functools.lru_cache(maxsize=512)
-def _parse_once(text: str) -> exp.Expression:
+def _parse_once(text: str, dialect: DialectType) -> exp.Expression:
     from sqlglot import parse_one
 
-    return cast("exp.Expression", parse_one(text, dialect="duckdb"))
-
-
-def order_hash(cells: str) -> str:
-    """Return the SQL of a public hash that orders rows or groups fairly; it may collide, so order by the cells next."""
-    return f"hash({cells}, '{CHOICE}')"
+    return cast("exp.Expression", parse_one(text, dialect=dialect))
 
 
 def people_name(table: str) -> str:
