@@ -61,6 +61,21 @@ def test_under_rho_the_session_is_worth_the_root() -> None:
     assert 0.4999 < held.spent.amounts()["rho"] <= 0.5
 
 
+@pytest.mark.parametrize("budget", [sd.ZCDP(1), sd.ApproxDP(5, 1e-6), sd.PureDP(5)], ids=["rho", "delta", "epsilon"])
+def test_many_crossings_redraw_the_threshold_where_the_cap_counts_rho(budget: Any) -> None:
+    held = curator(budget=budget)
+    loss: dict[str, Any] = {"rho": 0.5} if "rho" in budget.amounts() else {"epsilon": 1}
+    if "delta" in budget.amounts():
+        loss["delta"] = 1e-7
+    with held.above_threshold(count=1000, **loss) as session:
+        assert session.above(sd.count(), threshold=-(10**7))
+    redraws = not isinstance(budget, sd.PureDP)
+    assert ("a threshold each" in session.release.outputs[0].mechanism) == redraws
+    spent = held.spent.amounts()
+    assert spent == session.release.cost.amounts()
+    assert all(0.999 * float(loss[name]) < spent[name] <= sd.PureDP(loss[name]).epsilon for name in loss)
+
+
 def test_a_monotone_session_has_less_noise_and_takes_counts_and_sums_from_0_alone() -> None:
     held = curator(budget=sd.PureDP(100))
     with held.above_threshold(count=2, monotone=True, epsilon=80) as session:

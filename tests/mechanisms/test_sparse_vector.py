@@ -17,8 +17,10 @@ import pytest
 
 from battery import chi_square_tail
 from mistyping import mistype
+from sordino.accounting.concentration import pure_epsilon_for
+from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.mechanisms.sparse_vector import SparseSession, SparseVector
+from sordino.mechanisms.sparse_vector import SparseSession, SparseVector, sparse_vector_for
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
@@ -26,6 +28,7 @@ ALARM = 1e-5
 ONE = SparseVector(Fraction(1), Fraction(2), 1)
 TWO = SparseVector(Fraction(1), Fraction(4), 2)
 COUNTS = SparseVector(Fraction(1), Fraction(4), 2, monotone=True)
+EACH = SparseVector(Fraction(1), Fraction(2), 2, redraws=True)
 
 
 @lru_cache
@@ -46,7 +49,11 @@ def tails(scale: Fraction) -> np.ndarray:
 
 
 def transcript_probability(made: SparseVector, answers: tuple[int, ...], outcome: tuple[bool, ...]) -> float:
-    """Return P(the session says `outcome`): one sum over the threshold's noise, of products over the questions."""
+    """Return P(the session says `outcome`): a sum over each threshold's noise, of products over its questions."""
+    first = outcome.index(True) + 1 if made.redraws and True in outcome else 0
+    if first and first < len(outcome):  # a new threshold for what follows
+        rest = transcript_probability(made, answers[first:], outcome[first:])
+        return transcript_probability(made, answers[:first], outcome[:first]) * rest
     values, weights = masses(made.threshold_law.scale)
     upper = tails(made.question_law.scale)
     middle = len(upper) // 2
@@ -79,7 +86,7 @@ def run(made: SparseVector, answers: tuple[int, ...], rng: Rng) -> tuple[bool, .
     return tuple(said)
 
 
-@pytest.mark.parametrize("made", [ONE, TWO, COUNTS], ids=["one", "two", "monotone"])
+@pytest.mark.parametrize("made", [ONE, TWO, COUNTS, EACH], ids=["one", "two", "monotone", "redrawn"])
 def test_law_by_chi_square(made: SparseVector) -> None:
     answers, rng, count = (-1, 2, 0, 3), Rng.seeded(31), 8000
     kinds = outcomes(4, made.crossings)
@@ -114,6 +121,41 @@ def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVect
     assert worst > 0.3 * made.epsilon
 
 
+@pytest.mark.parametrize("monotone", [False, True])
+def test_redrawn_thresholds_cost_the_rho_of_their_crossings(monotone: bool) -> None:
+    """The Renyi divergence of all transcripts of eight questions, which rise and then fall or stay: below order rho."""
+    made = SparseVector(Fraction(1), Fraction(2), 2, monotone, redraws=True)
+    rho, worst = made.event.rho(), 0.0
+    assert rho == 2 * LaplaceEvent(2).rho()
+    kinds = outcomes(8, 2)
+    for answers, rising in itertools.product([(0,) * 8, (3, 3, 3, -3) * 2, (4,) * 7 + (-4,)], (3, 7, 8)):
+        moved = tuple(a + (1 if i % 4 < rising else 0 if monotone else -1) for i, a in enumerate(answers))
+        pairs = [[transcript_probability(made, t[: len(o)], o) for t in (answers, moved)] for o in kinds]
+        for order, (one, other) in itertools.product((1.01, 2.0, 8.0), ((0, 1), (1, 0))):
+            divergence = math.log(sum(p[one] ** order * p[other] ** (1 - order) for p in pairs)) / (order - 1)
+            worst = max(worst, divergence / order / float(rho))
+    assert 0.05 < worst <= 1
+
+
+def test_under_rho_many_crossings_draw_a_threshold_each() -> None:
+    """Deviation x .56 at ten crossings and rho .5; one crossing, and a rho so large that losses add up, keep one."""
+    rho = Fraction(1, 2)
+
+    def deviation(made: SparseVector) -> float:
+        return math.hypot(made.threshold_law.scale, made.question_law.scale)
+
+    for crossings, monotone, factor in ((1, False, 1), (10, False, 0.56), (10, True, 0.69), (50, False, 0.29)):
+        one = SparseVector(Fraction(1), pure_epsilon_for(rho), crossings, monotone)
+        best = sparse_vector_for(1, crossings=crossings, monotone=monotone, epsilon=one.epsilon, rho=rho)
+        assert best.redraws == (crossings > 1)
+        assert deviation(best) / deviation(one) == pytest.approx(factor, abs=0.01)
+        assert (best.event.rho() or 0) <= rho
+    assert not sparse_vector_for(
+        1, crossings=3, monotone=False, epsilon=pure_epsilon_for(Fraction(90)), rho=Fraction(90)
+    ).redraws
+    assert not sparse_vector_for(1, crossings=10, monotone=False, epsilon=Fraction(1)).redraws
+
+
 def test_monotone_noise_is_too_small_for_answers_that_move_both_ways() -> None:
     """So the refusal of other questions in a monotone session matters."""
     outcome = (False,) * 30 + (True,)
@@ -144,7 +186,7 @@ def test_findings_f5_deviation_of_the_difference(crossings: int, monotone: bool,
 def test_error_covers_all_answers() -> None:
     """Answers beyond the error from the threshold are right but for 5%; 4.5 deviations for the sample."""
     questions, count = 20, 2000
-    for made in (ONE, TWO):
+    for made in (ONE, TWO, EACH):
         error = made.error(0.95, questions=questions)
         answers = tuple(-error - 1 if i % 7 else error + 1 for i in range(1, questions + 1))
         rng, wrong = Rng.seeded(33), 0
@@ -187,6 +229,17 @@ def test_session_halts_and_keeps_its_threshold() -> None:
         with pytest.raises(QuestionRefused, match="new charge"):
             session.above(answer)
     assert SparseVector(Fraction(1), Fraction(1), 1).session(2**80, Rng.seeded(1)).above(2**81)
+
+
+def test_a_redrawn_threshold_is_another_after_each_crossing() -> None:
+    session = SparseVector(Fraction(1), Fraction(1, 1000), 3, redraws=True).session(0, Rng.seeded(1))
+    thresholds = []
+    while session.open:
+        thresholds.append(session._noisy_threshold)
+        assert not session.above(-(10**9))
+        assert session._noisy_threshold == thresholds[-1]
+        assert session.above(10**9)
+    assert len(set(thresholds)) == 3
 
 
 def test_session_hides_its_threshold_and_is_not_copied() -> None:

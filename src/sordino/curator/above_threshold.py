@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.accounting.concentration import pure_epsilon_for
+from sordino.accounting.zcdp import rho_for
 from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.charging import Charging
 from sordino.curator.data_access import Answer, DataAccess
@@ -21,7 +22,7 @@ from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
-from sordino.mechanisms.sparse_vector import SparseVector
+from sordino.mechanisms.sparse_vector import SparseVector, sparse_vector_for
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
@@ -166,10 +167,13 @@ def open_above_threshold(
         raise DeclarationError(
             "a monotone session needs neighbors add_remove: under replace, a count may rise while another falls"
         )
-    worth = pure_epsilon_for(asked.rho) if isinstance(asked, ZCDP) else asked.epsilon
-    mechanism = SparseVector(Fraction(PARTS + 1), worth, count, monotone)
+    pure = PureDP(pure_epsilon_for(asked.rho) if isinstance(asked, ZCDP) else asked.epsilon)
+    rho = None
+    if isinstance(asked, type(table.cap)) and not isinstance(asked, PureDP):
+        rho = asked.rho if isinstance(asked, ZCDP) else rho_for(asked.epsilon, asked.delta)
+    mechanism = sparse_vector_for(PARTS + 1, crossings=count, monotone=monotone, epsilon=pure.epsilon, rho=rho)
     words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
-    plan = plan_adaptive(words, table, asked=PureDP(worth))
+    plan = plan_adaptive(words, table, asked=asked if mechanism.redraws else pure)
     charged = charging.charge_new(plan)
 
     def commit(answer: Answer) -> Release:

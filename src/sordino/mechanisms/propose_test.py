@@ -22,15 +22,17 @@ class ProposeTestRelease:
     """Test privately how far the data is from any whose local sensitivity passes `bound`; release only if far.
 
     Theorem (Dwork & Lei 2009; Dwork & Roth 2014, Algorithm 13): with half = epsilon / 2, the distance plus discrete
-    Laplace noise of scale 1 / half is half-private, as the distance moves by at most 1 between neighbors. Where it passes
-    the threshold, at least ln(1 / delta) / half, the true distance is above 0 except with probability delta, so the local
-    sensitivity is at most `bound` and Laplace noise of scale bound / half is half-private: (epsilon, delta) in all,
-    failure included.
+    Laplace noise Z of scale 1 / half is half-private, as the distance moves by at most 1 between neighbors. A table at
+    distance 0 passes the threshold t with probability P(Z > t) <= delta. Any other has a local sensitivity of at most
+    `bound`, so Laplace noise of scale bound / half is half-private: (epsilon, delta) in all, failure included.
+
+    t is the least whole number with that tail, e^(-half (t + 1)) / (1 + e^-half), certified in Decimal: about
+    ln(2) / half + 1 below the textbook's ln(1 / delta) / half, which is for the bound e^(-half t) / 2 <= delta, rounded.
 
     `bound` is in whole steps. Raises DeclarationError unless epsilon, delta and bound are above 0.
 
-    >>> round(float(ProposeTestRelease(1, Fraction(2), Fraction(1, 32561**2)).least), 12)
-    20.781741064351
+    >>> ProposeTestRelease(1, Fraction(2), Fraction(1, 32561**2)).threshold  # the textbook's is 21
+    20
     """
 
     bound: int
@@ -52,17 +54,11 @@ class ProposeTestRelease:
         return self.epsilon / 2
 
     @property
-    def least(self) -> float:
-        """The threshold of the continuous law, ln(1 / delta) / half."""
-        return (math.log(self.delta.denominator) - math.log(self.delta.numerator)) / float(self.half)
-
-    @property
     def threshold(self) -> int:
-        """The least noisy distance that does not pass: the larger of `least` and what the discrete tail needs."""
-        law, threshold = DiscreteLaplace(1 / self.half), math.ceil(self.least)
-        while law.upper_tail(threshold) > float(self.delta):
-            threshold += 1
-        return threshold
+        """The largest noisy distance that does not pass."""
+        if self.delta >= Fraction(1, 2):
+            return 0  # P(Z > 0) is below a half
+        return DiscreteLaplace(1 / self.half).error(1 - 2 * self.delta)  # P(|Z| > t) <= 2 delta, so P(Z > t) <= delta
 
     @property
     def event(self) -> ApproxEvent:
