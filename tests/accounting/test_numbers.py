@@ -15,7 +15,6 @@ from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_calibration import (
     analytic_gaussian_sigma,
     calibrate_gaussian,
-    classical_gaussian_sigma,
     discrete_gaussian_delta,
 )
 from sordino.accounting.zcdp import basic_epsilon_of, delta_of, epsilon_of, rho_for
@@ -96,16 +95,6 @@ def test_conversions_at_the_edges() -> None:
 def test_balle_wang_2018_analytic_sigma(epsilon: float, delta: float, sigma: float) -> None:
     assert analytic_gaussian_sigma(epsilon, delta) == pytest.approx(sigma, rel=1e-11)
     assert analytic_gaussian_sigma(epsilon, delta, 3.0) == pytest.approx(3 * sigma, rel=1e-11)
-
-
-@pytest.mark.parametrize(*rows_of("accounting", "classical_gaussian_sigma"))
-def test_dwork_roth_2014_classical_sigma(epsilon: float, delta: float, sigma: float) -> None:
-    assert classical_gaussian_sigma(epsilon, delta) == pytest.approx(sigma, rel=1e-14)
-
-
-def test_the_classical_sigma_is_refused_above_epsilon_1() -> None:
-    with pytest.raises(DeclarationError, match="analytic"):
-        classical_gaussian_sigma(1.01, 1e-5)
 
 
 @functools.cache

@@ -129,6 +129,7 @@ def test_a_ladder_of_100_bounds_at_a_hundredth_costs_1() -> None:
     assert found.cost == PureDP(1)
     assert len(found.keys[0].labels) == 100
     assert 20 <= found.upper <= 100
+    assert "teaching tool" in found.notes[-1]
     for bound, width in zip(found.keys[1].labels, found.outputs[0].estimate.deviations, strict=True):
         assert width == pytest.approx(2**0.5 * bound / 0.01, rel=1e-3)  # each sum: Laplace of scale bound / .01
 
@@ -146,6 +147,7 @@ def test_what_finds_nothing_says_so_and_cannot_be_asked_with(values: Any, method
     assert found.notes[0].startswith("no bounds were found")
     assert json.loads(found.to_json())["chosen"] == {"lower": None, "upper": None}
     assert Release.from_dict(json.loads(found.to_json())) == found == table.release(found.charge)
+    assert any("teaching tool" in note for note in found.notes) == (method == "sparse_vector")
     assert "None" in repr(found)
     assert "none found" in repr(sd.plot(found))
     for name in ("lower", "upper"):

@@ -72,3 +72,19 @@ def test_values_are_clamped_to_the_bounds(method: str, statistic: str) -> None:
             assert 0 <= value <= (2500 if statistic == "var" else 100)
             seen.add(value)
     assert {0, 2500 if statistic == "var" else 100} <= seen
+
+
+@pytest.mark.parametrize(
+    ("method", "statistic", "teaches"),
+    [
+        ("smooth", "median", True),
+        ("test", "quantile:0.9", True),
+        ("smooth", "mean", False),
+        ("chunks", "median", False),
+    ],
+)
+def test_the_plan_of_a_teaching_tool_names_it_and_what_is_better(method: str, statistic: str, teaches: bool) -> None:
+    held = curator(budget=BUDGET)
+    plan = held.plan(_question(method, statistic, 50), epsilon=1, delta="1e-6")
+    assert any("teaching tool: median(...)" in note for note in plan.notes) == teaches
+    assert held.ask(plan).notes == plan.notes

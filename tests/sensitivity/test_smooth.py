@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.sensitivity.distance import distance_above, local_at_distance, proposal_distance_mean
+from sordino.sensitivity.distance import distance_above, local_at_distance
 from sordino.sensitivity.smooth import SmoothSensitivity, smooth_sensitivity
 
 QUANTILES = ["quantile:0", "quantile:0.1", "quantile:0.25", "quantile:1/3", "median", "quantile:0.6", "quantile:1"]
@@ -183,12 +183,10 @@ def test_reference_smooth_mean_of_32561_ages() -> None:
     assert 2 * made.value < 0.0061423174963913885  # what the ages are can only help
 
 
-def test_reference_proposal_distance_of_the_mean() -> None:
+def test_reference_distance_of_the_mean() -> None:
     """Reference section 3: 12,561, the largest k with 100/(n - k) <= .005; one more move passes the bound."""
-    assert proposal_distance_mean(32_561, width=100, bound=0.005) == 12_561
     data = np.zeros(32_561)
     assert distance_above("mean", data, lower=0, upper=100, neighbors="add_remove", bound=0.005) == 12_562
-    assert proposal_distance_mean(10, width=100, bound=0.005) == 0
 
 
 def test_reference_median_of_five_moves_by_seven() -> None:
@@ -271,7 +269,3 @@ def test_refusals_of_distances() -> None:
         local_at_distance("mean", [1], lower=0, upper=1, neighbors="replace", most=-1)
     with pytest.raises(DeclarationError, match="bound"):
         distance_above("mean", [1], lower=0, upper=1, neighbors="replace", bound=-1)
-    wrongs: list[dict[str, Any]] = [{"n": -1}, {"n": 1.5}, {"width": -1}, {"bound": 0}]
-    for wrong in wrongs:
-        with pytest.raises(DeclarationError):
-            proposal_distance_mean(**({"n": 5, "width": 1, "bound": 1} | wrong))

@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from sordino.accounting.parameters import read_amount, read_delta
 from sordino.errors import DeclarationError
-from sordino.loss import Number, format_number
+from sordino.loss import Number
 from sordino.rounding import bisect, bisect_whole
 
-__all__ = ["analytic_gaussian_sigma", "calibrate_gaussian", "classical_gaussian_sigma", "discrete_gaussian_delta"]
+__all__ = ["analytic_gaussian_sigma", "calibrate_gaussian", "discrete_gaussian_delta"]
 
 UpperTail = Callable[[int], float]
 
@@ -96,21 +96,6 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float =
         low, high = high, 2 * high
     _, high = bisect(lambda sigma: spent(sigma) <= target, low, high, relative=1e-15)
     return high * (1 + 1e-12) * sensitivity  # the difference of two near tails has lost digits
-
-
-def classical_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float = 1.0) -> float:
-    """Return sqrt(2 ln(1.25 / delta)) sensitivity / epsilon (Dwork & Roth 2014, Theorem A.1), for epsilon at most 1.
-
-    For comparison only. Raises DeclarationError above epsilon 1, where the theorem does not hold.
-
-    >>> round(classical_gaussian_sigma(1, 1e-5), 9)
-    4.844805263
-    """
-    bound, target = read_amount(epsilon, name="epsilon"), read_delta(delta)
-    if not 0 < bound <= 1:
-        rule = f"the classical formula needs epsilon above 0 and at most 1, not {format_number(bound)}"
-        raise DeclarationError(f"{rule}; use analytic_gaussian_sigma")
-    return math.sqrt(2 * math.log(1.25 / float(target))) * sensitivity / float(bound)
 
 
 def _normal(x: float) -> float:

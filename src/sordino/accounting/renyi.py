@@ -20,26 +20,13 @@ from sordino.accounting.zcdp import epsilon_from_renyi, epsilon_of
 from sordino.loss import Event, Number
 from sordino.rounding import float_up
 
-__all__ = ["laplaces_renyi", "renyi_curve", "renyi_epsilon", "responses_renyi"]
+__all__ = ["laplaces_renyi", "renyi_epsilon", "responses_renyi"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SLACK = 1e-14  # relative: more than sums of floats can lose
 _LOWEST, _HIGHEST = -9.0, 14.0  # of ln(order - 1): orders from 1.0001 to a million
-
-
-def renyi_curve(events: Sequence[Event], orders: Sequence[float]) -> list[float | None]:
-    """Return the divergence of all events together at each order > 1, rounded up: the sum (Mironov 2017, Proposition 1).
-
-    None at an order where an event has no bound.
-
-    >>> from sordino.accounting.events import GaussianEvent
-    >>> [round(d, 9) for d in renyi_curve([GaussianEvent("1/8")] * 4, [2, 16])]
-    [1.0, 8.0]
-    """
-    known = _gather(events)
-    return [_sum(known, float(order)) for order in orders]
 
 
 def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]:

@@ -17,7 +17,6 @@ from sordino.noise.rng import Rng
 __all__ = [
     "bernoulli",
     "bit_sums",
-    "bits_of",
     "bytes_for",
     "keep_or_replace",
     "next_u32",
@@ -33,7 +32,6 @@ Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 _CHUNK = 1 << 19  # bytes drawn at a time: they stay in the cache
 _M1, _M2, _M4 = (np.uint64(m) for m in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
-_M8 = np.uint64(0x00FF00FF00FF00FF)
 
 
 def bernoulli(threshold: int, count: int, rng: Rng) -> Bools:
@@ -116,13 +114,6 @@ def pack_bernoulli(threshold: int, rows: int, bits: int, rng: Rng) -> Bytes:
     if bits % 8:
         out[:, -1] &= np.uint8((1 << bits % 8) - 1)
     return out
-
-
-def bits_of(rows: Bytes, places: np.ndarray[Any, Any]) -> Bools:
-    """Return one bit of each packed row: that at its place."""
-    cells = rows[np.arange(len(rows)), places >> 3]
-    found: Bools = (cells >> (places & 7).astype(np.uint8) & 1).astype(np.bool_)
-    return found
 
 
 def bit_sums(rows: Bytes, bits: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -33,7 +33,7 @@ from sordino.errors import DeclarationError, QuestionRefused, nearest
 from sordino.loss import Number, format_number, to_fraction
 from sordino.neighbors import neighbors_from
 
-__all__ = ["distance_above", "local_at_distance", "proposal_distance_mean"]
+__all__ = ["distance_above", "local_at_distance"]
 
 Array = npt.NDArray[np.float64]
 
@@ -133,29 +133,6 @@ def distance_above(
         middle = (below + above) // 2
         below, above = (below, middle) if found.at(middle) > limit else (middle, above)
     return above
-
-
-def proposal_distance_mean(n: int, *, width: Number, bound: Number) -> int:
-    """Return how many moves leave every mean of n numbers, `width` apart at most, no more sensitive than `bound`.
-
-    The largest k with width/(n - k) <= bound, at least 0: one less than the distance at which the bound is passed. It
-    depends on the size alone, changes by at most 1 between neighbors, and holds for add_remove and for replace.
-
-    Raises DeclarationError unless n is a whole number from 0, width >= 0 and bound > 0.
-
-    >>> proposal_distance_mean(32_561, width=100, bound=0.005)
-    12561
-
-    Dwork, Roth, "The Algorithmic Foundations of Differential Privacy" (2014), section 7.3, Algorithm 13.
-    """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise DeclarationError(f"n must be a whole number of records from 0, not {n!r}")
-    span, limit = to_fraction(width, name="width"), to_fraction(bound, name="bound")
-    if span < 0 or limit <= 0:
-        raise DeclarationError(
-            f"width must be at least 0 and bound above 0, not {format_number(span)} and {format_number(limit)}"
-        )
-    return max(0, math.floor(n - span / limit))
 
 
 def profile(

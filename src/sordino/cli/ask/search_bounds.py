@@ -42,7 +42,7 @@ def bounds(
     rho: Rho = None,
     table: TableName = None,
     method: Annotated[
-        Search, typer.Option("--method", help="How to search; `histogram` is the best on most data.")
+        Search, typer.Option("--method", help="`histogram` or `quantile`; for teaching, `ladder` or `sparse_vector`.")
     ] = Search.histogram,
     ladder: Annotated[
         str | None,
