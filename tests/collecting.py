@@ -17,6 +17,7 @@ import uvicorn
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
 from sordino.collector.report_store import Store
+from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import SUE, Unary
@@ -30,7 +31,10 @@ MANY = Limits(per_minute=1e9, burst=10**6)
 
 
 def task_of(
-    protocol: GRR | Unary | Memoized | None = None, *, name: str = "drinks", origin: str = "https://a.example"
+    protocol: GRR | Unary | Memoized | HeavyHitters | None = None,
+    *,
+    name: str = "drinks",
+    origin: str = "https://a.example",
 ) -> Task:
     made = protocol or SUE(LABELS, epsilon=2)
     return create_task(

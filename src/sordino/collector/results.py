@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from sordino.collector.report_store import Chunk, Store, StoredTask
 from sordino.collector.task_state import counts_from
 from sordino.errors import DeclarationError
+from sordino.local.estimates.frequency import FrequencyEstimate
+from sordino.local.estimates.prefix_tree import HeavyHittersEstimate
+from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task, read_task
 from sordino.loss import format_number
@@ -39,13 +42,21 @@ def estimate_task(
     """Return the `results` of a task of a store; `recount` first counts every stored report again."""
     stored, task = find_task(store, name)
     counts = count_again(task, store.chunks(stored.number)) if recount else counts_from(stored.counts, task)
-    closed = stored.closed
-    return results(task, counts, closed=closed, confidence=confidence, malicious=malicious, simultaneous=simultaneous)
+    return results(
+        task,
+        counts,
+        lambda: store.chunks(stored.number),
+        closed=stored.closed,
+        confidence=confidence,
+        malicious=malicious,
+        simultaneous=simultaneous,
+    )
 
 
 def results(
     task: Task,
     counts: SupportCounts,
+    chunks: Callable[[], Iterable[Chunk]],
     *,
     closed: bool,
     confidence: float,
@@ -55,9 +66,11 @@ def results(
     """Return the estimate of every label with its interval, and what all of it means, as JSON data.
 
     `adversarial_lower` and `adversarial_upper` hold where a share `malicious` of the reports was made up to move that label.
-    With `simultaneous` all intervals hold at once with the confidence; `error` stays that of each by itself.
+    With `simultaneous` all intervals hold at once with the confidence; `error` stays that of each by itself. Where texts
+    are searched for, the labels are those found in the reports of the `chunks`, always simultaneously.
     """
-    manifest = task.manifest
+    manifest, protocol = task.manifest, task.protocol
+    searched = isinstance(protocol, HeavyHitters)
     plain: dict[str, Any] = {
         "schema": 1,
         "task": manifest.task,
@@ -68,28 +81,35 @@ def results(
         "lifetime_epsilon": format_number(manifest.lifetime_epsilon),
         "permanent": task.permanent,
         "confidence": confidence,
-        "simultaneous": simultaneous,
+        "simultaneous": simultaneous or searched,
         "malicious": malicious,
         "assumes": "one report a respondent: more of one permanent answer make the intervals too narrow",
         "labels": [],
     }
-    if counts.n == 0:
-        return plain
-    plain["labels"] = _describe_labels(task, counts, confidence, malicious, simultaneous=simultaneous)
+    if isinstance(protocol, HeavyHitters):
+        if all(counts.supports):
+            plain["labels"] = _describe_found(protocol.find(_reports(task, chunks())), confidence, malicious)
+    elif counts.n:
+        estimate = protocol.estimate(counts)
+        plain["labels"] = _describe_labels(estimate, confidence, malicious, simultaneous=simultaneous)
     return plain
 
 
+def _describe_found(found: HeavyHittersEstimate, confidence: float, malicious: float) -> list[dict[str, Any]]:
+    rows = found.interval(confidence, malicious=malicious).to_pylist()
+    return [{**row, "error": (row["upper"] - row["lower"]) / 2, "projected": row["frequency"]} for row in rows]
+
+
 def _describe_labels(
-    task: Task, counts: SupportCounts, confidence: float, malicious: float, *, simultaneous: bool
+    estimate: FrequencyEstimate, confidence: float, malicious: float, *, simultaneous: bool
 ) -> list[dict[str, Any]]:
-    estimate = task.protocol.estimate(counts)
     ends = estimate.interval(confidence, malicious=malicious, simultaneous=simultaneous).to_pydict()
     projected = estimate.projected().column("frequency").to_pylist()
     frequencies, errors = estimate.frequencies, estimate.errors(confidence)
     return [
         {
             "label": label,
-            "count": _number(frequencies[i] * counts.n),
+            "count": _number(frequencies[i] * estimate.n),
             "frequency": _number(frequencies[i]),
             "error": _number(errors[i]),
             "lower": _number(ends["lower"][i]),
@@ -98,7 +118,7 @@ def _describe_labels(
             "adversarial_upper": _number(ends["adversarial_upper"][i]),
             "projected": _number(projected[i]),
         }
-        for i, label in enumerate(task.manifest.labels)
+        for i, label in enumerate(estimate.labels)
     ]
 
 
@@ -111,8 +131,12 @@ def export_batch(task: Task, chunks: Iterable[Chunk]) -> bytes:
 
 def count_again(task: Task, chunks: Iterable[Chunk]) -> SupportCounts:
     """Return the counts of the reports themselves, not the counts stored beside them."""
+    return task.protocol.count(_reports(task, chunks))
+
+
+def _reports(task: Task, chunks: Iterable[Chunk]) -> Reports:
     rows = np.frombuffer(b"".join(chunk.reports for chunk in chunks), dtype=np.uint8).reshape(-1, task.protocol.width)
-    return task.protocol.count(Reports.of(task.protocol, rows.copy()))
+    return Reports.of(task.protocol, rows.copy())
 
 
 def _number(value: Any) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Request
@@ -12,7 +14,7 @@ from starlette.exceptions import HTTPException
 from sordino.collector.collector import Collector
 from sordino.collector.limits import Buckets
 from sordino.collector.report_endpoint import ERRORS, error_body
-from sordino.collector.report_store import Store
+from sordino.collector.report_store import Chunk, Store
 from sordino.collector.results import export_batch, results
 from sordino.collector.task_state import TaskState
 from sordino.errors import SordinoError
@@ -91,9 +93,7 @@ def _add_administrator_routes(app: FastAPI, collector: Collector) -> None:
     ) -> JSONResponse:
         _admit_administrator(collector, authorization)
         state = _find_state(collector, task)
-        plain = await run_in_threadpool(
-            results, state.task, state.counts, closed=state.closed, confidence=confidence, malicious=malicious
-        )
+        plain = await run_in_threadpool(_results, collector.url, state, confidence, malicious)
         return JSONResponse(plain, headers={"cache-control": "no-store"})
 
     @app.post("/v1/tasks/{task}/close", summary="Close a task for ever (administrators)")
@@ -127,6 +127,14 @@ def _admit_administrator(collector: Collector, authorization: str | None) -> Non
         raise _Refused("no_token", "send an administrator's token: Authorization: Bearer TOKEN")
     if role != "admin":
         raise _Refused("wrong_role")
+
+
+def _results(url: str, state: TaskState, confidence: float, malicious: float) -> dict[str, Any]:
+    def chunks() -> Iterator[Chunk]:  # read only where texts are searched for
+        with closing(Store.open(url)) as store:
+            yield from store.chunks(state.number)
+
+    return results(state.task, state.counts, chunks, closed=state.closed, confidence=confidence, malicious=malicious)
 
 
 def _batch(url: str, state: TaskState) -> bytes:

@@ -47,12 +47,12 @@ def _adult_labels(name: str) -> tuple[Any, ...]:
     return column.values
 
 
-def load_answers(name: str, path: Path, *, labels: Sequence[str]) -> list[str | None]:
+def load_answers(name: str, path: Path, *, labels: Sequence[str] | None) -> list[str | None]:
     """Return the cells of one column of a CSV (with a header line) or Parquet file as text, None where one is missing.
 
-    The labels are declared, never read from the file. Numbers and truth values are compared as text (`7`, `true`). NOT
-    PRIVATE: for simulations only, and marked so wherever it shows. Raises SourceError where the file or the column is
-    missing, or a cell is none of the labels; no cell is ever in an error.
+    The labels are declared, never read from the file; None accepts any text. Numbers and truth values are compared as text
+    (`7`, `true`). NOT PRIVATE: for simulations only, and marked so wherever it shows. Raises SourceError where the file or
+    the column is missing, or a cell is none of the labels; no cell is ever in an error.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -79,7 +79,8 @@ def load_answers(name: str, path: Path, *, labels: Sequence[str]) -> list[str | 
         raise SourceError(f"{path} has no column {name!r}{known}")
     trimmed = pc.utf8_trim_whitespace(cells)
     kept = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
-    strange = pc.sum(pc.invert(pc.is_in(kept.drop_null(), value_set=pa.array(labels, pa.string())))).as_py() or 0
+    allowed = kept if labels is None else pa.array(labels, pa.string())
+    strange = pc.sum(pc.invert(pc.is_in(kept.drop_null(), value_set=allowed))).as_py() or 0
     if strange:
         raise SourceError(f"{strange:,} cells of column {name!r} are none of the declared labels; declare them too")
     answers: list[str | None] = kept.to_pylist()

@@ -25,8 +25,13 @@ if TYPE_CHECKING:
     from sordino.local.device.delivery import NotDelivered as NotDelivered
     from sordino.local.estimates.frequency import FrequencyEstimate as FrequencyEstimate
     from sordino.local.estimates.mean import MeanEstimate as MeanEstimate
+    from sordino.local.estimates.prefix_tree import HeavyHittersEstimate as HeavyHittersEstimate
     from sordino.local.estimates.regression import BloomEstimate as BloomEstimate
     from sordino.local.exactness import exact_epsilon as exact_epsilon
+    from sordino.local.heavy_hitters_plan import HeavyHittersPlan as HeavyHittersPlan
+    from sordino.local.heavy_hitters_plan import HeavyHittersSimulation as HeavyHittersSimulation
+    from sordino.local.heavy_hitters_plan import plan_heavy_hitters as plan_heavy_hitters
+    from sordino.local.heavy_hitters_plan import simulate_heavy_hitters as simulate_heavy_hitters
     from sordino.local.poisoning import attainable_shift as attainable_shift
     from sordino.local.poisoning import shape_test as shape_test
     from sordino.local.protocols.attributes import Attributes as Attributes
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from sordino.local.protocols.distribution import DistributionEstimate as DistributionEstimate
     from sordino.local.protocols.hadamard import Hadamard as Hadamard
     from sordino.local.protocols.hashing import OLH as OLH
+    from sordino.local.protocols.heavy_hitters import HeavyHitters as HeavyHitters
     from sordino.local.protocols.memoization import Memoized as Memoized
     from sordino.local.protocols.memoization import memoize as memoize
     from sordino.local.protocols.numeric import Mean as Mean
@@ -65,8 +71,10 @@ _EXPORTS = {
     "sordino.local.device.delivery": "NotDelivered",
     "sordino.local.estimates.frequency": "FrequencyEstimate",
     "sordino.local.estimates.mean": "MeanEstimate",
+    "sordino.local.estimates.prefix_tree": "HeavyHittersEstimate",
     "sordino.local.estimates.regression": "BloomEstimate",
     "sordino.local.exactness": "exact_epsilon",
+    "sordino.local.heavy_hitters_plan": "HeavyHittersPlan HeavyHittersSimulation plan_heavy_hitters simulate_heavy_hitters",
     "sordino.local.poisoning": "attainable_shift shape_test",
     "sordino.local.protocols.attributes": "Attributes",
     "sordino.local.protocols.bloom": "Bloom",
@@ -74,6 +82,7 @@ _EXPORTS = {
     "sordino.local.protocols.distribution": "Distribution DistributionEstimate",
     "sordino.local.protocols.hadamard": "Hadamard",
     "sordino.local.protocols.hashing": "OLH",
+    "sordino.local.protocols.heavy_hitters": "HeavyHitters",
     "sordino.local.protocols.memoization": "Memoized memoize",
     "sordino.local.protocols.numeric": "Mean",
     "sordino.local.protocols.projective": "ProjectiveResponse",

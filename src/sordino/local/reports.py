@@ -49,6 +49,7 @@ KINDS = {
     "distribution": 8,
     "bloom": 9,
     "projective": 10,
+    "heavy_hitters": 11,
 }
 _HEAD = struct.Struct("<4sBBH32sQ")
 _MAGIC, _VERSION = b"SRDL", 1

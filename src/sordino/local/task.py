@@ -26,6 +26,7 @@ from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Label, canonical, check_labels
 from sordino.local.protocols.catalog import Protocols, from_parameters
+from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
@@ -160,7 +161,7 @@ class Task:
     manifest: Manifest
     key: str
     signature: str
-    protocol: Counting
+    protocol: Counting | HeavyHitters
 
     @property
     def permanent(self) -> bool:
@@ -177,6 +178,34 @@ class Task:
         """The signed manifest as JSON text: what `read_task` reads, and clients fetch."""
         plain = {"key": self.key, "manifest": self.manifest.text, "signature": self.signature}
         return canonical(plain).decode()
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """What the task asks and reveals, by heading."""
+        manifest, searched = self.manifest, self.protocol
+        once, most = format_number(manifest.epsilon), format_number(manifest.lifetime_epsilon)
+        if self.permanent:
+            reveals = (
+                f"epsilon {once} by one report, {most} by all of an epoch: each answer is fixed by its first value"
+            )
+        else:
+            reveals = f"epsilon {once} by each report, up to {most} in sum over an epoch: answers may change"
+        labels = ", ".join("no answer" if one is None else str(one) for one in manifest.labels[:12])
+        more = f" and {len(manifest.labels) - 12} more" if len(manifest.labels) > 12 else ""
+        if isinstance(searched, HeavyHitters):
+            labels, more = (
+                f"any text of up to {searched.length} characters, of: {''.join(map(str, manifest.labels))}",
+                "",
+            )
+        return {
+            "task": f"{manifest.task}, epoch {manifest.epoch}",
+            "question": manifest.question,
+            "labels": labels + more,
+            "reveals": reveals,
+            "expires": manifest.expires.strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "origin": manifest.origin,
+            "signed by": f"{self.key} ({key_fingerprint(self.key)})",
+        }
 
     def has_expired(self, now: datetime.datetime) -> bool:
         """Return whether the task takes no more reports at this moment."""
@@ -195,7 +224,7 @@ class Task:
 
 def create_task(
     key: SigningKey,
-    protocol: Protocols | Memoized,
+    protocol: Protocols | Memoized | HeavyHitters,
     *,
     task: str,
     question: str,
@@ -326,7 +355,7 @@ def _manifest(plain: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _protocol(manifest: Manifest) -> Counting:
+def _protocol(manifest: Manifest) -> Counting | HeavyHitters:
     """Return the protocol of a manifest; raise DeclarationError where a claim is below what the thresholds reveal."""
     once = from_parameters(manifest.mechanism, manifest.labels)
     if manifest.permanent is None:

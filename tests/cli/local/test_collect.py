@@ -96,6 +96,17 @@ def test_a_task_that_breaks_a_rule_is_refused(place: Path, run: Run, more: list[
     assert not (place / "fruit.json").exists()
 
 
+@pytest.mark.usefixtures("place")
+def test_a_task_may_ask_for_any_text(run: Run) -> None:
+    asks = "local task create words --key collector.key --question Which? --alphabet abc --length 7 --epsilon 2"
+    where = "--epoch 1 --lifetime-epsilon 2 --expires 2100-01-01 --origin https://survey.example -o words.json"
+    assert run(*asks.split(), *where.split()).code == 0
+    shown = run("local", "task", "show", "words.json")
+    assert "any text of up to 7 characters, of: abc" in shown.out
+    both = run(*asks.split(), "--label", "a", *where.split())
+    assert (both.code, "--alphabet asks for any text" in both.err) == (2, True)
+
+
 def test_what_is_no_task_or_store_is_refused(place: Path, run: Run) -> None:
     (place / "fruit.json").write_text("{}")
     assert "a key, a manifest and a signature" in run("local", "task", "show", "fruit.json").err

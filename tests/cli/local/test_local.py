@@ -135,3 +135,20 @@ def test_the_example_runs() -> None:
     assert said.startswith("NOT PRIVATE")
     assert "truly 3,650 (sd 156.271)" in said
     assert "do not use the local model" in said
+
+
+def test_a_search_for_texts_is_planned_and_simulated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    search = ("--alphabet", "abcdefghijklmnopqrstuvwxyz", "--length", "5", "--epsilon", "4")
+    code, out, _ = run(capsys, "plan", *search, "--respondents", "20000")
+    assert code == 0
+    assert "48 bits, epsilon 4 a person" in out
+    code, out, _ = run(capsys, "plan", *search, "--respondents", "20000", "--format", "json")
+    assert 0.01 < json.loads(out)["share_found"]["0.9"] < 0.05
+    data = tmp_path / "words.csv"
+    data.write_text("word\n" + "tea\n" * 5000 + "mate\n" * 3000 + "A\n" * 20)
+    code, out, _ = run(capsys, "simulate", "--data", str(data), "--column", "word", *search, "--seed", "1")
+    assert code == 0
+    assert out.startswith("NOT PRIVATE")
+    assert [line.split()[:2] for line in out.splitlines()[2:4]] == [["tea", "5,000"], ["mate", "3,000"]]
+    code, _, err = run(capsys, "plan", "--alphabet", "ab", "--length", "500", "--epsilon", "1", "--respondents", "9")
+    assert (code, "length must be at most" in err) == (2, True)

@@ -24,13 +24,7 @@ __all__ = ["close", "estimate", "export_reports", "serve", "token"]
 
 StoreUrl = Annotated[str, option("--store", "STORE", "A file, sqlite:///PATH or postgresql://USER@HOST/NAME.")]
 TaskName = Annotated[str | None, option("--task", "NAME", "The task, if the store has several.")]
-
-
-class Role(StrEnum):
-    """What a token is for."""
-
-    respondent = "respondent"
-    admin = "admin"
+Role = StrEnum("Role", "respondent admin")
 
 
 def serve(
@@ -114,7 +108,7 @@ def estimate(
     if form is ListFormat.json:
         say(json.dumps(plain, ensure_ascii=False, indent=2))
         return
-    if not plain["labels"]:
+    if not plain["reports"]:
         raise DeclarationError("there are no reports yet: an estimate needs one or more")
     _print(plain, form, quiet=quiet)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import columns_of, paint, say, wrap
@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from sordino.local import CollectionPlan
     from sordino.local.labels import Label
 
-__all__ = ["LocalEpsilon", "Malicious", "local_plan"]
+__all__ = ["Alphabet", "Length", "LocalEpsilon", "Malicious", "local_plan"]
 
 LocalEpsilon = Annotated[str, option("--epsilon", "E", 'What one report may reveal: 0.5, 1 or "1/3".')]
 Malicious = Annotated[float, option("--malicious", "S", "Include what this share of malicious respondents can add.")]
 Respondents = Annotated[int, option("--respondents", "N", "How many will answer.")]
 LabelList = Annotated[str | None, option("--labels", "V,V,..", "The values an answer may have.")]
 LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values.")]
+Alphabet = Annotated[str | None, option("--alphabet", "CHARS", "Instead: any text of these characters; see --length.")]
+Length = Annotated[int, option("--length", "N", "The most characters of a text, with --alphabet.")]
 Margin = Annotated[float, option("--margin", "M", "The error of a share to achieve, at 95%.")]
 ShuffleDelta = Annotated[
     str | None, option("--shuffled", "DELTA", "Also report the amplified epsilon under a shuffler.")
@@ -31,6 +33,8 @@ def local_plan(
     respondents: Respondents,
     labels: LabelList = None,
     size: LabelCount = None,
+    alphabet: Alphabet = None,
+    length: Length = 10,
     margin: Margin = 0.01,
     malicious: Malicious = 0.0,
     shuffled: ShuffleDelta = None,
@@ -39,9 +43,14 @@ def local_plan(
 ) -> None:
     """Plan a local collection: the best protocol, its error, and the number of respondents needed.
 
-    It uses public parameters only and charges nothing.
+    With --alphabet, plan a search for frequent texts. It uses public parameters only and charges nothing.
     """
-    from sordino.local import plan_collection
+    from sordino.local import plan_collection, plan_heavy_hitters
+
+    if alphabet is not None:
+        search = plan_heavy_hitters(alphabet, length=length, epsilon=epsilon, respondents=respondents)
+        _say_plan(search.to_dict(), search.lines, form)
+        return
 
     plan = plan_collection(
         _labels(labels, size),
@@ -55,15 +64,14 @@ def local_plan(
         from sordino.reporting.charts import plot as draw
 
         draw(plan.choice).save(plot)
-    if form is TextFormat.json:
-        say(json.dumps(plan.to_dict(), ensure_ascii=False, indent=2, allow_nan=False))
-    else:
-        _print(plan)
+    _say_plan(plan.to_dict(), _lines(plan) if form is not TextFormat.json else {}, form)
 
 
 def _labels(text: str | None, size: int | None) -> tuple[Label, ...]:
     if (text is None) == (size is None):
-        raise DeclarationError("state --labels V,V,.. or --size K: how many values an answer may have decides")
+        raise DeclarationError(
+            "state --labels V,V,.., --size K or --alphabet: how many values an answer may have decides"
+        )
     if text is not None:
         return tuple(part.strip() for part in text.split(","))
     if size is None or not 2 <= size <= 1 << 19:
@@ -71,7 +79,16 @@ def _labels(text: str | None, size: int | None) -> tuple[Label, ...]:
     return tuple(range(size))
 
 
-def _print(plan: CollectionPlan) -> None:
+def _say_plan(plain: dict[str, Any], lines: dict[str, str], form: TextFormat) -> None:
+    if form is TextFormat.json:
+        say(json.dumps(plain, ensure_ascii=False, indent=2, allow_nan=False))
+        return
+    for label, text in lines.items():
+        for line in wrap(label, text):
+            say(line)
+
+
+def _lines(plan: CollectionPlan) -> dict[str, str]:
     from sordino.loss import round_up
 
     choice, needed, mixed = plan.choice, plan.needed, plan.shuffled
@@ -89,6 +106,4 @@ def _print(plan: CollectionPlan) -> None:
     if mixed is not None:
         epsilon = round_up(mixed.epsilon, digits=4)
         texts["shuffled"] = f"epsilon {epsilon} at delta {mixed.delta:g}, {mixed.condition}"
-    for label, text in texts.items():
-        for line in wrap(label, text):
-            say(line)
+    return texts

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.local.plan_collection import LocalEpsilon, Malicious
+from sordino.cli.local.plan_collection import Alphabet, Length, LocalEpsilon, Malicious
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.local import CollectionSimulation
+    from sordino.local import CollectionSimulation, HeavyHittersSimulation
     from sordino.local.labels import Label
     from sordino.local.protocols.catalog import Protocols
 
@@ -41,6 +41,8 @@ def local_simulate(
     column: ColumnName,
     epsilon: LocalEpsilon,
     labels: DeclaredLabels = None,
+    alphabet: Alphabet = None,
+    length: Length = 10,
     protocol: Method = ProtocolName.best,
     value: Value = None,
     malicious: Malicious = 0.0,
@@ -53,11 +55,15 @@ def local_simulate(
     NOT PRIVATE: it shows true counts. The curator adds Laplace noise at the same epsilon. For files other than the Adult
     extract, --labels declares the values.
     """
-    from sordino.datasets.exact_answers import load_known_answers
-    from sordino.local import simulate_collection
+    from sordino.datasets.exact_answers import load_answers, load_known_answers
+    from sordino.local import HeavyHitters, simulate_collection, simulate_heavy_hitters
     from sordino.noise.rng import Rng
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
+    if alphabet is not None:
+        search = HeavyHitters(alphabet, length=length, epsilon=epsilon)
+        _print_search(simulate_heavy_hitters(load_answers(column, data, labels=None), search, rng), column, form)
+        return
     named = None if labels is None else [part.strip() for part in labels.split(",")]
     answers, names = load_known_answers(column, data, labels=named, value=value)
     made = _make_protocol(protocol, names, epsilon, len(answers), malicious)
@@ -92,6 +98,23 @@ def _make_protocol(
     from sordino.local.protocols.catalog import make_protocol
 
     return make_protocol(name.value, labels, epsilon=epsilon)
+
+
+def _print_search(found: HeavyHittersSimulation, column: str, form: TextFormat) -> None:
+    shown = found.to_dict()
+    if form is TextFormat.json:
+        say(json.dumps(shown, ensure_ascii=False, indent=2, allow_nan=False))
+        return
+    say(paint(shown["mark"], "red"))
+    rows = [
+        [plain(r["label"]), f"{r['true']:,}", f"{r['count']:,.0f}", f"{r['lower']:.2%} - {r['upper']:.2%}"]
+        for r in shown["rows"]
+    ]
+    missed = [[plain(r["label"]), f"{r['true']:,}", "not found", ""] for r in shown["missed"]]
+    for line in columns_of(
+        [column, "true", "found", "95%, all at once"], rows + missed, right=[False, True, True, True]
+    ):
+        say(line)
 
 
 def _print(simulated: CollectionSimulation, column: str) -> None:

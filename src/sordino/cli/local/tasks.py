@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.local.plan_collection import Alphabet, Length
 from sordino.cli.shared.options import Quiet, TextForm, TextFormat, ends_in, option, output_ending
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
@@ -82,6 +83,8 @@ def create(
     epoch: Epoch,
     label: LabelWords = None,
     labels_file: LabelsFile = None,
+    alphabet: Alphabet = None,
+    length: Length = 10,
     method: Method = Randomising.grr,
     permanent_epsilon: PermanentEpsilon = None,
     lifetime_epsilon: LifetimeEpsilon = None,
@@ -93,12 +96,18 @@ def create(
     State one of --permanent-epsilon and --lifetime-epsilon. Devices recompute both epsilons from the signed
     thresholds, and refuse a task that understates one.
     """
-    from sordino.local.task import SigningKey, create_task
+    from sordino.local import HeavyHitters, SigningKey, create_task
 
+    if alphabet is not None and (label, labels_file, permanent_epsilon) != (None, None, None):
+        raise DeclarationError(
+            "--alphabet asks for any text, afresh: without --label, --labels-file, --permanent-epsilon"
+        )
     if (permanent_epsilon is None) == (lifetime_epsilon is None):
         raise DeclarationError("state --permanent-epsilon (answers are fixed) or --lifetime-epsilon (they may change)")
     task = create_task(
-        protocol=_make_protocol(method, _labels(label, labels_file), epsilon, permanent_epsilon),
+        protocol=HeavyHitters(alphabet, length=length, epsilon=epsilon)
+        if alphabet is not None
+        else _make_protocol(method, _labels(label, labels_file), epsilon, permanent_epsilon),
         key=SigningKey.load(key),
         task=name,
         question=question,
@@ -186,23 +195,4 @@ def _moment(text: str) -> datetime.datetime:
 
 
 def _lines(task: Task) -> list[str]:
-    from sordino.local.task import key_fingerprint
-    from sordino.loss import format_number
-
-    manifest = task.manifest
-    once, most = format_number(manifest.epsilon), format_number(manifest.lifetime_epsilon)
-    if task.permanent:
-        reveals = f"epsilon {once} by one report, {most} by all of an epoch: each answer is fixed by its first value"
-    else:
-        reveals = f"epsilon {once} by each report, up to {most} in sum over an epoch: answers may change"
-    labels = ", ".join("no answer" if one is None else str(one) for one in manifest.labels[:12])
-    more = f" and {len(manifest.labels) - 12} more" if len(manifest.labels) > 12 else ""
-    return [
-        *wrap("task", f"{manifest.task}, epoch {manifest.epoch}"),
-        *wrap("question", manifest.question),
-        *wrap("labels", labels + more),
-        *wrap("reveals", reveals),
-        *wrap("expires", manifest.expires.strftime("%Y-%m-%d %H:%M:%S UTC")),
-        *wrap("origin", manifest.origin),
-        *wrap("signed by", f"{task.key} ({key_fingerprint(task.key)})", indent=11),
-    ]
+    return [line for label, text in task.summary.items() for line in wrap(label, text, indent=11)]

@@ -15,6 +15,7 @@ from sordino.errors import DeclarationError
 from sordino.local.device.client_ledger import ClientCharge, ClientLedger
 from sordino.local.device.delivery import deliver
 from sordino.local.labels import Label, canonical
+from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.projective import ProjectiveResponse
 from sordino.local.protocols.response import GRR
@@ -47,8 +48,16 @@ class Client:
         """
         if task.has_expired(now):
             raise DeclarationError(f"the task {task.manifest.task!r} has expired; it takes no more reports")
-        protocol, number = task.protocol, _number(task, answer)
-        charge = _charge(task)
+        protocol, charge = task.protocol, _charge(task)
+        if isinstance(protocol, HeavyHitters):
+            if answer is not None and not isinstance(answer, str):
+                raise DeclarationError(
+                    f"the answer to {task.manifest.task!r} must be text, or None where there is none"
+                )
+            self.ledger.charge(charge, limit=task.manifest.lifetime_epsilon)
+            report = protocol.perturb_words(answer, _words(rng))
+            return task.manifest.hash + rng.bytes(ID_BYTES) + report
+        number = _number(task, answer)
         if isinstance(protocol, Memoized):
             kept = self.ledger.find_permanent(charge)
             if kept is None:

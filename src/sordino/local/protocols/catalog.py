@@ -12,6 +12,7 @@ from sordino.errors import DeclarationError, nearest
 from sordino.local.labels import Labels, check_labels
 from sordino.local.protocols.hadamard import Hadamard
 from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.projective import ProjectiveResponse
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.protocols.response import GRR
@@ -24,7 +25,7 @@ __all__ = ["MAKERS", "PROTOCOLS", "Protocols", "from_parameters", "make_protocol
 
 Protocols = GRR | Unary | OLH | Hadamard | SubsetSelection | ProjectiveResponse | Rappor
 
-PROTOCOLS: dict[str, type[Protocols]] = {
+PROTOCOLS: dict[str, type[Protocols | HeavyHitters]] = {
     "grr": GRR,
     "unary": Unary,
     "olh": OLH,
@@ -32,6 +33,7 @@ PROTOCOLS: dict[str, type[Protocols]] = {
     "subset": SubsetSelection,
     "projective": ProjectiveResponse,
     "rappor": Rappor,
+    "heavy_hitters": HeavyHitters,
 }
 MAKERS: dict[str, Callable[..., Protocols]] = {  # of labels and epsilon alone, the simplest first
     "grr": GRR,
@@ -55,7 +57,7 @@ def make_protocol(method: str, labels: Labels, *, epsilon: Number) -> Protocols:
     return MAKERS[method](labels, epsilon=epsilon)
 
 
-def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Protocols:
+def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Protocols | HeavyHitters:
     """Return the protocol that wrote these parameters, for these labels.
 
     Every field is checked: the kind is known, the labels have the stated number and hash, thresholds are of 32 bits,

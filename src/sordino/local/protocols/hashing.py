@@ -22,7 +22,7 @@ from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
-__all__ = ["OLH"]
+__all__ = ["OLH", "hash_supports"]
 
 Codes = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -143,7 +143,7 @@ class OLH(ThresholdOracle):
     def count(self, reports: Reports) -> SupportCounts:
         """Return how many reports support each label, by a transform over the digits."""
         numbers = _wide(own(reports, self))
-        return count_support(reports, _supports(numbers, len(self.labels), g=self.g, m=self.digits))
+        return count_support(reports, hash_supports(numbers, len(self.labels), g=self.g, m=self.digits))
 
     def inputs(self) -> Sequence[int | None]:
         """Return inputs that stand for every pair: some hash function distinguishes any two labels like 0 and 1."""
@@ -174,7 +174,7 @@ def _best_size(grown: float, k: int) -> int:
     return min(fitting, key=lambda g: variance(grown / (grown + g - 1), 1 / g, share=0.0, n=1))
 
 
-def _supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def hash_supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return, for each of k labels, how many reports (y, a) have a . digits = y modulo g.
 
     The upper digits are set by enumeration, each setting moving y by what they add; the lower `low` of them by summing the

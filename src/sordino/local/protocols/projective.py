@@ -125,7 +125,7 @@ class ProjectiveResponse(ThresholdOracle):
         """Return the report of label number `value` made from 32-bit words, by the rule above.
 
         >>> ProjectiveResponse(range(13), epsilon=1).perturb_words(0, [0, 4]).hex()
-        '09'
+        '0b'
         """
         if not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}")
