@@ -183,6 +183,9 @@ class Primitives(Protocol):
     def text(self, column: str) -> exp.Expression:
         """Return the cell of an identifier as text."""
 
+    def is_text(self, cell: exp.Expression, texts: Sequence[str]) -> exp.Expression:
+        """Return whether a text is one of several. Total for any text."""
+
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
         """Return whether a text matches: like and ilike (% and _ stand for any), prefix, suffix or part. Total for any text."""
 

@@ -14,6 +14,7 @@ from sordino.neighbors import Neighbors
 
 __all__ = [
     "PACKED",
+    "SERVERS",
     "Csv",
     "PrivateTable",
     "PublicTable",
@@ -27,6 +28,9 @@ __all__ = [
 _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb"}
 PACKED = frozenset([".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4"])
+SERVERS = ("postgresql://", "postgres://")
+_URL = re.compile(r"postgres(ql)?://([^:/?#@\s]*@)?[^/?#@\s]*(/[^/?#@\s]*)?(\?[^#@\s]*)?")
+_SECRETS = re.compile(r"[?&](password|sslpassword)=", re.IGNORECASE)
 _BLANKS = " \t\r\n"
 _TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"  # control characters that may stand in a line: some are delimiters
 _LONGEST = 1_000_000  # characters of a header line
@@ -104,21 +108,25 @@ class Csv:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Name a table on disk: a CSV file, Parquet file(s) by path or glob, or a relation of a DuckDB file.
+    """Name a table: a CSV file, Parquet file(s) by path or glob, or a relation of a DuckDB file or a PostgreSQL server.
 
-    `path` is absolute, or relative to the working directory. The constructor checks the words, not the disk.
+    `path` is absolute, or relative to the working directory; of a server it is a URL without a password, and `relation` a
+    table, a view or a query. The constructor checks the words, not the disk.
     """
 
     path: str
-    format: Literal["csv", "parquet", "duckdb"]
+    format: Literal["csv", "parquet", "duckdb", "postgresql"]
     relation: str | None = None
     csv: Csv | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in ("csv", "parquet", "duckdb"):
-            raise DeclarationError(f"source format must be csv, parquet or duckdb, not {self.format!r}")
-        if (self.format == "duckdb") != (self.relation is not None):
-            raise DeclarationError('a DuckDB file needs relation = "its table", and only a DuckDB file takes one')
+        if self.format not in ("csv", "parquet", "duckdb", "postgresql"):
+            raise DeclarationError(f"source format must be csv, parquet, duckdb or postgresql, not {self.format!r}")
+        if self.format == "postgresql":
+            _check_url(self.path)
+        if (self.format in ("duckdb", "postgresql")) != (self.relation is not None):
+            what = "a PostgreSQL source" if self.format == "postgresql" else "a DuckDB file"
+            raise DeclarationError(f'{what} needs relation = "its table", and no file but a DuckDB file takes one')
         if (self.format == "csv") != (self.csv is not None):
             raise DeclarationError("a CSV file needs csv rules (header, names), and only a CSV file takes them")
         ending = Path(self.path).suffix.lower()
@@ -236,6 +244,8 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     >>> source_from("people-*.parquet").format
     'parquet'
     """
+    if str(path).startswith(SERVERS):
+        return Source(str(path), "postgresql", relation, csv)
     ending = Path(str(path)).suffix.lower()
     kind = "duckdb" if relation is not None else "csv" if csv is not None else _FORMATS.get(ending)
     if kind == "csv" and csv is None:
@@ -272,6 +282,15 @@ def header_line(path: Path) -> str:
     if any(c < " " and c not in _TEXT for c in line):
         raise SourceError(f"source {str(path)!r}: its first line is not text; unpack the file, or convert it to UTF-8")
     return line
+
+
+def _check_url(url: str) -> None:
+    """Raise DeclarationError for a URL of a server with a password in it, or of no known form; nothing of it is quoted."""
+    if not _URL.fullmatch(url) or _SECRETS.search(url):
+        raise DeclarationError(
+            "a PostgreSQL source is postgresql://USER@HOST:PORT/DATABASE, or postgresql:///?service=NAME, without a "
+            "password: that stands in PGPASSWORD, in ~/.pgpass or in a service file, and nowhere in a declaration"
+        )
 
 
 def _escape(sign: str) -> str:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -22,58 +17,12 @@ from sordino.collector.task_state import TaskState
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
 
-BINARIES = Path("/usr/lib/postgresql")
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """A PostgreSQL of our own on a loopback port; skipped where it is not installed."""
-    with tempfile.TemporaryDirectory(prefix="sordino-postgres-", ignore_cleanup_errors=True) as place:
-        yield from _server(Path(place))
-
-
-def _server(place: Path) -> Iterator[str]:
-    pytest.importorskip("psycopg", reason="psycopg is not here: pip install 'sordino[postgres]'")
-    found = shutil.which("initdb") or next(iter(sorted(map(str, BINARIES.glob("*/bin/initdb")))), None)
-    if found is None:
-        pytest.skip("PostgreSQL is not here: install Debian's package postgresql")
-    binaries = Path(found).parent
-    before: list[str] = []
-    if os.getuid() == 0:  # it refuses to run as root
-        if shutil.which("runuser") is None:
-            pytest.skip("PostgreSQL refuses to run as root, and runuser is not here")
-        before = ["runuser", "-u", "postgres", "--"]
-        shutil.chown(place, "postgres")
-    data = place / "data"
-    subprocess.run(
-        [*before, found, "-D", data, "-A", "trust", "-U", "sordino"], check=True, capture_output=True, cwd="/"
-    )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = f"-c port={port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={place}"
-    control = [*before, str(binaries / "pg_ctl"), "-D", str(data), "-w"]
-    subprocess.run(
-        [*control, "-l", str(place / "log"), "-o", options, "start"], check=True, capture_output=True, cwd="/"
-    )
-    try:
-        yield f"postgresql://sordino@127.0.0.1:{port}"
-    finally:
-        done = subprocess.run([*control, "-m", "immediate", "stop"], capture_output=True, cwd="/", check=False)
-        assert done.returncode == 0, done.stderr
-
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'reports.db'}"
-    import psycopg
-
-    address = request.getfixturevalue("server")
-    name = "t" + token_hash(str(tmp_path)).hex()[:20]
-    with psycopg.connect(f"{address}/postgres", autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}")
-    return f"{address}/{name}"
+    return str(request.getfixturevalue("postgres_database"))
 
 
 def _chunk(number: int) -> Chunk:
@@ -171,13 +120,12 @@ def test_a_store_that_fails_refuses_and_recovers_without_counting_twice(tmp_path
         assert service.estimate()["reports"] == 6
 
 
-def test_a_lost_server_refuses_and_comes_back(server: str, tmp_path: Path) -> None:
+def test_a_lost_server_refuses_and_comes_back(postgres_database: str) -> None:
     import psycopg
 
-    name = "lost" + token_hash(str(tmp_path)).hex()[:16]
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}")
-        task, rng, url = task_of(), Rng.seeded(5), f"{server}/{name}"
+    url, _, name = postgres_database.rpartition("/")
+    with psycopg.connect(f"{url}/postgres", autocommit=True) as db:
+        task, rng, url = task_of(), Rng.seeded(5), postgres_database
         bodies = [reports_of(task, ["tea"], rng) for _ in range(4)]
         with_tokens(url)
         with running(url, [task]) as service:

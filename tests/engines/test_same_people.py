@@ -21,7 +21,8 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.curator.noise_answer import exact_vectors
-from sordino.engines.duckdb import DuckDBEngine, PeopleTable
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.table_layout import PeopleTable
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection, as_aggregation

@@ -13,9 +13,11 @@ from sordino.curator.curator import Curator
 from sordino.curator.loss_split import Share, Weights, read_split
 from sordino.curator.plan import Plan
 from sordino.domain import Domain
-from sordino.engines.duckdb import DuckDBEngine, PeopleTable
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.engine import Engine
 from sordino.engines.frames import arrow_of
 from sordino.engines.public import public_cells
+from sordino.engines.table_layout import PeopleTable
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.ledger.declarations import accept_new, declaration_of
 from sordino.ledger.ledger import Ledger
@@ -30,7 +32,7 @@ from sordino.queries.sql.parse import SqlText, sql
 from sordino.queries.sql.text import known_dialect
 from sordino.release import Release
 from sordino.reporting.board import board_page
-from sordino.source import Csv, PrivateTable, PublicTable, Source, source_from
+from sordino.source import SERVERS, Csv, PrivateTable, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "open_engine", "protect", "report"]
 
@@ -229,11 +231,21 @@ class Connection:
         return f"<Connection{where}: tables {', '.join(self.project.tables)}>"
 
 
-def open_engine(project: Project, table: DeclaredTable) -> DuckDBEngine:
+def open_engine(project: Project, table: DeclaredTable) -> Engine:
     """Return the engine of a declared table, its source and the public tables opened; raises SourceError."""
     public = public_cells(project.public)
     people = {name: PeopleTable(t.source, t.domain, t.neighbors.unit) for name, t in project.tables.items()}
-    return DuckDBEngine(table.source, domain=table.domain, unit=table.neighbors.unit, public=public, people=people)
+    declared: dict[str, Any] = {
+        "domain": table.domain,
+        "unit": table.neighbors.unit,
+        "public": public,
+        "people": people,
+    }
+    if isinstance(table.source, Source) and table.source.format == "postgresql":
+        from sordino.engines.postgres import PostgresEngine
+
+        return PostgresEngine(table.source, **declared)
+    return DuckDBEngine(table.source, **declared)
 
 
 def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:
@@ -330,7 +342,8 @@ def protect(
     """Return the Curator of a table declared by arguments, of several tables their Connection: no data is read here.
 
     `source`: a path (CSV with `csv=Csv(...)`, Parquet file or glob, DuckDB file with `relation=`), an Arrow table, a
-    pandas or polars frame, or a DuckDB relation. Several, {name: table}, share the budget and the ledger; `domain` and
+    pandas or polars frame, a DuckDB relation, or the URL of a PostgreSQL server (its password in PGPASSWORD, ~/.pgpass or a
+    service file) with `relation=` its table or a query. Several, {name: table}, share the budget and the ledger; `domain` and
     `privacy_unit` then have those names too, and `csv` and `relation` those of them that they concern. `ledger`: a path,
     or None to keep the budget in memory. `rng`: a seeded one is accepted with `ledger=None` only, and its releases say
     NOT PRIVATE. `amend`: the reason, on record, for a declaration or cap that differs from the ledger's; spend is carried
@@ -342,7 +355,7 @@ def protect(
     """
     several = isinstance(source, Mapping)
     stated = {"source": source, "domain": domain, "privacy_unit": privacy_unit, "csv": csv, "relation": relation}
-    named = _by_name(stated, name) if several else {name or _table_name(source): stated}
+    named = _by_name(stated, name) if several else {name or _table_name(source, relation): stated}
     for table in named.values():
         _check_declared(table["domain"], budget)
     generator = Rng.secure() if rng is None else rng
@@ -460,8 +473,10 @@ def _public_tables(public: Mapping[str, PublicTable] | None, tables: Sequence[st
     return found
 
 
-def _table_name(source: Any) -> str:
+def _table_name(source: Any, relation: object) -> str:
     if not isinstance(source, (str, Path)):
         return "data"
+    if str(source).startswith(SERVERS):  # the table's name on the server, where it is one
+        return str(relation).rpartition(".")[2] if re.fullmatch(r"(\w+\.)?[A-Za-z_]\w*", str(relation)) else "data"
     stem = re.sub(r"\W", "_", Path(str(source)).stem).strip("_")
     return stem if stem and not stem[0].isdigit() else f"t_{stem}" if stem else "data"

@@ -281,12 +281,12 @@ class Curator:
             stored = self._ledger.recall(request_id, identity)
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
-        rows = open_rows(self._engine, plan.question)
-        trees = plan.procedure.build(rows.primitives)  # refuses what cannot be said, before the charge
-        charged = self._charging.charge(plan, identity=identity, request=request_id)
-        if not isinstance(charged, Charge):  # another process answered the same request in the meantime
-            return self._charging.read_stored(charged, plan)
-        answer = self._answer(plan, trees, charged, rows)
+        with open_rows(self._engine, plan.question) as rows:
+            trees = plan.procedure.build(rows.primitives)  # refuses what cannot be said, before the charge
+            charged = self._charging.charge(plan, identity=identity, request=request_id)
+            if not isinstance(charged, Charge):  # another process answered the same request in the meantime
+                return self._charging.read_stored(charged, plan)
+            answer = self._answer(plan, trees, charged, rows)
         if answer is None:
             self._charging.fail(charged)
         release, text = answer

@@ -29,10 +29,12 @@ __all__ = ["Answer", "DataAccess", "open_rows", "private_tables"]
 Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 
 
-def open_rows(engine: Engine, question: object) -> DataAccess:
-    """Return access to the rows that a question reads: of its table, and of the other private tables that its steps name."""
+@contextmanager
+def open_rows(engine: Engine, question: object) -> Iterator[DataAccess]:
+    """Give access to one state of the rows that a question reads: of its table, and of other private tables in its steps."""
     names = private_tables(question)
-    return DataAccess(engine.open_tables(names) if names else engine)
+    with (engine.open_tables(names) if names else engine).snapshot() as held:
+        yield DataAccess(held)
 
 
 def private_tables(question: object) -> dict[str, PrivateTable]:

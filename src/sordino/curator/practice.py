@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from sordino.curator.table_context import TableContext
 from sordino.datasets.dummy_table import dummy
-from sordino.engines.duckdb import DuckDBEngine, PeopleTable
+from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.public import public_cells
+from sordino.engines.table_layout import PeopleTable
 from sordino.errors import DeclarationError
 from sordino.ledger.ledger import Ledger
 from sordino.loss import Loss

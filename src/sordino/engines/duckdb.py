@@ -13,7 +13,8 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,7 +28,7 @@ from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
-from sordino.engines.table_layout import TableLayout
+from sordino.engines.table_layout import PeopleTable, TableLayout
 from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["LINES", "DuckDBEngine", "PeopleTable"]
+__all__ = ["LINES", "DuckDBEngine"]
 
 LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 
@@ -80,15 +81,6 @@ _READABLE = frozenset(
         "NULL",  # a column that holds nothing, as frames make it: all of its cells are missing
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PeopleTable:
-    """A private table: where it lies and how it is declared."""
-
-    source: Source | pa.Table
-    domain: Domain
-    unit: PrivacyUnit | None
 
 
 class DuckDBEngine:
@@ -164,6 +156,10 @@ class DuckDBEngine:
             )
         items = list_items(table.domain, self._types(quote_name(view)), csv=csv is not None)
         return TableLayout(physical, table.domain, table.unit, csv, source=quote_name(view), items=items)
+
+    def snapshot(self) -> AbstractContextManager[DuckDBEngine]:
+        """Give the engine itself: what it reads is not to change while it is open."""
+        return nullcontext(self)
 
     @property
     def primitives(self) -> DuckDBPrimitives:

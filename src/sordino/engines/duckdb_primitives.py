@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Collection, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.cell_grammar import BLANKS, DECIMAL, WHOLE
 from sordino.engines.list_items import find_place
-from sordino.engines.moment_cells import day_steps, moment_steps
+from sordino.engines.moment_cells import duckdb_micros
 from sordino.engines.own_sql import CHOICE, literal_text, whole_text
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_primitives import SqlPrimitives
@@ -36,7 +34,7 @@ class DuckDBPrimitives(SqlPrimitives):
         if unit is None or unit.column is None:
             numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
             return f"SELECT {cells} FROM {numbered} WHERE {coin('CAST(sordino_row AS VARCHAR)')}"
-        owner = self._let(self._text(unit.column))
+        owner = self.let(self._text(unit.column))
         return f"SELECT {cells} FROM {self._stage(self._held.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
 
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
@@ -77,11 +75,11 @@ class DuckDBPrimitives(SqlPrimitives):
         kind, cell = self._cell(column)
         if kind in ("FLOAT", "DOUBLE"):
             whole = f"floor({cell}) = {cell} AND abs({cell}) < 9007199254740992"
-            return self._let(
+            return self.let(
                 f"CASE WHEN isnan({cell}) THEN NULL WHEN {whole} THEN CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) "
                 f"ELSE CAST({cell} AS VARCHAR) END"
             )
-        return self._let(f"CAST({cell} AS VARCHAR)")
+        return self.let(f"CAST({cell} AS VARCHAR)")
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; an unsigned one of 128 bits is compared with its own kind only."""
@@ -95,11 +93,11 @@ class DuckDBPrimitives(SqlPrimitives):
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
         if self._held.csv is None or column in self._joined:
             return super()._cell(column)
-        trimmed = self._let(f"trim({quote_name(column)}, {_BLANKS})")
+        trimmed = self.let(f"trim({quote_name(column)}, {_BLANKS})")
         tokens = ", ".join(
             quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})
         )
-        return "VARCHAR", self._let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
+        return "VARCHAR", self.let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 
     def _trim(self, column: str) -> str:
         """Return a cell of text without the blanks around it; cells of CSV have none."""
@@ -111,12 +109,13 @@ class DuckDBPrimitives(SqlPrimitives):
         """Leave out the rows above a rank, which nothing else reads."""
         self._restrict(f"true QUALIFY {rank} <= {most}")
 
-    def _items(self, column: str, most: int, name: str) -> tuple[str, str]:
+    def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
+        del kind
         return f", unnest(list_slice({column}, 1, {most})) AS {name}", ""
 
     def _row_order(self, cells: Collection[str]) -> str:
         listed = ", ".join(cells)
-        return f"{self._let(self._order_hash(listed))}, {listed}"
+        return f"{self.let(self._order_hash(listed))}, {listed}"
 
     def _order_hash(self, cells: str) -> str:
         return f"hash({cells}, '{CHOICE}')"
@@ -160,8 +159,26 @@ class DuckDBPrimitives(SqlPrimitives):
     def _read_decimal(self, text: str) -> str:
         return f"CASE WHEN regexp_full_match({text}, '{DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END"
 
-    def _read_days(self, kind: str, cell: str, lower: datetime.date, upper: datetime.date) -> str:
-        return day_steps(kind, cell, self._let, lower, upper)
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether all of a text matches a regular expression."""
+        return f"regexp_full_match({text}, '{pattern}')"
 
-    def _read_moments(self, kind: str, cell: str, zone: str, step: Fraction, lower: int, upper: int) -> str:
-        return moment_steps(kind, cell, self._let, zone, step, lower, upper)
+    def extract(self, text: str, pattern: str) -> str:
+        """Return the one group of the first match, empty where there is none."""
+        return f"regexp_extract({text}, '{pattern}', 1)"
+
+    def parse_day(self, text: str) -> str:
+        """Return the day that the first ten characters write."""
+        return f"TRY_CAST(replace(left({text}, 10), '/', '-') AS DATE)"
+
+    def parse_digits(self, text: str) -> str:
+        """Return digits as a number."""
+        return f"TRY_CAST(NULLIF({text}, '') AS BIGINT)"
+
+    def held_day(self, kind: str, cell: str) -> str:
+        """Return the day of a timestamp, that of UTC where it knows its offset."""
+        return cell if kind == "DATE" else f"TRY_CAST({cell} AS DATE)"
+
+    def held_micros(self, kind: str, cell: str) -> str:
+        """Return the microseconds of a timestamp."""
+        return duckdb_micros(kind, cell, self.let)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.primitives import Primitives
@@ -31,6 +32,12 @@ class Engine(Protocol):
 
     def open_tables(self, names: Collection[str]) -> Engine:
         """Return the engine that also reads these private tables of the same people; raises SourceError."""
+
+    def snapshot(self) -> AbstractContextManager[Engine]:
+        """Hold one state of the data for all that is run by the engine that it gives.
+
+        Raises SourceError where the data is gone, or is not held as it was when this engine was opened.
+        """
 
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of the engine's words."""

@@ -1,4 +1,4 @@
-"""Cells that hold moments, in DuckDB's words: timestamps of each kind, days and text, as whole steps since 1970 in UTC.
+"""Cells that hold moments: timestamps of each kind, days and text, as whole steps since 1970 in UTC.
 
 No word here needs the ICU extension or a session's time zone: a zone's offsets are a public table in the SQL itself.
 """
@@ -9,7 +9,7 @@ import datetime
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sordino.cell_grammar import DAY
 from sordino.time_zones import offsets
@@ -17,34 +17,66 @@ from sordino.time_zones import offsets
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["bisect_steps", "day_steps", "moment_steps", "refine_times"]
+__all__ = [
+    "FIRST_MICROS",
+    "LAST_MICROS",
+    "TimeWords",
+    "bisect_steps",
+    "clip_micros",
+    "day_steps",
+    "duckdb_micros",
+    "moment_steps",
+    "refine_times",
+]
 
 _TIMES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMPTZ", "TIMESTAMPTZ_NS"])
 _MICROS = 1_000_000
 _DAY_MICROS = 86_400 * _MICROS
-_FIRST, _LAST = -62_135_596_800 * _MICROS, 253_402_300_799 * _MICROS  # the years 1 to 9999
+FIRST_MICROS, LAST_MICROS = -62_135_596_800 * _MICROS, 253_402_300_799 * _MICROS  # the years 1 to 9999
 _WIDEST = 2**63 - 1  # of a timestamp's microseconds; it and its negative stand for the infinities
 _OFFSET = "^.{16}[^+-]*([+-].*)$"  # what follows a time; the day before it has a - too
 
 
-def day_steps(kind: str, cell: str, let: Callable[[str], str], lower: datetime.date, upper: datetime.date) -> str:
-    """Return the SQL of a cell of a physical type in days since 1970-01-01, clipped; `let` names a part of it."""
+class TimeWords(Protocol):
+    """How an engine names a part of a SELECT, and reads text that is written as a day or a moment."""
+
+    def let(self, text: str) -> str:
+        """Return the name of a part, computed once."""
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether all of a text matches a regular expression."""
+
+    def extract(self, text: str, pattern: str) -> str:
+        """Return the one group of the first match; empty or NULL where there is none."""
+
+    def parse_day(self, text: str) -> str:
+        """Return the DATE that the first ten characters of a text write, which matched; NULL where there is no such day."""
+
+    def parse_digits(self, text: str) -> str:
+        """Return up to 18 digits as BIGINT, NULL for none."""
+
+    def held_day(self, kind: str, cell: str) -> str:
+        """Return the DATE, perhaps an infinite one, of a day or of a timestamp of a physical type."""
+
+    def held_micros(self, kind: str, cell: str) -> str:
+        """Return the microseconds since 1970 of a timestamp, those of its own clock, within the years 1 to 9999."""
+
+
+def day_steps(kind: str, cell: str, on: TimeWords, lower: datetime.date, upper: datetime.date) -> str:
+    """Return the SQL of a cell of a physical type in days since 1970-01-01, clipped."""
     if kind == "VARCHAR":
-        written = f"replace(left({cell}, 10), '/', '-')"
-        day = let(f"CASE WHEN regexp_full_match({cell}, '{DAY}') THEN TRY_CAST({written} AS DATE) END")
+        day = on.let(on.parse_day(on.let(f"CASE WHEN {on.matches(cell, DAY)} THEN {cell} END")))
     elif kind in _TIMES:
-        day = let(f"TRY_CAST({cell} AS DATE)")
+        day = on.let(on.held_day(kind, cell))
     else:
         return "CAST(NULL AS BIGINT)"
     low, high = (f"CAST('{d.isoformat()}' AS DATE)" for d in (lower, upper))
-    kept = let(f"CASE WHEN {day} < {low} THEN {low} WHEN {day} > {high} THEN {high} ELSE {day} END")
+    kept = on.let(f"CASE WHEN {day} < {low} THEN {low} WHEN {day} > {high} THEN {high} ELSE {day} END")
     return f"CAST({kept} - CAST('1970-01-01' AS DATE) AS BIGINT)"
 
 
-def moment_steps(
-    kind: str, cell: str, let: Callable[[str], str], zone: str, step: Fraction, lower: int, upper: int
-) -> str:
-    """Return the SQL of a cell of a physical type in whole steps, rounded down and clipped; `let` names a part of it.
+def moment_steps(kind: str, cell: str, on: TimeWords, zone: str, step: Fraction, lower: int, upper: int) -> str:
+    """Return the SQL of a cell of a physical type in whole steps, rounded down and clipped.
 
     Total: infinities and far moments are clipped, text that is no moment is missing.
     """
@@ -52,18 +84,19 @@ def moment_steps(
     low, high = lower * step_micros, (upper + 1) * step_micros - 1
     shift: str | None
     if kind == "VARCHAR":
-        local, shift = _read_text(cell, let)
+        local, shift = _read_text(cell, on)
     elif kind in _TIMES:
-        local, shift = _read_time(kind, cell, let), "0" if kind.startswith("TIMESTAMPTZ") else None
+        local = _day_micros(cell, on) if kind == "DATE" else on.held_micros(kind, cell)
+        shift = "0" if kind.startswith("TIMESTAMPTZ") else None
     else:
         return "CAST(NULL AS BIGINT)"
-    at = let(local)
+    at = on.let(local)
     found = offsets(zone, math.floor(lower * step), math.ceil(upper * step))
     starts = [start * _MICROS for start in found.local_starts]
     own = bisect_steps(at, starts, [str(value * _MICROS) for value in found.values])
     away = own if shift is None else f"COALESCE({shift}, {own})"
-    moment = let(f"{at} - ({away})")
-    kept = let(f"CASE WHEN {moment} < {low} THEN {low} WHEN {moment} > {high} THEN {high} ELSE {moment} END")
+    moment = on.let(f"{at} - ({away})")
+    kept = on.let(f"CASE WHEN {moment} < {low} THEN {low} WHEN {moment} > {high} THEN {high} ELSE {moment} END")
     return f"CAST(({kept} - ({low})) // {step_micros} + ({lower}) AS BIGINT)"
 
 
@@ -108,12 +141,8 @@ def _constant(number: int) -> str:
     return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
 
 
-def _read_time(kind: str, cell: str, let: Callable[[str], str]) -> str:
-    """Return microseconds since 1970 of a day or a timestamp, within the years 1 to 9999."""
-    if kind == "DATE":
-        first, last = "CAST('0001-01-01' AS DATE)", "CAST('9999-12-31' AS DATE)"
-        day = let(f"CASE WHEN {cell} < {first} THEN {first} WHEN {cell} > {last} THEN {last} ELSE {cell} END")
-        return f"CAST({day} - CAST('1970-01-01' AS DATE) AS BIGINT) * {_DAY_MICROS}"
+def duckdb_micros(kind: str, cell: str, let: Callable[[str], str]) -> str:
+    """Return `TimeWords.held_micros` in DuckDB's words."""
     if kind.endswith("_NS"):  # its own casts to microseconds round towards 0
         nanos = let(f"epoch_ns({cell})")
         micros = let(f"(({nanos} // 1000) - CASE WHEN {nanos} % 1000 < 0 THEN 1 ELSE 0 END)")
@@ -121,23 +150,39 @@ def _read_time(kind: str, cell: str, let: Callable[[str], str]) -> str:
         held = let(f"TRY_CAST({cell} AS {kind})")  # seconds and milliseconds are finer there, and may be too far away
         micros = let(f"CASE WHEN isfinite({held}) THEN epoch_us({held}) END")
     day = let(f"TRY_CAST({cell} AS DATE)")  # what has no microseconds is infinite
-    end = f"CASE WHEN {day} > CAST('1970-01-01' AS DATE) THEN {_LAST} WHEN {day} IS NOT NULL THEN {_FIRST} END"
-    inside = f"CASE WHEN {micros} < {_FIRST} THEN {_FIRST} WHEN {micros} > {_LAST} THEN {_LAST} ELSE {micros} END"
-    return f"COALESCE({inside}, {end})"
+    end = f"CASE WHEN {day} > CAST('1970-01-01' AS DATE) THEN {LAST_MICROS} WHEN {day} IS NOT NULL THEN {FIRST_MICROS} END"
+    return f"COALESCE({clip_micros(micros)}, {end})"
 
 
-def _read_text(cell: str, let: Callable[[str], str]) -> tuple[str, str]:
+def clip_micros(micros: str) -> str:
+    """Return microseconds since 1970 clipped to the years 1 to 9999."""
+    low, high = (
+        f"WHEN {micros} < {FIRST_MICROS} THEN {FIRST_MICROS}",
+        f"WHEN {micros} > {LAST_MICROS} THEN {LAST_MICROS}",
+    )
+    return f"CASE {low} {high} ELSE {micros} END"
+
+
+def _day_micros(cell: str, on: TimeWords) -> str:
+    """Return the microseconds since 1970 of a DATE, within the years 1 to 9999."""
+    first, last = "CAST('0001-01-01' AS DATE)", "CAST('9999-12-31' AS DATE)"
+    day = on.let(f"CASE WHEN {cell} < {first} THEN {first} WHEN {cell} > {last} THEN {last} ELSE {cell} END")
+    return f"CAST({day} - CAST('1970-01-01' AS DATE) AS BIGINT) * {_DAY_MICROS}"
+
+
+def _read_text(cell: str, on: TimeWords) -> tuple[str, str]:
     """Return the microseconds since 1970 that a text writes, and its offset from UTC in microseconds, NULL without one."""
-    text = let(f"CASE WHEN regexp_full_match({cell}, '{DAY}') AND left({cell}, 4) <> '0000' THEN {cell} END")
-    day = let(f"TRY_CAST(replace(left({text}, 10), '/', '-') AS DATE)")
+    let = on.let
+    text = let(f"CASE WHEN {on.matches(cell, DAY)} AND left({cell}, 4) <> '0000' THEN {cell} END")
+    day = let(on.parse_day(text))
 
     def number(words: str) -> str:
-        return f"COALESCE(TRY_CAST(NULLIF({words}, '') AS BIGINT), 0)"
+        return f"COALESCE({on.parse_digits(words)}, 0)"
 
     hour, minute = let(number(f"substr({text}, 12, 2)")), let(number(f"substr({text}, 15, 2)"))
-    second = let(number(f"regexp_extract({text}, '^.{{16}}:([0-9]{{2}})', 1)"))
-    digits = f"left(concat(regexp_extract({text}, '[.,]([0-9]+)', 1), '000000'), 6)"
-    away = let(f"regexp_extract({text}, '{_OFFSET}', 1)")
+    second = let(number(on.extract(text, "^.{16}:([0-9]{2})")))
+    digits = f"left(concat({on.extract(text, '[.,]([0-9]+)')}, '000000'), 6)"
+    away = let(on.extract(text, _OFFSET))
     hours, minutes = let(number(f"substr({away}, 2, 2)")), let(number(f"right(replace({away}, ':', ''), -3)"))
     sound = f"{hour} <= 23 AND {minute} <= 59 AND {second} <= 59 AND {hours} <= 23 AND {minutes} <= 59"
     seconds = f"{hour} * 3600 + {minute} * 60 + {second}"
@@ -146,6 +191,6 @@ def _read_text(cell: str, let: Callable[[str], str]) -> tuple[str, str]:
     sign = f"CASE WHEN left({away}, 1) = '-' THEN -1 ELSE 1 END"
     shift = let(
         f"CASE WHEN {away} <> '' THEN {sign} * ({hours} * 60 + {minutes}) * {60 * _MICROS} "
-        f"WHEN regexp_matches({text}, '(Z|UTC)$') THEN 0 END"
+        f"WHEN right({text}, 1) = 'Z' OR right({text}, 3) = 'UTC' THEN 0 END"
     )
     return local, shift

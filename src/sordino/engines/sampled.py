@@ -9,6 +9,7 @@ scans of one question read the same sample, as its event says.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,10 @@ class SampledEngine:
         """Return the engine itself: its layout has the tables that the whole had when it was sampled."""
         del names
         return self
+
+    def snapshot(self) -> AbstractContextManager[SampledEngine]:
+        """Give the engine itself: a sample does not change."""
+        return nullcontext(self)
 
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Raise ValueError: a sample is not sampled again."""

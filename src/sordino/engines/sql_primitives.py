@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Self
 
 from sordino.cell_grammar import FALSE, TRUE
+from sordino.engines.moment_cells import day_steps, moment_steps
 from sordino.engines.own_sql import case_bounds, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_steps import SqlSteps
@@ -76,15 +77,15 @@ class SqlPrimitives(SqlSteps, ABC):
         self._is_bounded = True
         bounds = Neighbors("add_remove", self._held.unit, self._copies).enforce(asked, by_group=bool(keys)).bounds
         assert bounds is not None
-        groups = [self._let(self._words(k)) for k in keys]
-        unit = self._let(self._unit())
+        groups = [self.let(self._words(k)) for k in keys]
+        unit = self.let(self._unit())
         self._restrict(" AND ".join(f"{c} IS NOT NULL" for c in (unit, *groups)))  # rows dropped take no group
         cells = [*map(quote_name, sorted(self._held.domain)), *(self._joined[n][1] for n in sorted(self._joined))]
         rows = self._row_order(dict.fromkeys(cells))
         self._unit_group = ", ".join((unit, *groups))
         most = bounds.max_rows if totals and groups and bounds.max_groups is None else bounds.max_groups
         if most is not None:
-            order = ", ".join((self._let(self._order_hash(self._unit_group)), *groups))
+            order = ", ".join((self.let(self._order_hash(self._unit_group)), *groups))
             self._restrict_rank(f"dense_rank() OVER (PARTITION BY {unit} ORDER BY {order})", most)
         if bounds.max_rows_per_group is not None:
             rank = f"row_number() OVER (PARTITION BY {self._unit_group} ORDER BY {rows})"
@@ -100,13 +101,13 @@ class SqlPrimitives(SqlSteps, ABC):
         """Let only rows up to this rank count: by a mark where all are still needed, else by leaving the others out."""
         if mark:
             first = f"{rank} <= {most}"
-            self._counts = self._let(first if self._counts is None else f"{self._counts} AND {first}")
+            self._counts = self.let(first if self._counts is None else f"{self._counts} AND {first}")
         else:
             self._restrict_rank(rank, most)
 
     def _restrict_rank(self, rank: str, most: int) -> None:
         """Leave out the rows above a rank."""
-        self._restrict(f"{self._let(rank)} <= {most}")
+        self._restrict(f"{self.let(rank)} <= {most}")
 
     def counts(self) -> exp.Expression | None:
         """Return whether a row counts under the bounds on rows; None where all rows that are left do."""
@@ -115,16 +116,16 @@ class SqlPrimitives(SqlSteps, ABC):
     def unit_total(self, value: exp.Expression) -> exp.Expression:
         """Return, in one row of each unit and group, the sum over all of them; NULL in the others."""
         assert self.has_units
-        cell, within = self._let(self._words(value)), self._unit_group
-        first = self._let(f"row_number() OVER (PARTITION BY {within}) = 1")  # of whichever row: the total is the same
-        total = self._let(f"CAST(sum({cell}) OVER (PARTITION BY {within}) AS HUGEINT)")
+        cell, within = self.let(self._words(value)), self._unit_group
+        first = self.let(f"row_number() OVER (PARTITION BY {within}) = 1")  # of whichever row: the total is the same
+        total = self.let(f"CAST(sum({cell}) OVER (PARTITION BY {within}) AS HUGEINT)")
         return self._column(f"CASE WHEN {first} THEN {total} END")
 
     def unit_rows(self, values: Mapping[str, UnitCell]) -> Self:
         """Return the words for one row a unit, grouped by what the cap on rows tells units apart by."""
         assert self._held.unit is not None
         assert self._held.unit.column is not None
-        column, owner = self._held.unit.column, self._let(self._unit())
+        column, owner = self._held.unit.column, self.let(self._unit())
         kind, _ = self._cell(column)
         named = kind if kind in WHOLE_KINDS | LARGE else "VARCHAR"
         source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._unit_value)
@@ -135,8 +136,8 @@ class SqlPrimitives(SqlSteps, ABC):
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
         """Return one row a unit, or a unit and value of `of`: how many rows it has before any cap, or how many values."""
-        owner = self._let(self._unit())
-        cell = None if of is None else self._let(self._words(of))
+        owner = self.let(self._unit())
+        cell = None if of is None else self.let(self._words(of))
         counted = "*" if cell is None or pairs is not None else f"DISTINCT {cell}"
         present, by = f"{owner} IS NOT NULL", owner
         if cell is not None and pairs is not None:
@@ -154,7 +155,7 @@ class SqlPrimitives(SqlSteps, ABC):
     ) -> None:
         """Join a public table, held in memory; what is named from now on may use its columns."""
         self._copies *= copies
-        at = [self._let(self._words(cell)) for cell in cells]
+        at = [self.let(self._words(cell)) for cell in cells]
         named = self._add_columns(table, self._held.public[table])
         kind = "LEFT JOIN" if left else "INNER JOIN"
         same = " AND ".join(f"{a} = ({self._words(key)})" for a, key in zip(at, keys, strict=True))
@@ -179,7 +180,7 @@ class SqlPrimitives(SqlSteps, ABC):
         """Put an item of the list in place of it, in a row of its own."""
         self._copies *= most
         name = f"sordino_c{len(self._joined)}"
-        self._add_join(*self._items(quote_name(column), most, name))
+        self._add_join(*self._items(quote_name(column), self._held.items[column], most, name))
         self._joined[column] = self._held.items[column], name
 
     def join_unit(self, table: str, *, left: bool) -> None:
@@ -216,7 +217,7 @@ class SqlPrimitives(SqlSteps, ABC):
     def _unit_text(self) -> str:
         """Return the text that names the row's unit, in which units of different tables are compared."""
         column = self._held.owner if self._held.unit is None else self._held.unit.column
-        return self._let(self._text(column or ""))
+        return self.let(self._text(column or ""))
 
     def raw(self, column: str) -> exp.Expression:
         """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
@@ -230,7 +231,7 @@ class SqlPrimitives(SqlSteps, ABC):
         if kind in LARGE:
             return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {self._narrow(cell)} END")
         if kind in FLOATING:
-            real = self._let(self._real(kind, cell))
+            real = self.let(self._real(kind, cell))
             return self._whole_of(real, f"{self._is_nan(real)} OR floor({real}) <> {real}", lower, upper)
         if kind in TEXTS:
             return self._clip(self._read_whole(self._trim(column)), lower, upper)
@@ -242,16 +243,16 @@ class SqlPrimitives(SqlSteps, ABC):
             return self.integer(column, lower, upper)
         kind, cell = self._cell(column)
         if kind in TEXTS:
-            real = self._let(self._read_decimal(self._trim(column)))
+            real = self.let(self._read_decimal(self._trim(column)))
         elif kind in WHOLE_KINDS | LARGE | FLOATING | {"BOOLEAN"}:
-            real = self._let(self._real(kind, cell))
+            real = self.let(self._real(kind, cell))
         else:
             return self._column("CAST(NULL AS BIGINT)")
         return self._steps_of(real, step, lower, upper)
 
     def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         op, factor = scale_of(step)
-        scaled = self._let(self._scale(real, op, factor))
+        scaled = self.let(self._scale(real, op, factor))
         return self._whole_of(scaled, self._is_nan(scaled), lower, upper)
 
     def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
@@ -267,13 +268,13 @@ class SqlPrimitives(SqlSteps, ABC):
         if kind == "BOOLEAN":
             return self._tree(cell)
         if kind in TEXTS:
-            word = self._let(f"lower({self._trim(column)})")
+            word = self.let(f"lower({self._trim(column)})")
             return self._column(
                 f"CASE WHEN {word} IN ({', '.join(map(quote_text, TRUE))}) THEN true "
                 f"WHEN {word} IN ({', '.join(map(quote_text, FALSE))}) THEN false END"
             )
         if kind in WHOLE_KINDS | LARGE | FLOATING:
-            number = self._let(self._real(kind, cell))  # not every DECIMAL can be compared with 1
+            number = self.let(self._real(kind, cell))  # not every DECIMAL can be compared with 1
             return self._column(f"CASE WHEN {number} = 1 THEN true WHEN {number} = 0 THEN false END")
         return self._column("CAST(NULL AS BOOLEAN)")
 
@@ -282,13 +283,17 @@ class SqlPrimitives(SqlSteps, ABC):
         if column in self._held.steps:
             first = datetime.date(1970, 1, 1)
             return self.integer(column, (lower - first).days, (upper - first).days)
-        return self._column(self._read_days(*self._time_cell(column), lower, upper))
+        return self._column(day_steps(*self._time_cell(column), self, lower, upper))
 
     def moments(self, column: str, zone: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return whole steps since 1970 in UTC, clipped; text as of `days`, with a time that a clock can show."""
         if column in self._held.steps:
             return self.integer(column, lower, upper)
-        return self._column(self._read_moments(*self._time_cell(column), zone, step, lower, upper))
+        return self._column(moment_steps(*self._time_cell(column), self, zone, step, lower, upper))
+
+    def is_text(self, cell: exp.Expression, texts: Sequence[str]) -> exp.Expression:
+        """Return whether a text is one of several."""
+        return self._tree(f"({self._words(cell)} IN ({', '.join(map(quote_text, texts))}))")
 
     def text(self, column: str) -> exp.Expression:
         """Return an identifier as text; a whole number held as a float reads as that number."""
@@ -321,7 +326,7 @@ class SqlPrimitives(SqlSteps, ABC):
     def _trim(self, column: str) -> str:
         """Return a cell of text without the blanks around it."""
         kind, cell = self._cell(column)
-        return self._let(self._strip(cell if kind == "VARCHAR" else f"CAST({cell} AS VARCHAR)"))
+        return self.let(self._strip(cell if kind == "VARCHAR" else f"CAST({cell} AS VARCHAR)"))
 
     def _time_cell(self, column: str) -> tuple[str, str]:
         kind, cell = self._cell(column)
@@ -338,9 +343,9 @@ class SqlPrimitives(SqlSteps, ABC):
     ) -> exp.Expression:
         """Return a root, logarithm or power of e in steps, clipped; the argument is tested first, so that none can fail."""
         scaled = f"CAST({self._words(value)} AS DOUBLE) * CAST('{float(unit.numerator)!r}' AS DOUBLE)"
-        real = self._let(f"{scaled} / CAST('{float(unit.denominator)!r}' AS DOUBLE)")
+        real = self.let(f"{scaled} / CAST('{float(unit.denominator)!r}' AS DOUBLE)")
         defined = {"sqrt": f"{real} >= 0", "exp": f"{real} <= 700"}.get(function, f"{real} > 0")
-        found = self._let(f"CASE WHEN {defined} THEN {self._call(function, real)} END")
+        found = self.let(f"CASE WHEN {defined} THEN {self._call(function, real)} END")
         return self._steps_of(found, step, lower, upper)
 
     # ---- words of an engine
@@ -362,7 +367,7 @@ class SqlPrimitives(SqlSteps, ABC):
         """Return whether a text matches."""
 
     @abstractmethod
-    def _items(self, column: str, most: int, name: str) -> tuple[str, str]:
+    def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
         """Return the end of `SELECT sordino_l.*` that adds an item of a list as `name`, and the join that it needs."""
 
     @abstractmethod
@@ -421,10 +426,28 @@ class SqlPrimitives(SqlSteps, ABC):
     def _read_decimal(self, text: str) -> str:
         """Return the decimal number that a text writes, as DOUBLE."""
 
-    @abstractmethod
-    def _read_days(self, kind: str, cell: str, lower: datetime.date, upper: datetime.date) -> str:
-        """Return a cell of a physical type in days since 1970-01-01, clipped."""
+    # ---- of `TimeWords`
 
     @abstractmethod
-    def _read_moments(self, kind: str, cell: str, zone: str, step: Fraction, lower: int, upper: int) -> str:
-        """Return a cell of a physical type in whole steps since 1970 in UTC, rounded down and clipped."""
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether all of a text matches a regular expression."""
+
+    @abstractmethod
+    def extract(self, text: str, pattern: str) -> str:
+        """Return the one group of the first match; empty or NULL where there is none."""
+
+    @abstractmethod
+    def parse_day(self, text: str) -> str:
+        """Return the DATE that the first ten characters of a text write, which matched; NULL where there is no such day."""
+
+    @abstractmethod
+    def parse_digits(self, text: str) -> str:
+        """Return up to 18 digits as BIGINT, NULL for none."""
+
+    @abstractmethod
+    def held_day(self, kind: str, cell: str) -> str:
+        """Return the DATE of a day or of a timestamp."""
+
+    @abstractmethod
+    def held_micros(self, kind: str, cell: str) -> str:
+        """Return the microseconds since 1970 of a timestamp, within the years 1 to 9999."""

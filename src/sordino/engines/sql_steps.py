@@ -51,7 +51,7 @@ class SqlSteps:
         """Return the tree of a relation, such as a sub-query with its name."""
         return parse_relation(text, self.dialect)
 
-    def _let(self, text: str) -> str:
+    def let(self, text: str) -> str:
         """Return the name of a step, computed once in the first sub-query where all that it uses has a name."""
         if _STEP.fullmatch(text) or (text.startswith('"') and text.endswith('"') and '"' not in text[1:-1]):
             return text  # a step, or a column as it is
@@ -68,7 +68,7 @@ class SqlSteps:
         return name
 
     def _column(self, text: str) -> exp.Expression:
-        return self._tree(self._let(text))
+        return self._tree(self.let(text))
 
     def _stage(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
@@ -98,7 +98,7 @@ class SqlSteps:
         return self._clip(self._words(value), lower, upper)
 
     def _clip(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
-        cell = self._let(text)
+        cell = self.let(text)
         if lower is None or upper is None:
             return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {cell} END")
         inside = f"WHEN {cell} BETWEEN {whole_text(lower)} AND {whole_text(upper)} THEN {cell}"  # first: it is the common case
@@ -110,7 +110,7 @@ class SqlSteps:
 
     def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:
         """Return the result of the last start that is not above the value, by halving."""
-        cell = self._let(self._words(value))
+        cell = self.let(self._words(value))
         found = bisect_steps(cell, starts, [whole_text(r) for r in results])
         return self._column(f"CASE WHEN {cell} IS NOT NULL THEN {found} END")
 
@@ -119,7 +119,7 @@ class SqlSteps:
 
         A cell held in 64 bits lies within 2^62, so 64 bits hold its distance from a start within 2^61; else it is wide.
         """
-        cell = self._let(self._words(value))
+        cell = self.let(self._words(value))
         first, last, count = edges[0], edges[-1], len(edges) - 1
         inside = f"{cell} >= {whole_text(first)} AND {cell} <= {whole_text(last)}"
         inner = edges[1:-1]

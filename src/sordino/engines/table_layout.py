@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sordino.domain import Domain
 from sordino.neighbors import PrivacyUnit
-from sordino.source import Csv
+from sordino.source import Csv, Source
 
-__all__ = ["TableLayout"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["PeopleTable", "TableLayout"]
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleTable:
+    """A private table: where it lies and how it is declared."""
+
+    source: Source | pa.Table
+    domain: Domain
+    unit: PrivacyUnit | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sordino.errors import DeclarationError, nearest
 from sordino.ledger.records import check_share
 from sordino.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
-from sordino.source import Csv, Source, source_from
+from sordino.source import SERVERS, Csv, Source, source_from
 
 __all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "share_from", "source_of"]
 
@@ -90,13 +90,16 @@ def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column | List:
 def source_of(raw: Mapping[str, Any], *, beside: Path) -> Source:
     """Return the source that the keys of a table state; its path is relative to the directory `beside`."""
     stated = raw["source"]
-    if "://" in stated:
-        raise DeclarationError("must be a file on this machine, not an address", key="source")
+    if "://" in stated and not stated.startswith(SERVERS):
+        raise DeclarationError(
+            "must be a file on this machine or the URL of a PostgreSQL server, not an address of another kind",
+            key="source",
+        )
     rules = raw.get("csv")
     if rules is not None:
         lists = {key: tuple(rules[key]) for key in ("names", "null_values") if key in rules}
         rules = Csv(**{**rules, **lists})
-    path = str(beside / stated)
+    path = stated if stated.startswith(SERVERS) else str(beside / stated)
     try:
         if "format" in raw:
             return Source(path, raw["format"], raw.get("relation"), rules)

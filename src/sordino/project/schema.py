@@ -172,10 +172,12 @@ _CSV = _keys(
 )
 _SOURCE = {
     "source": _say(
-        _TEXT, "where the table lies: a CSV, Parquet (a file or a glob) or DuckDB file, relative to this one"
+        _TEXT,
+        "where the table lies: a CSV, Parquet (a file or a glob) or DuckDB file, relative to this one, or the URL of a "
+        "PostgreSQL server without a password: postgresql://USER@HOST/DATABASE",
     ),
-    "format": _word("csv", "parquet", "duckdb"),
-    "relation": _say(_TEXT, "the table or view of a DuckDB file"),
+    "format": _word("csv", "parquet", "duckdb", "postgresql"),
+    "relation": _say(_TEXT, "the table or view of a DuckDB file or of a PostgreSQL server, or a query of the latter"),
     "csv": _CSV,
     "columns": {
         "type": "object",

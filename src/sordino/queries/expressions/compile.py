@@ -457,7 +457,7 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         return lambda on: one_of(code(on), [whole(c) for c in codes])
     if isinstance(node.of, Name) and isinstance(column, Identifier):
         name, texts = node.of.name, sorted({_identifier(v) for v in node.values})
-        return lambda on: one_of(on.text(name), [sql().Literal.string(t) for t in texts])
+        return lambda on: on.is_text(on.text(name), texts)
     if isinstance(node.of, Name) and isinstance(column, Boolean):
         if not all(isinstance(v, bool) for v in node.values):
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")

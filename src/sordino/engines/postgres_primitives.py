@@ -1,0 +1,279 @@
+"""The primitives in PostgreSQL's words.
+
+Its casts and its arithmetic fail where DuckDB's give NULL or infinity, so each is reached by a CASE for what it is total
+on. A sub-query ends in OFFSET 0, so that its steps are computed once and not wherever they are used. Text has collation "C",
+that of its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from sordino.engines.moment_cells import FIRST_MICROS, LAST_MICROS
+from sordino.engines.own_sql import CHOICE, literal_text, whole_text
+from sordino.engines.postgres_dialect import SordinoPostgres
+from sordino.engines.quoting import quote_name, quote_text
+from sordino.engines.sql_primitives import SqlPrimitives
+from sordino.engines.unit_rows import unit_value
+from sordino.errors import QuestionRefused
+from sordino.primitives import UnitCell
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import DialectType
+
+__all__ = ["PostgresPrimitives", "coin_text"]
+
+_NAN = "CAST('NaN' AS DOUBLE)"
+_BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
+_WHOLE = r"^[+-]?[0-9]{1,18}(\.0*)?$"  # WHOLE and DECIMAL of the grammar of cells: PostgreSQL counts up to 255 only
+_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+_DIGITS = 400
+_FAR = 2.0**100  # steps: beyond every bound
+_FEW = 16  # values that are compared one by one faster than they are looked up
+_SEED, _CHUNK_SEED = (int.from_bytes(text.encode()) for text in (CHOICE, CHOICE[::-1]))
+
+
+class PostgresPrimitives(SqlPrimitives):
+    """Build the cells of one SELECT over one table of a PostgreSQL server."""
+
+    dialect: ClassVar[DialectType] = SordinoPostgres
+    fence: ClassVar[str] = " OFFSET 0"
+
+    def sample_source(self, coin: Callable[[str], str]) -> str:
+        """Return the relation of the rows whose unit's coin falls; `coin` makes the condition of the SQL that names a unit."""
+        cells = ", ".join(quote_name(n) for n in sorted(self._held.domain.stored))
+        unit = self._held.unit
+        if unit is None or unit.column is None:
+            text = f"SELECT *, {_row_text(cells)} AS sordino_text FROM {self._held.source}"
+            number = "row_number() OVER (PARTITION BY sordino_text) AS sordino_number"
+            rows = f"(SELECT *, {number} FROM ({text}) AS sordino_texts) AS sordino_numbers"
+            fallen = coin("sordino_text || CAST(sordino_number AS TEXT)")
+        else:
+            owner = self.let(self._text(unit.column))
+            rows, fallen = self._stage(self._held.source), f"{owner} IS NOT NULL AND {coin(owner)}"
+        return f"(SELECT {cells} FROM {rows} WHERE {fallen}) AS sordino_sample"
+
+    def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
+        """Return the label at a place, by a look-up in a constant array."""
+        if any(isinstance(label, str) and "\0" in label for label in labels):
+            raise QuestionRefused("a declared value holds the character NUL, which PostgreSQL's text cannot hold")
+        kinds = {type(label) for label in labels} - {type(None)}
+        kind = {str: "TEXT", bool: "BOOLEAN"}.get(next(iter(kinds), str), "NUMERIC")
+        listed = ", ".join(map(literal_text, labels))
+        return self._tree(f"(CAST(ARRAY[{listed}] AS {kind}[]))[CAST({self._words(code)} AS INT) + 1]")
+
+    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
+        at = self._words(cell)
+        if values and isinstance(values[0], int):
+            places = {str(v): i for i, v in enumerate(values)}
+            found = self._place(at, f"CAST({at} AS TEXT)", places, whole=True)
+        else:
+            places = {str(v): i for i, v in enumerate(values)}
+            at = self._bare(at, list(places))
+            found = self._place(at, at, places, whole=False)
+        if other is None:
+            return self._tree(found)
+        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+
+    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
+        """Return the place of a text among distinct values."""
+        at = self._bare(self._words(cell), values)
+        return self._tree(self._place(at, at, {v: i for i, v in enumerate(values)}, whole=False))
+
+    def _bare(self, text: str, values: Sequence[str]) -> str:
+        """Return a text without blanks around it where no value has any, as then they mean nothing."""
+        return self._strip(text) if all(v == v.strip(" \t\r\n") for v in values) else text
+
+    def _place(self, cell: str, text: str, places: dict[str, int], *, whole: bool) -> str:
+        """Return the place of a cell, NULL where it has none: by comparing a few, or by halving in a sorted object."""
+        known = {value: place for value, place in places.items() if "\0" not in value}
+        if not known:
+            return "CAST(NULL AS BIGINT)"
+        if len(known) > _FEW:
+            held = quote_text(json.dumps(known, ensure_ascii=False))
+            return f"CAST(CAST({held} AS JSONB) ->> {text} AS BIGINT)"
+        cases = (f"WHEN {whole_text(int(v)) if whole else quote_text(v)} THEN {place}" for v, place in known.items())
+        return f"CAST(CASE {cell} {' '.join(cases)} END AS BIGINT)"
+
+    def is_text(self, cell: exp.Expression, texts: Sequence[str]) -> exp.Expression:
+        """Return whether a text is one of several; none has a NUL."""
+        known = [text for text in texts if "\0" not in text]
+        return super().is_text(cell, known) if known else self._never(cell)
+
+    def _never(self, cell: exp.Expression) -> exp.Expression:
+        return self._tree(f"CASE WHEN {self._words(cell)} IS NOT NULL THEN false END")
+
+    def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
+        """Return whether a text matches; no character of a pattern is an escape."""
+        at, quoted = self._words(cell), quote_text(pattern)
+        if "\0" in pattern:  # no text has it
+            return self._never(cell)
+        if kind == "ilike":
+            folded = f'lower({at} COLLATE "und-x-icu") COLLATE "C"'
+            return self._tree(f"({folded} LIKE {quote_text(pattern.lower())} ESCAPE '')")
+        found = {
+            "like": f"({at} LIKE {quoted} ESCAPE '')",
+            "prefix": f"(left({at}, {len(pattern)}) = {quoted})",
+            "suffix": f"(right({at}, {len(pattern)}) = {quoted})",
+            "part": f"(strpos({at}, {quoted}) > 0)",
+        }
+        return self._tree(found[kind])
+
+    def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
+        item = 'CAST(sordino_u.item AS TEXT) COLLATE "C"' if kind == "VARCHAR" else "sordino_u.item"
+        rows = f"unnest(sordino_l.{column}) WITH ORDINALITY AS sordino_u(item, place)"
+        return f", {item} AS {name}", f"INNER JOIN LATERAL {rows} ON sordino_u.place <= {most}"
+
+    def _row_order(self, cells: Collection[str]) -> str:
+        text = self.let(_row_text(", ".join(cells)))
+        return f"{self.let(f'hashtextextended({text}, {_SEED})')}, {text}"
+
+    def _order_hash(self, cells: str) -> str:
+        return f"hashtextextended({_row_text(cells)}, {_SEED})"
+
+    def _chunk_of(self, cells: str, count: int) -> str:
+        return f"CAST((hashtextextended({_row_text(cells)}, {_CHUNK_SEED}) & {2**63 - 1}) % {count} AS BIGINT)"
+
+    def _unit_value(self, of: UnitCell) -> str:
+        cell = "*" if of.value is None else self._words(of.value)
+        if of.by is None:
+            truths = {"min": f"BOOL_AND({cell})", "max": f"BOOL_OR({cell})"}
+            return unit_value(of, cell, truths if of.form == "truth" else {})
+        by, order = self._words(of.by), "ASC" if of.kind == "first" else "DESC"
+        present = f"FILTER (WHERE {by} IS NOT NULL AND {cell} IS NOT NULL)"
+        return unit_value(
+            of, cell, {of.kind: f"(ARRAY_AGG({cell} ORDER BY {by} {order}, {cell} {order}) {present})[1]"}
+        )
+
+    def _text(self, column: str) -> str:
+        kind, cell = self._cell(column)
+        if kind == "VARCHAR":
+            return self.let(cell)
+        written = f'CAST({cell} AS TEXT) COLLATE "C"'
+        if kind == "DECIMAL":
+            written = f"CASE WHEN {cell} <> CAST('NaN' AS NUMERIC) THEN {written} END"
+        if kind in ("FLOAT", "DOUBLE"):
+            whole = f"floor({cell}) = {cell} AND abs({cell}) < CAST('9007199254740992' AS DOUBLE)"
+            end = f"WHEN {cell} = CAST('Infinity' AS DOUBLE) THEN 'inf' WHEN {cell} = CAST('-Infinity' AS DOUBLE) THEN '-inf'"
+            written = (
+                f"CASE WHEN {cell} = {_NAN} THEN NULL {end} "
+                f'WHEN {whole} THEN CAST(CAST({cell} AS BIGINT) AS TEXT) COLLATE "C" ELSE {written} END'
+            )
+        return self.let(written)
+
+    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
+        """Return a whole number, clipped; a numeric one is never rounded to a float."""
+        kind, cell = self._cell(column)
+        if kind != "DECIMAL" or column in self._held.steps:
+            return super().integer(column, lower, upper)
+        whole = self.let(f"CASE WHEN {cell} <> CAST('NaN' AS NUMERIC) AND floor({cell}) = {cell} THEN {cell} END")
+        low, high = whole_text(lower), whole_text(upper)
+        return self._column(
+            f"CAST(CASE WHEN {whole} < {low} THEN {low} WHEN {whole} > {high} THEN {high} ELSE {whole} END AS BIGINT)"
+        )
+
+    def _strip(self, text: str) -> str:
+        return f"trim({_BLANKS} FROM {text})"
+
+    def _small(self, cell: str) -> str:
+        return f"CAST(CAST({cell} AS INT) AS BIGINT)"
+
+    def _narrow(self, number: str) -> str:
+        return f"CASE WHEN {number} >= {-(2**63)} AND {number} < {2**63} THEN CAST({number} AS BIGINT) END"
+
+    def _real(self, kind: str, cell: str) -> str:
+        if kind == "BOOLEAN":
+            return f"CAST(CAST({cell} AS INT) AS DOUBLE)"
+        if kind != "DECIMAL":
+            return cell if kind == "DOUBLE" else f"CAST({cell} AS DOUBLE)"
+        large = "CAST('1e300' AS NUMERIC)"
+        return (
+            f"CASE WHEN {cell} = CAST('NaN' AS NUMERIC) THEN {_NAN} WHEN {cell} > {large} THEN CAST('1e300' AS DOUBLE) "
+            f"WHEN {cell} < -{large} THEN CAST('-1e300' AS DOUBLE) "
+            f"WHEN abs({cell}) < CAST('1e-300' AS NUMERIC) THEN CAST('0' AS DOUBLE) ELSE CAST({cell} AS DOUBLE) END"
+        )
+
+    def _is_nan(self, real: str) -> str:
+        return f"{real} = {_NAN}"
+
+    def _scale(self, real: str, op: str, factor: float) -> str:
+        """Return the steps; what would be too large or too small a float is clipped before, as floats fail there."""
+        high, low = (n / factor if op == "*" else n * factor for n in (_FAR, 0.25))
+        return (
+            f"CASE WHEN {real} = {_NAN} THEN {_NAN} "
+            f"WHEN {real} > {_float(high)} THEN {_float(_FAR)} WHEN {real} < {_float(-high)} THEN {_float(-_FAR)} "
+            f"WHEN {real} BETWEEN {_float(-low)} AND {_float(low)} THEN {_float(0.0)} "
+            f"ELSE floor({real} {op} {_float(factor)} + {_float(0.5)}) END"
+        )
+
+    def _call(self, function: str, real: str) -> str:
+        if function == "exp":
+            return f"CASE WHEN {real} < -700 THEN {_float(0.0)} ELSE exp({real}) END"
+        if function == "log2":  # exact for powers of 2, as logarithms to base 2 are
+            near = self.let(f"CASE WHEN {real} > 0 THEN ln({real}) / {_float(0.6931471805599453)} END")
+            return f"CASE WHEN power({_float(2.0)}, round({near})) = {real} THEN round({near}) ELSE {near} END"
+        return f"{'log' if function == 'log10' else function}({real})"
+
+    def _read_whole(self, text: str) -> str:
+        short = f"length({text}) <= {_DIGITS + 20} AND length(split_part({text}, '.', 2)) <= {_DIGITS}"
+        return f"CASE WHEN {text} ~ '{_WHOLE}' AND {short} THEN CAST(split_part({text}, '.', 1) AS BIGINT) END"
+
+    def _read_decimal(self, text: str) -> str:
+        written = self.let(f"CASE WHEN length({text}) <= {2 * _DIGITS + 10} AND {text} ~ '{_DECIMAL}' THEN {text} END")
+        digits = self.let(f"split_part(lower({written}), 'e', 1)")
+        short = f"length(trim('+-' FROM split_part({digits}, '.', 1))) <= {_DIGITS}"
+        short += f" AND length(split_part({digits}, '.', 2)) <= {_DIGITS}"
+        return self._real("DECIMAL", self.let(f"CASE WHEN {short} THEN CAST({written} AS NUMERIC) END"))
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether all of a text matches a regular expression."""
+        return f"{text} ~ '^(?:{pattern})$'"
+
+    def extract(self, text: str, pattern: str) -> str:
+        """Return the one group of the first match, NULL where there is none."""
+        return f"(regexp_match({text}, '{pattern}'))[1]"
+
+    def parse_day(self, text: str) -> str:
+        """Return the day that the first ten characters write; a year 0 is the one before 1."""
+        year, month, day = (self.let(f"CAST(substr({text}, {at}, {n}) AS INT)") for at, n in ((1, 4), (6, 2), (9, 2)))
+        leap = f"{year} % 4 = 0 AND ({year} % 100 <> 0 OR {year} % 400 = 0)"
+        last = f"CASE WHEN {month} IN (4, 6, 9, 11) THEN 30 WHEN {month} <> 2 THEN 31 WHEN {leap} THEN 29 ELSE 28 END"
+        sound = f"{month} BETWEEN 1 AND 12 AND {day} BETWEEN 1 AND {last}"
+        made = f"CASE WHEN {year} = 0 THEN CAST('0001-12-31 BC' AS DATE) ELSE make_date({year}, {month}, {day}) END"
+        return f"CASE WHEN {sound} THEN {made} END"
+
+    def parse_digits(self, text: str) -> str:
+        """Return digits as a number."""
+        return f"CAST(NULLIF({text}, '') AS BIGINT)"
+
+    def held_day(self, kind: str, cell: str) -> str:
+        """Return the day of a timestamp, that of UTC where it knows its offset."""
+        at = f"({cell} AT TIME ZONE 'UTC')" if kind == "TIMESTAMPTZ" else cell
+        return f"CAST({at} AS DATE)"
+
+    def held_micros(self, kind: str, cell: str) -> str:
+        """Return the microseconds of a timestamp; those before year 1 and after 9999, which may be infinite, are clipped."""
+        first, last = (f"CAST('{at}' AS {kind})" for at in ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59+00"))
+        return (
+            f"CASE WHEN {cell} < {first} THEN {FIRST_MICROS} WHEN {cell} > {last} THEN {LAST_MICROS} "
+            f"ELSE CAST(EXTRACT(EPOCH FROM {cell}) * 1000000 AS BIGINT) END"
+        )
+
+
+def coin_text(named: str, *, threshold: int) -> str:
+    """Return the condition that a unit's coin falls, as of `sampled.coin_sql`, with the key as parameter 1."""
+    digest = f"encode(sha256(convert_to(CAST($1 AS TEXT) || {named}, 'UTF8')), 'hex')"
+    return f"substr({digest}, 1, 16) COLLATE \"C\" < '{threshold:016x}'"
+
+
+def _row_text(cells: str) -> str:
+    """Return all cells as one text, from which each can be told."""
+    return f'CAST(ROW({cells}) AS TEXT) COLLATE "C"'
+
+
+def _float(number: float) -> str:
+    return f"CAST('{number!r}' AS DOUBLE)"

@@ -1,0 +1,92 @@
+"""PostgreSQL gives the exact answers that DuckDB gives, and no stored value makes a question fail there either."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import postgres_server as postgres
+import sordino as sd
+from engines.support import engine_of
+from sordino import col
+from sordino.curator.noise_answer import exact_vectors
+from sordino.engines.postgres import PostgresEngine
+from sordino.neighbors import PrivacyUnit
+from sordino.queries.aggregation import compile_query
+from sordino.queries.build import Selection, as_aggregation
+from sordino.source import source_from
+
+S = Selection()
+PEOPLE = sd.Domain(
+    {
+        "id": sd.Identifier(),
+        "age": sd.Integer(0, 125),
+        "gain": sd.Real(0, 111, resolution=0.01),
+        "sex": sd.Category(["F", "M"], missing="keep"),
+        "due": sd.Date("2020-01-01", "2021-12-31"),
+        "seen": sd.DateTime("2020-01-01", "2020-12-31", zone="Europe/Berlin", resolution="minute"),
+        "member": sd.Boolean(),
+    }
+)
+CELLS = """
+    SELECT CAST(i % 211 AS VARCHAR) AS id, CAST(i % 140 - 5 AS INTEGER) AS age,
+        CAST(i % 777 AS DOUBLE PRECISION) / 7 AS gain, CASE i % 3 WHEN 0 THEN 'F' WHEN 1 THEN ' M ' END AS sex,
+        CAST('2019-12-20' AS DATE) + CAST(i % 800 AS INTEGER) AS due,
+        CAST('2020-03-20 00:00:00+00' AS TIMESTAMPTZ) + i * INTERVAL '97 seconds' AS seen, i % 5 = 0 AS member
+    FROM generate_series(1, 5000) AS numbers(i)
+"""
+QUESTIONS: dict[str, Any] = {
+    "count": S.agg(sd.count()),
+    "by": S.group_by("sex").agg(sd.count(), sd.sum("age"), sd.mean("gain"), sd.variance("gain")),
+    "where": S.where((col("age") > 30) & ~col("member")).agg(sd.sum(col("age") * 2 - col("gain"))),
+    "bins": S.group_by(col("age").bin(width=10)).agg(sd.count()),
+    "days": S.group_by(col("due").month()).agg(sd.count("due"), sd.count_distinct("due")),
+    "hours": S.group_by(col("seen").hour()).agg(sd.count()),
+    "moments": S.where(col("seen") >= "2020-03-22 12:00").agg(sd.count(), sd.mean("seen")),
+    "roots": S.agg(sd.sum(col("age").sqrt()), sd.sum((col("gain") + 1).ln()), sd.sum(col("age") / (col("gain") + 1))),
+    "id": S.where(col("id").is_in(["7", "8", "a\0b", "it's"])).agg(sd.count()),
+    "texts": S.where(col("id").like("1_")).agg(sd.count()),
+}
+
+
+@pytest.fixture
+def people(postgres_server: postgres.Server, postgres_database: str, tmp_path: Path) -> tuple[str, Path]:
+    """The same rows on a server and in a DuckDB file."""
+    name = postgres_database.rpartition("/")[2]
+    postgres_server.execute(f"CREATE TABLE people AS {CELLS}", database=name)
+    path = tmp_path / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"CREATE TABLE people AS {CELLS}")
+    return postgres_database, path
+
+
+def postgres_engine(
+    url: str, domain: sd.Domain, *, relation: str = "people", unit: PrivacyUnit | None = None
+) -> PostgresEngine:
+    return PostgresEngine(source_from(url, relation=relation), domain=domain, unit=unit)
+
+
+def exact_parts(engine: Any, domain: sd.Domain, question: Any) -> list[list[Fraction]]:
+    """Return the exact parts of a question, in its own units."""
+    found = compile_query(as_aggregation(question), domain)
+    flat = [part for several in found.parts for part in several]
+    vectors = exact_vectors(engine.run(found.select(engine.primitives)), found)
+    return [[x * part.unit for x in vector] for part, vector in zip(flat, vectors, strict=True)]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_exact_answers_are_those_of_duckdb(name: str, people: tuple[str, Path]) -> None:
+    url, path = people
+    one, other = postgres_engine(url, PEOPLE), engine_of(path, PEOPLE, relation="people")
+    try:
+        found = exact_parts(one, PEOPLE, QUESTIONS[name])
+        assert found == exact_parts(other, PEOPLE, QUESTIONS[name])
+        assert any(any(vector) for vector in found)
+    finally:
+        one.close()
+        other.close()
