@@ -147,6 +147,12 @@ class Primitives(Protocol):
         Total for a value such that the sum lies within WIDEST, after `bound_contributions` with `totals`.
         """
 
+    def unit_groups(self) -> exp.Expression:
+        """Return, in one row of each unit and group, how many groups the unit counts in; NULL in the others.
+
+        Total after `bound_contributions` with `totals`, where a column names the units.
+        """
+
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
         """Return the label at a place, from 0; None is missing."""
 

@@ -20,6 +20,7 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.ranks import Ranks
 from sordino.estimates.selected import simultaneous_confidence
 from sordino.loss import Event, Loss, format_number
+from sordino.mechanisms.weighted_selection import WeightedSelection
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.noise.truncated_laplace import TruncatedLaplace
@@ -98,6 +99,10 @@ class AggregationProcedure:
             return apply_steps(primitives(), steps, self.domain) if steps else primitives()
 
         table = compiled.select(words()) if compiled.terms else None
+        if isinstance(self.allocation.threshold, WeightedSelection):
+            from sordino.curator.key_rounds import round_select
+
+            table = round_select(words(), compiled, self.allocation.threshold.rounds[0], None)
         if compiled.private_keys:  # quantiles are asked of the keys that show
             return table, tuple(None for _ in selections)
         return table, tuple(None if s is None else s.select(words()) for s in selections)
@@ -115,6 +120,11 @@ class AggregationProcedure:
     def _release(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
         if self.question.steps:
             rows = rows.follow(self.question.steps, self.domain)
+        if isinstance(self.allocation.threshold, WeightedSelection):
+            return self._release_by_weight(trees[0], rows, rng)
+        return self._release_all(trees, rows, rng)
+
+    def _release_all(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
         table = None if trees[0] is None else rows.run(trees[0])
         keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
         summed = iter(outputs)
@@ -125,6 +135,24 @@ class AggregationProcedure:
         if not asked.formulas and not asked.hidden and asked.after is None:
             return keys, tuple(found)
         return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
+
+    def _release_by_weight(self, first: exp.Select | None, rows: DataAccess, rng: Rng) -> Answer:
+        """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
+        from sordino.curator.key_rounds import list_keys, select_in_rounds
+
+        selection, asked, compiled = self.allocation.threshold, self.question, self.compiled
+        assert isinstance(selection, WeightedSelection)
+        assert first is not None
+        domain = step_domain(self.domain, asked.steps)
+        found = select_in_rounds(
+            first, rows, rng, question=asked, compiled=compiled, domain=domain, selection=selection
+        )
+        listed = list_keys(asked, found, domain) if found else Keys((), compiled.keys[0].build)
+        resolved = replace(compiled, keys=(listed,), listed=True)
+        chosen = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
+        answering = replace(self.allocation, resolved=resolved, selections=chosen, threshold=None)
+        table = resolved.select(rows.primitives()) if found and resolved.terms else None
+        return replace(self, allocation=answering)._release_all((table, ()), rows, rng)
 
     def _quantiles(self, selection: PlannedQuantile, keys: Sequence[Key]) -> PlannedQuantile:
         """Return a selection of quantiles for the groups of the answer: where keys are private, those that show.

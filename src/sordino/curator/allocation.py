@@ -15,6 +15,7 @@ from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
 from sordino.mechanisms.partition_selection import PartitionSelection
+from sordino.mechanisms.weighted_selection import WeightedSelection
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
@@ -53,7 +54,7 @@ class Allocation:
     resolved: CompiledQuery
     vectors: tuple[tuple[NoisyVector, ...], ...]
     selections: tuple[PlannedQuantile | None, ...]
-    threshold: KeySelection | None
+    threshold: KeySelection | WeightedSelection | None
     event: Event
     shares: tuple[Fraction, ...] = ()
     counted: int | None = None  # the aggregate that the selection of private keys answers by its own noisy counts
@@ -78,7 +79,7 @@ def allocate(
     counted = _count_of_units(question, resolved, neighbors)
     noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several) and i != counted]
     threshold, rest = _select_keys(question, resolved, neighbors, loss, len(chosen) + len(noisy), counted)
-    if threshold is not None:
+    if isinstance(threshold, KeySelection):
         resolved = _counting_units(resolved, domain, neighbors)
     if weights and (len(weights) != len(moved) or min(weights) <= 0):
         raise DeclarationError(f"a question of {len(moved)} aggregates takes as many weights, each above 0")
@@ -89,7 +90,7 @@ def allocate(
     selections = {i: _selection(question, i, resolved, domain, enforced, _part(rest, shares[i])) for i in chosen}
     additive = sum((shares[i] for i in noisy), Fraction(0))
     vectors, event = _vectors(question, resolved, moved, shares, _part(rest, additive) if noisy else rest, counted)
-    if threshold is not None and counted is not None:
+    if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
     events = [event] if noisy or not (chosen or threshold) else []
     events += [s.event for s in selections.values()]
@@ -150,9 +151,14 @@ def _selection(
 
 def _select_keys(
     question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, others: int, counted: int | None
-) -> tuple[KeySelection | None, Loss]:
+) -> tuple[KeySelection | WeightedSelection | None, Loss]:
     """Return how private keys are selected, by an equal share, and the loss that is left for the others."""
+    named = question.key_selection
     if not resolved.private_keys:
+        if named is not None:
+            raise QuestionRefused(
+                f"keys='{named}' says how private keys are selected, and declared or listed ones always appear: leave it out"
+            )
         if question.min_units > 1:
             raise QuestionRefused(
                 "min_units hides small keys that are private, and declared or listed ones always appear: leave it out, or "
@@ -170,7 +176,10 @@ def _select_keys(
         )
     share = Fraction(1, others + 1)
     enforced = resolved.enforce(neighbors)
-    return choose_key_selection(enforced, loss, share=share, counts=counted is not None, min_units=question.min_units)
+    counts = counted is not None
+    return choose_key_selection(
+        enforced, loss, share=share, counts=counts, min_units=question.min_units, named=question.key_selection
+    )
 
 
 def _count_of_units(question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors) -> int | None:
@@ -178,7 +187,7 @@ def _count_of_units(question: Aggregation, resolved: CompiledQuery, neighbors: N
 
     That is COUNT(*) where each row is a unit or each unit has one row a key, and COUNT(DISTINCT) of the units' own column.
     """
-    if not resolved.private_keys or question.formulas:
+    if not resolved.private_keys or question.formulas or question.key_selection == "weighted":
         return None
     one_row = resolved.enforce(neighbors).rows_per_group == 1
     for i, asked in enumerate(question.aggregates):

@@ -15,6 +15,7 @@ from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, round_up
 from sordino.mechanisms.partition_selection import MOST_STEPS, PartitionSelection, expected_steps
 from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
 from sordino.mechanisms.truncated_threshold import TruncatedThreshold
+from sordino.mechanisms.weighted_selection import WeightedSelection, weighted_selection_for_pair
 from sordino.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CountingThreshold", "KeySelection", "KeySelector", "choose_key_selection"]
 
 _LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
+_WORSE = Fraction(108, 100)  # how many more units a key may need at worst where weights are chosen
 
 CountingThreshold = LaplaceThreshold | GaussianThreshold | TruncatedThreshold
 KeySelector = CountingThreshold | PartitionSelection
@@ -94,6 +96,51 @@ class KeySelection:
 
 
 def choose_key_selection(
+    neighbors: Neighbors, loss: Loss, *, share: Fraction, counts: bool, min_units: int, named: str | None = None
+) -> tuple[KeySelection | WeightedSelection, Loss]:
+    """Return how private keys are selected for this share of epsilon, and what is left of the loss.
+
+    Units of several groups have weights where the question does not count them and, at worst, where every unit has all of
+    its groups, a key needs 8% more units at most: where units have fewer, or large keys show in the first round, it needs
+    fewer. `named` says weighted or threshold. Raises QuestionRefused where there is no delta, or nothing to weigh.
+    """
+    best, rest = _choose_by_counts(neighbors, loss, share=share, counts=counts, min_units=min_units)
+    if named == "threshold" or (named is None and (counts or min_units > 1 or neighbors.groups < 2)):
+        return best, rest
+    if min_units > 1:
+        raise QuestionRefused(
+            "min_units hides keys by how many units they have, and weights do not count units: leave one of the two out"
+        )
+    if neighbors.id_column is None:
+        if named is None:
+            return best, rest
+        raise QuestionRefused(
+            "a weighted selection of keys spreads the weight of a unit over its rows, and here each row is a unit: leave "
+            "keys='weighted' out"
+        )
+    weighted, left = _choose_by_weights(neighbors, loss, share=share)
+    if weighted is None or (named is None and weighted.units_to_show(0.5) > _WORSE * best.units_to_show(0.5)):
+        if named is None:
+            return best, rest
+        raise QuestionRefused("a weighted selection of keys needs a delta of 1e-200 or more: leave keys='weighted' out")
+    return weighted, left
+
+
+def _choose_by_weights(neighbors: Neighbors, loss: Loss, *, share: Fraction) -> tuple[WeightedSelection | None, Loss]:
+    """Return the weighted selection, and what it leaves of the loss: with others it takes half of delta."""
+    moved = 1 if neighbors.relation == "add_remove" else 2
+    if isinstance(loss, ZCDP):
+        assert loss.slack is not None
+        return WeightedSelection(neighbors.groups, moved, loss.rho * share, loss.slack), ZCDP(loss.rho * (1 - share))
+    assert isinstance(loss, ApproxDP)
+    if loss.delta < _LEAST:
+        return None, loss
+    part, delta = loss.epsilon * share, loss.delta if share == 1 else loss.delta / 2
+    made = weighted_selection_for_pair(groups=neighbors.groups, moved=moved, epsilon=part, delta=delta)
+    return made, loss if share == 1 else ApproxDP(loss.epsilon - part, delta)
+
+
+def _choose_by_counts(
     neighbors: Neighbors, loss: Loss, *, share: Fraction, counts: bool, min_units: int
 ) -> tuple[KeySelection, Loss]:
     """Return the selection that shows half of the keys of the fewest units, for this share of epsilon, and what is left.

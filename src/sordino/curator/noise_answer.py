@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.curator.allocation import Allocation, NoisyVector
 from sordino.curator.data_access import Answer
+from sordino.curator.key_selection import KeySelection
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.shown_count import ShownCount
 from sordino.loss import format_number
@@ -21,7 +22,7 @@ from sordino.release import Key, Output
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["exact_vectors", "noisy_columns"]
+__all__ = ["exact_vectors", "key_places", "noisy_columns"]
 
 
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
@@ -32,12 +33,14 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
     """
     resolved = parts.resolved
     shown: tuple[int | None, ...] = ()
-    if parts.threshold is not None:
+    if isinstance(parts.threshold, KeySelection):
         assert table is not None
-        rows, exact_parts, shown = _release_keys(table, parts, rng)
+        rows, exact_parts, shown = _release_keys(table, parts, parts.threshold, rng)
     else:
         rows = resolved.key_rows()
-        exact_parts = [] if table is None else exact_vectors(table, resolved)
+        exact_parts = (
+            [[] for several in parts.vectors for _ in several] if table is None else exact_vectors(table, resolved)
+        )
     exact = iter(exact_parts)
     outputs: list[Output] = []
     for i, (asked, several) in enumerate(zip(question.aggregates, parts.vectors, strict=True)):
@@ -61,7 +64,7 @@ def _add_noise(vector: NoisyVector, exact: list[int], rng: Rng) -> Noisy:
 def _shown_count(parts: Allocation, shown: Sequence[int | None]) -> ShownCount:
     """Return the noisy counts that private keys were selected by, as an answer."""
     keys = parts.threshold
-    assert keys is not None
+    assert isinstance(keys, KeySelection)
     assert keys.threshold is not None
     assert not isinstance(keys.selector, PartitionSelection)
     return ShownCount(tuple(n for n in shown if n is not None), keys.selector.law, keys.threshold, keys.min_units)
@@ -86,24 +89,25 @@ def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:
 
 
 def _release_keys(
-    table: pa.Table, parts: Allocation, rng: Rng
+    table: pa.Table, parts: Allocation, selection: KeySelection, rng: Rng
 ) -> tuple[list[tuple[Any, ...]], list[list[int]], tuple[int | None, ...]]:
     """Return the keys that are selected, in their own order, the exact value of each part for them, and their noisy counts."""
-    resolved, threshold = parts.resolved, parts.threshold
-    assert threshold is not None
-    cells = [table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))]
+    resolved = parts.resolved
     exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
-    places: dict[tuple[Any, ...], int] = {}
-    for place, row in enumerate(zip(*cells, strict=True)):
-        if None not in row:
-            places[_labels(row, resolved)] = place
-    shown = threshold.release({key: int(exact_units[place]) for key, place in places.items()}, rng)
+    places = key_places(table, resolved)
+    shown = selection.release({key: int(exact_units[place]) for key, place in places.items()}, rng)
     kept = list(shown)
     found = []
     for i in range(len(resolved.terms)):
         column = table.column(f"t{i}").to_pylist()
         found.append([int(column[places[key]] or 0) for key in kept])
     return kept, _weigh(resolved, found, len(kept)), tuple(shown.values())
+
+
+def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...], int]:
+    """Return the place of each private key, or combination of keys, in an engine's answer."""
+    cells = [table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))]
+    return {_labels(row, resolved): i for i, row in enumerate(zip(*cells, strict=True)) if None not in row}
 
 
 def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:

@@ -121,6 +121,14 @@ class SqlPrimitives(SqlSteps, ABC):
         total = self.let(f"CAST(sum({cell}) OVER (PARTITION BY {within}) AS HUGEINT)")
         return self._column(f"CASE WHEN {first} THEN {total} END")
 
+    def unit_groups(self) -> exp.Expression:
+        """Return, in one row of each unit and group, how many groups the unit counts in; NULL in the others."""
+        assert self.has_units
+        first = self._let(f"row_number() OVER (PARTITION BY {self._unit_group}) = 1")
+        one = self._let(f"CASE WHEN {first} THEN 1 END")
+        groups = self._let(f"count({one}) OVER (PARTITION BY {self._let(self._unit())})")
+        return self._column(f"CASE WHEN {first} THEN {groups} END")
+
     def unit_rows(self, values: Mapping[str, UnitCell]) -> Self:
         """Return the words for one row a unit, grouped by what the cap on rows tells units apart by."""
         assert self._held.unit is not None

@@ -37,7 +37,7 @@ _BLOCK = 1 << 15  # samples a block: its words stay in the cache
 _SHORT = 8  # below this many samples the loop of single draws is faster
 _COIN_BITS = 16
 _WIDE = 1 << 56  # from this scale on, arrays hold Python integers
-_TABLE_SIGMA = 4096
+_TABLE_SIGMA = 32_768
 _TABLE_SIZE = 256
 
 
@@ -90,7 +90,7 @@ def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int | None 
 
     Theorem (single draws): with t = floor(sigma) + 1, Y discrete Laplace of scale t is kept with probability
     exp(-(|Y| - sigma^2 / t)^2 / (2 sigma^2)), else redrawn; what is kept has the law above.
-    Theorem (256 draws or more, sigma up to 4096): |X| = #{k : U < P(|X| > k)} for a uniform U whose bits are compared
+    Theorem (256 draws or more, sigma up to 32,768): |X| = #{k : U < P(|X| > k)} for a uniform U whose bits are compared
     with certified floors of the survival function; bits that tie are followed by more bits. The sign is fair.
 
     Paper: Canonne, Kamath, Steinke 2020, The discrete Gaussian for differential privacy, section 5.3, algorithm 3.

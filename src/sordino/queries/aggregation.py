@@ -70,6 +70,7 @@ class Aggregation:
     key_list: KeyList | None = None  # the rows of the answer, where the question lists them
     min_units: int = 1  # private keys of fewer units never show
     bounds: ContributionBounds | None = None
+    key_selection: str | None = None  # how private keys are selected, where the question says so
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -142,6 +143,7 @@ class Aggregation:
         per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
         per += "" if self.key_list is None else f" of {self.key_list.describe()}"
         per += "" if self.min_units == 1 else f" of {self.min_units:,} units or more"
+        per += "" if self.key_selection is None else f", {self.key_selection} selection of keys"
         share = "" if self.sample is None else f", of a sample of {format_number(self.sample * 100)}%"
         steps = "".join(f", {s.describe()}" for s in self.steps)
         share += "" if self.bounds is None else f", {self.bounds.describe()} of one unit"
@@ -169,6 +171,8 @@ class Aggregation:
             data["joins" if joins_only else "steps"] = [s.plain() for s in self.steps]
         if self.min_units > 1:
             data["min_units"] = self.min_units
+        if self.key_selection is not None:
+            data["key_selection"] = self.key_selection
         if self.key_list is not None:
             data["keys"] = self.key_list.plain()
         return json.dumps(data, sort_keys=True, separators=(",", ":"))

@@ -20,7 +20,7 @@ from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.joins import JoinKind, state_join
-from sordino.queries.key_list import KeyList, check_min_units, key_list
+from sordino.queries.key_list import KeyList, check_min_units, key_list, selection_name
 from sordino.queries.query import Aggregate
 from sordino.queries.row_steps import RowStep
 from sordino.queries.unnest import Unnest
@@ -205,6 +205,7 @@ class Selection:
     columns: Mapping[str, Node] | None = None  # of per_unit: what each of its columns is, over the values of a unit
     min_units: int = 1
     bounds: ContributionBounds | None = None
+    key_selection: str | None = None
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -271,19 +272,20 @@ class Selection:
 
         `keys` lists the rows of the answer, as tuples or as a table that is public: exactly these appear, in this order, and
         rows of the table with other keys take no part. A column without declared values can be listed too. Where keys are
-        private, none of fewer than `min_units` units shows.
+        private, "weighted" or "threshold" says how they are selected, and none of fewer than `min_units` units shows.
         """
         if not columns and not named:
             raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
         made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
         groups, least = groupings(made), max(self.min_units, check_min_units(min_units))
-        listed = self.key_list if keys is None else key_list(keys, [g.alias for g in groups], before=self.key_list)
-        return replace(self, groups=(*self.groups, *groups), key_list=listed, min_units=least)
+        how, given = (word, None) if (word := selection_name(keys)) else (self.key_selection, keys)
+        listed = self.key_list if given is None else key_list(given, [g.alias for g in groups], before=self.key_list)
+        return replace(self, groups=(*self.groups, *groups), key_list=listed, min_units=least, key_selection=how)
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
         rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
-        rows = replace(rows, bounds=self.bounds, min_units=self.min_units)
+        rows = replace(rows, bounds=self.bounds, min_units=self.min_units, key_selection=self.key_selection)
         asked = _ask(_flatten(aggregates, named, "agg"), rows)
         return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
 
@@ -295,7 +297,6 @@ class Selection:
 def _flatten(
     aggregates: Sequence[AggregateExpr | Sequence[AggregateExpr]], named: Mapping[str, AggregateExpr], word: str
 ) -> list[AggregateExpr]:
-    """Return the aggregates that a call of `word` was given, alone, in lists or by keyword."""
     flat: list[AggregateExpr] = []
     for item in aggregates:
         if not isinstance(item, (AggregateExpr, list, tuple)):
@@ -314,8 +315,7 @@ def _flatten(
 
 def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:
     """Return a question with its aggregates; the order of its columns is stated where it is not keys first."""
-    keys = [g.alias for g in of.groups]
-    shown = collect_columns(asked, keys)
+    shown = collect_columns(asked, keys := [g.alias for g in of.groups])
     layout = (*keys, *shown.layout) if shown.formulas else ()
     return replace(of, aggregates=shown.aggregates, formulas=shown.formulas, hidden=shown.hidden, layout=layout)
 

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import STORED, Domain, Identifier, Integer
@@ -25,9 +26,20 @@ from sordino.queries.expressions.sql_trees import Build, sql
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["MOST_LISTED", "KeyList", "Label", "check_min_units", "compile_key_list", "infer_key_list", "key_list"]
+__all__ = [
+    "KEY_SELECTIONS",
+    "MOST_LISTED",
+    "KeyList",
+    "Label",
+    "check_min_units",
+    "compile_key_list",
+    "infer_key_list",
+    "key_list",
+    "selection_name",
+]
 
 MOST_LISTED = 1_000_000
+KEY_SELECTIONS = ("weighted", "threshold")
 
 Label = str | int | float | bool | datetime.date | None
 
@@ -68,7 +80,8 @@ def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = 
         if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
             raise QuestionRefused(
                 f"keys= takes a list with one tuple a row, such as keys=[{_example(columns)}], or a table with the columns "
-                f"{', '.join(columns)}; a key that is named keys is .alias('keys')"
+                f"{', '.join(columns)}, or a way to select private keys, 'weighted' or 'threshold'; a key that is named keys is "
+                ".alias('keys')"
             )
         rows = [
             tuple(row) if isinstance(row, (tuple, list)) else (row,) for row in itertools.islice(given, MOST_LISTED + 1)
@@ -80,6 +93,12 @@ def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = 
             f"each row of keys= has {len(columns)} values, for {', '.join(columns)}, such as {_example(columns)}"
         )
     return KeyList(tuple(columns), tuple(tuple(map(_label, row)) for row in rows))
+
+
+def selection_name(given: object) -> str | None:
+    """Return the selection of private keys that `keys=` names, weighted or threshold; None for a list of keys."""
+    named = str(given) if isinstance(given, (str, PurePath)) else ""
+    return named if named in KEY_SELECTIONS else None
 
 
 def check_min_units(least: int) -> int:

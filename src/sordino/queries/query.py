@@ -40,18 +40,22 @@ class SqlAggregate:
     """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct.
 
     `others` are the rest of a combination whose different values are counted; one with a missing part is none. With
-    `per_unit`, the sum of each unit's total in the group, clipped to these bounds, in steps.
+    `per_unit`, the sum of each unit's total in the group, clipped to these bounds, in steps. With `weights`, the sum of the
+    units' weights: results[i] for a unit with i of `starts` not above its number of groups.
     """
 
     kind: str
     of: BoundNumber | None
     per_unit: tuple[int, int] | None = None
     others: tuple[BoundNumber, ...] = ()
+    weights: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     def sql(self, on: Primitives) -> exp.Expression:
         """Return the aggregate in an engine's words."""
         from sqlglot import exp
 
+        if self.weights is not None:
+            return exp.Sum(this=on.look_up(on.unit_groups(), *self.weights))
         if self.per_unit is not None:
             assert self.of is not None
             return exp.Sum(this=on.clip(on.unit_total(self.of.build(on)), *self.per_unit))

@@ -60,10 +60,12 @@ def read_question(
     """
     import sordino as sd
     from sordino.cli.shared.opening import project_path
+    from sordino.queries.key_list import selection_name
 
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
     sizes = None if scale is None else read_pairs("--scale", scale)
-    asked = sd.sql(text, dialect=dialect, keys=None if keys is None else read_keys(keys), min_units=min_units)
+    listed = keys if keys is None or selection_name(keys) else read_keys(keys)
+    asked = sd.sql(text, dialect=dialect, keys=listed, min_units=min_units)
     connection = sd.connect(project_path(project), spender=spender)
     if any(bound is not None for bound in bounds.values()):
         asked = asked.bound_contributions(**bounds)

@@ -259,7 +259,8 @@ KeysFile = Annotated[
     option(
         "--keys",
         "FILE.csv",
-        "A public list of keys, with a header line: exactly these rows appear, in this order.",
+        "A public list of keys, with a header line: exactly these rows appear, in this order. The word weighted or threshold "
+        "says how private keys are selected.",
     ),
 ]
 MinUnits = Annotated[

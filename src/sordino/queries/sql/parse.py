@@ -33,7 +33,7 @@ from sordino.queries.build import (
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Constant, Name, Node, describe
 from sordino.queries.formulas import FormulaColumn, rename
-from sordino.queries.key_list import KeyList, check_min_units, key_list
+from sordino.queries.key_list import KeyList, check_min_units, key_list, selection_name
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.bound_hints import is_unit_total, read_bounds, read_unit_total
 from sordino.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
@@ -171,8 +171,9 @@ def parse_question(
     """
     declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
     select = asked.parse(declared.columns, declared.public)
-    read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, asked.keys))
-    read = replace(read, min_units=asked.min_units) if isinstance(read, Aggregation) else read
+    how = selection_name(asked.keys)
+    read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, None if how else asked.keys))
+    read = replace(read, min_units=asked.min_units, key_selection=how) if isinstance(read, Aggregation) else read
     return read if asked.bounds is None else replace(read, bounds=tighten(read.bounds, asked.bounds))
 
 
