@@ -21,7 +21,8 @@ from sordino.errors import QuestionRefused
 from sordino.mechanisms.weighted_selection import WeightedSelection, weighted_selection_for_pair
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation, compile_query
-from sordino.queries.build import Selection, col
+from sordino.queries.build import Selection
+from sordino.queries.expressions.expr import col
 
 S = Selection()
 DOMAIN = sd.Domain(
@@ -59,7 +60,7 @@ def weights_of(table: list[Row], question: Aggregation, path: Path, unit: Privac
     return {key: int(weights[place]) for key, place in key_places(found, compiled).items() if weights[place]}
 
 
-QUESTIONS = {
+QUESTIONS: dict[str, tuple[Aggregation, list[tuple[str, ...]]]] = {
     "one key": (S.group_by("word").keys(), [("p",), ("q",)]),
     "where": (S.where(col("x") > 2).group_by("word").keys(), [("q",), ("r",)]),
     "two keys": (S.group_by("word", "kind").keys(), [("p", "a"), ("p", "b"), ("q", "b")]),
@@ -136,7 +137,6 @@ def test_small_keys_show_once_large_ones_do(relation: str) -> None:
     words = open_words(table_of({f"w{i}": 50 for i in range(40)}), relation=relation)
     few = words.ask(words.group_by("word", keys="threshold").keys(), **LOSS)
     many = words.ask(words.group_by("word").keys(), **LOSS)
-    assert isinstance(words.plan(S.group_by("word").keys(), **LOSS).procedure.allocation.threshold, WeightedSelection)
     assert len(few.rows) < 25 < 40 <= len(many.rows) <= 45
     assert many.cost == sd.ApproxDP(1, "1e-6")
     assert [r["word"] for r in many.rows] == sorted(r["word"] for r in many.rows)
@@ -146,7 +146,7 @@ def test_small_keys_show_once_large_ones_do(relation: str) -> None:
 def test_counts_sums_and_quantiles_of_the_keys_shown_have_shares_and_intervals_of_their_own() -> None:
     words = open_words(table_of({f"w{i}": 400 for i in range(5)}))
     asked = sd.sql("SELECT word, COUNT(*) AS n, SUM(x) AS s, MEDIAN(x) AS m FROM data GROUP BY word", keys="weighted")
-    plan = words.plan(asked, epsilon=8, delta=1e-6)
+    plan: Any = words.plan(asked, epsilon=8, delta=1e-6)
     assert plan.procedure.allocation.counted is None
     assert plan.cost == sd.ApproxDP(8, "5e-7")
     release = words.ask(plan)
@@ -170,7 +170,8 @@ def test_weights_are_chosen_where_units_have_several_groups_and_no_count_is_aske
     table = table_of({"w": 3})
 
     def chosen(words: sd.Curator, question: Any, **loss: Any) -> bool:
-        return isinstance(words.plan(question, **(loss or LOSS)).procedure.allocation.threshold, WeightedSelection)
+        plan: Any = words.plan(question, **(loss or LOSS))
+        return isinstance(plan.procedure.allocation.threshold, WeightedSelection)
 
     keys, counts = S.group_by("word").keys(), S.group_by("word").agg(sd.count_distinct("id"))
     assert chosen(open_words(table), keys)

@@ -113,6 +113,16 @@ def test_replace_needs_delta_for_the_keys_of_one_side_only(epsilon: Fraction, de
     assert worst > 0.1 * float(delta)
 
 
+def test_truncated_noise_needs_delta_for_the_keys_of_both_sides_under_replace() -> None:
+    """Of counts so large that both ends of the noise show, a unit that moves from one key to another moves two ends."""
+    made = TruncatedThreshold(2, Fraction(2), Fraction(1, 5))
+    many = 2 * made.threshold + 1
+    here, there = law_of(made, many), law_of(made, many + 1)
+    both = excess(np.outer(there, here).ravel(), np.outer(here, there).ravel(), made.epsilon)
+    one = excess(there, here, made.epsilon / 2)
+    assert 1.5 * one < both <= float(made.delta)
+
+
 def _merge(law: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the law on hidden, the first eleven noisy counts and the rest: enough, as counts here are 3 at most."""
     return np.array([*law[:12], law[12:].sum()])
@@ -160,7 +170,10 @@ def test_the_selection_that_shows_the_smallest_keys_is_chosen(
 ) -> None:
     neighbors = Neighbors(relation, PrivacyUnit("id", max_rows=groups))
     loss = ApproxDP(epsilon, Fraction(1, 10**6))
-    found, rest = choose_key_selection(neighbors, loss, share=Fraction(1, 2), counts=counts, min_units=1)
+    found, rest = choose_key_selection(
+        neighbors, loss, share=Fraction(1, 2), counts=counts, min_units=1, named="threshold"
+    )
+    assert isinstance(found, KeySelection)
     moved = groups * (1 if relation == "add_remove" else 2)
     plain = KeySelection(LaplaceThreshold(moved, epsilon / 2, loss.delta, groups))
     assert found.units_to_show(0.5) <= plain.units_to_show(0.5)

@@ -30,6 +30,10 @@ class TruncatedThreshold:
     the first has, and n + 1 + k, which only the second has: each of probability P(Z = k) <= d. Hiding values up to k is
     post-processing. A key of 0 units is always hidden, as 0 + Z <= k is, so its absence from the table changes nothing.
 
+    Under replace all 2m keys pay, and m would not do: of large counts, each of the m keys that lose a unit has an end n + 1 +
+    k that the neighbor lacks, and each of the m that gain one an end n - k, which shows where n > 2k. Some end shows with
+    probability 1 - (1 - d)^2m. Whole Laplace noise has no ends, so that its delta covers the m keys that are new.
+
     An (epsilon, delta)-private release is one of a pure epsilon, but for an event of probability delta (Kairouz, Oh,
     Viswanath 2015, Theorem 3.4): hence the event. Under add_remove k is below the threshold of whole Laplace noise, whose
     tail, not whose end, must be delta: by about (1 / e) ln(1 / e) where e is small.

@@ -54,7 +54,7 @@ class WeightedSelection:
 
     >>> made = weighted_selection_for_pair(groups=8, moved=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
     >>> made.units_to_show(0.5), made.units_to_show(0.5, groups=1)
-    (78, 27)
+    (71, 25)
     """
 
     groups: int
