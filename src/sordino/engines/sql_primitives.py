@@ -124,9 +124,9 @@ class SqlPrimitives(SqlSteps, ABC):
     def unit_groups(self) -> exp.Expression:
         """Return, in one row of each unit and group, how many groups the unit counts in; NULL in the others."""
         assert self.has_units
-        first = self._let(f"row_number() OVER (PARTITION BY {self._unit_group}) = 1")
-        one = self._let(f"CASE WHEN {first} THEN 1 END")
-        groups = self._let(f"count({one}) OVER (PARTITION BY {self._let(self._unit())})")
+        first = self.let(f"row_number() OVER (PARTITION BY {self._unit_group}) = 1")
+        one = self.let(f"CASE WHEN {first} THEN 1 END")
+        groups = self.let(f"count({one}) OVER (PARTITION BY {self.let(self._unit())})")
         return self._column(f"CASE WHEN {first} THEN {groups} END")
 
     def unit_rows(self, values: Mapping[str, UnitCell]) -> Self:
