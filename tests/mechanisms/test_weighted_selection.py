@@ -131,8 +131,15 @@ def test_a_key_needs_more_units_the_more_keys_they_have() -> None:
     assert made.appears(0) == 0
 
 
-@pytest.mark.parametrize("wrong", [{"groups": 0}, {"moved": 0}, {"rho": Fraction(0)}, {"delta": Fraction(1)}])
-def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
-    good: dict[str, object] = {"groups": 2, "moved": 1, "rho": Fraction(1), "delta": DELTA}
+@pytest.mark.parametrize(
+    ("groups", "moved", "rho", "delta"),
+    [
+        (0, 1, Fraction(1), DELTA),
+        (2, 0, Fraction(1), DELTA),
+        (2, 1, Fraction(0), DELTA),
+        (2, 1, Fraction(1), Fraction(1)),
+    ],
+)
+def test_what_makes_no_sense_is_refused(groups: int, moved: int, rho: Fraction, delta: Fraction) -> None:
     with pytest.raises(DeclarationError):
-        WeightedSelection(**(good | wrong))  # type: ignore[arg-type]
+        WeightedSelection(groups, moved, rho, delta)
