@@ -22,6 +22,11 @@ MADE = [
         (200, 1, Fraction(1)),
         (10**6, 2, Fraction(1, 2)),
         (8, 1, Fraction(10**5)),
+        (
+            10**6,
+            1,
+            Fraction(1, 10**5),
+        ),  # so much noise that a weight has 16 steps, and one of 257 keys or more has none
     ]
 ] + [WeightedSelection(8, 2, Fraction(1, 50), DELTA), WeightedSelection(3, 1, Fraction(40), Fraction(1, 10))]
 EVERY = pytest.mark.parametrize("made", MADE, ids=repr)
@@ -46,10 +51,11 @@ def test_new_keys_of_one_unit_show_with_probability_delta_at_most_whatever_their
 ) -> None:
     assert sum((d for d in (made.delta / 10, made.delta * 9 / 10)), Fraction(0)) == made.delta
     for one, delta in zip(made.rounds, (made.delta / 10, made.delta * 9 / 10), strict=True):
-        sizes = range(1, min(made.groups, 300) + 1)
+        ends = (end - 1 for end in one.starts[1:])
+        sizes = [*range(1, min(made.groups, 300) + 1), *ends, made.groups]
 
-        def worst(threshold: int, one: WeightedRound = one, sizes: range = sizes) -> float:
-            return max(k * one.law.upper_tail(threshold - 1 - one.weight(k)) for k in sizes if one.weight(k))
+        def worst(threshold: int, one: WeightedRound = one, sizes: list[int] = sizes) -> float:
+            return max(k * one.law.upper_tail(threshold - 1 - one.weight(k)) for k in sizes)
 
         assert worst(one.threshold) <= float(delta) * (1 + 1e-9)
         if made.groups <= 64:

@@ -41,7 +41,7 @@ class WeightedSelection:
     as no weight is below 0. So `moved` W^2 bounds the squared distance, for whichever keys were left out before. A round is
     a Gaussian release of the keys that both tables have, of rho_i = moved W^2 / (2 sigma_i^2), and the rounds compose
     adaptively. (2) A key that only one of the tables has is of one unit there, with k <= groups keys, of weight w(k) each: it
-    shows with probability P(Z >= T_i - w(k)), all k of them with k P(Z >= T_i - w(k)) <= delta_i at most, for each k.
+    shows with probability P(Z >= T_i - w(k)), all k of them with k P(Z >= T_i - w(k)) <= delta_i at most, whatever k.
     (3) Let Q, Q' be the laws of the runs on tables D, D' in which such keys are kept back. At any transcript so far, round i
     of D shows none of them with probability 1 - delta_i or more, independently of its other keys, and then goes on as Q. So
     P(D in S) >= (1 - delta) Q(S) for delta the sum of all delta_i, hence P(D in S) <= delta + (1 - delta) Q(S), and the same
@@ -163,7 +163,6 @@ def _round(groups: int, moved: int, rho: Fraction, delta: Fraction, *, smooth: b
         weight = math.isqrt(whole**2 // last)
         starts.append(start)
         weights.append(weight)
-        if weight:
-            least = max(least, weight + law.error(1 - 2 * delta / last) + 1 if 2 * delta < last else 1)
+        least = max(least, weight + law.error(1 - 2 * delta / last) + 1 if 2 * delta < last else 1)
         start = last + 1
     return WeightedRound(tuple(starts), tuple(weights), whole, law, least)
