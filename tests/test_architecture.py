@@ -72,7 +72,7 @@ RANDOM_SOURCE = "sordino.noise.rng"
 DOTTED = re.compile(r"[a-z_]+(\.[a-z_][a-z0-9_]*)+")
 THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "duckdb": ("engines", "datasets"),
-    "psycopg": ("engines", "datasets", "collector.report_store"),
+    "psycopg": ("engines", "datasets", "collector.report_store", "ledger.postgres_ledger"),
     "pyspark": ("engines",),
     "sqlglot": ("engines", "queries", "primitives", "curator"),
     "typer": ("cli",),

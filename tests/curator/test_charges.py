@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import traceback
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ def test_one_ask_is_two_transactions_of_the_ledger_and_no_other_read() -> None:
     people = curator(budget=sd.PureDP(1))
     people.ask(sd.count(), epsilon=0.1)  # records the declaration
     statements: list[str] = []
-    people.ledger._writer._connection().set_trace_callback(statements.append)
+    db = people.ledger._writer._connection()
+    assert isinstance(db, sqlite3.Connection)
+    db.set_trace_callback(statements.append)
     release = people.ask(sd.count(), epsilon=0.2)
     assert [s for s in statements if s.startswith("BEGIN")] == ["BEGIN IMMEDIATE"] * 2  # the charge, then its answer
     assert (release.spent, release.remaining) == (sd.PureDP("0.3"), sd.PureDP("0.7"))

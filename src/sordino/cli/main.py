@@ -17,7 +17,7 @@ from sordino.cli.ask.board_report import report
 from sordino.cli.ask.budget import budget
 from sordino.cli.ask.contribution_bounds import caps
 from sordino.cli.ask.explain_release import explain
-from sordino.cli.ask.ledger_commands import amend, export, new, verify
+from sordino.cli.ask.ledger_commands import amend, export, move, new, verify
 from sordino.cli.ask.list_releases import releases
 from sordino.cli.ask.plan_question import plan
 from sordino.cli.ask.search_bounds import bounds
@@ -117,6 +117,7 @@ _LEDGER: Commands = (
     ("export", export, "sordino ledger export -o charges.jsonl"),
     ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
     ("new", new, 'sordino ledger new --reason "the disk was lost, and no backup has it"'),
+    ("move", move, "sordino ledger move postgresql://db.example.org/ledgers#people"),
 )
 _EPSILON: Commands = (
     ("worlds", worlds, f"sordino epsilon worlds {_WORLDS}"),

@@ -21,7 +21,9 @@ from sordino.engines.table_layout import PeopleTable
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.ledger.declarations import accept_new, declaration_of
 from sordino.ledger.ledger import Ledger
+from sordino.ledger.location import locate
 from sordino.ledger.records import check_share
+from sordino.ledger.writer import exists
 from sordino.loss import Loss, Number
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.noise.rng import Rng
@@ -367,10 +369,10 @@ def protect(
     capped = _check_shares(shares or {}, spender, budget)
     tables = {n: _declare(n, neighbors=neighbors, several=several, **table) for n, table in named.items()}
     _check_people(tables)
-    held = Ledger.open(None, cap=budget) if ledger is None else Path(ledger)
+    held = Ledger.open(None, cap=budget) if ledger is None else locate(ledger)
     charged = Budget(_BUDGET, budget, held, None, capped)
     connection = Connection(Project(None, {_BUDGET: charged}, tables, joinable), spender=spender, rng=generator)
-    if amend is not None and isinstance(held, Path) and held.expanduser().exists():
+    if amend is not None and not isinstance(held, Ledger) and exists(held):
         amend_ledger(connection.project, charged, reason=amend)
     curators = [connection.table(table) for table in tables]
     return connection if several else curators[0]

@@ -12,9 +12,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["FileFormat", "create_tables", "make_durable", "make_private", "open_sqlite", "read_format", "transact"]
+__all__ = [
+    "Database",
+    "FileFormat",
+    "create_tables",
+    "make_durable",
+    "make_private",
+    "open_sqlite",
+    "read_format",
+    "transact",
+]
+
+
+class Database(Protocol):
+    """What a ledger needs of a connection: SQLite's own, or one that speaks its words to a server."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, sql: str, values: Any = ..., /) -> Any: ...
+    def executemany(self, sql: str, rows: Any, /) -> Any: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

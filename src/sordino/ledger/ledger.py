@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import zip_longest
@@ -20,7 +19,9 @@ from sordino.accounting.composition import charge_amounts
 from sordino.accounting.events import event_to_dict
 from sordino.errors import DeclarationChanged, DeclarationError, LedgerError
 from sordino.ledger import declarations as declared
+from sordino.ledger.durable_sqlite import Database
 from sordino.ledger.high_water_mark import marks_at, marks_directory, read_mark
+from sordino.ledger.location import Place, ServerPlace, locate
 from sordino.ledger.lookup import (
     ENTRIES,
     answer_of,
@@ -55,7 +56,7 @@ from sordino.ledger.store import (
     read_sums,
     translate_errors,
 )
-from sordino.ledger.writer import LedgerWriter, begin, fresh_identity, refuse_gone
+from sordino.ledger.writer import LedgerWriter, begin, exists, fresh_identity, refuse_gone
 from sordino.loss import Event, Loss
 
 __all__ = ["Charge", "Entry", "Ledger", "Report", "StoredAnswer"]
@@ -84,7 +85,7 @@ class Ledger:
     Ledger(in memory, forgotten at exit; spent epsilon 0.1 of 1)
     """
 
-    def __init__(self, writer: LedgerWriter, *, path: Path | None, mark: Path | None, identity: str) -> None:
+    def __init__(self, writer: LedgerWriter, *, path: Place | None, mark: Path | None, identity: str) -> None:
         self._writer = writer
         self.path = path
         self.mark = mark
@@ -92,9 +93,16 @@ class Ledger:
 
     @classmethod
     def open(
-        cls, path: Path | str | None, *, cap: Loss, mark: Path | None = None, clock: Callable[[], str] = _now
+        cls,
+        path: Path | ServerPlace | str | None,
+        *,
+        cap: Loss,
+        mark: Path | None = None,
+        clock: Callable[[], str] = _now,
     ) -> Ledger:
         """Open the ledger at `path`, made with this cap if it is missing; None keeps one in memory.
+
+        `path` is a SQLite file, or `postgresql://HOST/DATABASE#NAME` for one that several hosts share.
 
         `mark` names the high-water mark's file; without it, it lies in the state directory ($SORDINO_STATE, else
         $XDG_STATE_HOME/sordino, else ~/.local/state/sordino). Raises DeclarationChanged where the ledger holds another
@@ -106,8 +114,8 @@ class Ledger:
             db = in_memory({"ledger": identity, "cap": plain, "predecessor": None}, cap=cap, time=clock())
             return cls(LedgerWriter(None, mark=None, clock=clock, db=db), path=None, mark=None, identity=identity)
         loss_to_dict(cap)  # refuses what is no loss
-        place = Path(path).expanduser().resolve()
-        if not place.exists():
+        place = locate(path)
+        if not exists(place):
             translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock()), str(place))
         ledger = cls.existing(place, mark=mark, clock=clock)
         ledger._writer.check()
@@ -120,7 +128,13 @@ class Ledger:
 
     @classmethod
     def new(
-        cls, path: Path | str, *, cap: Loss, reason: str, mark: Path | None = None, clock: Callable[[], str] = _now
+        cls,
+        path: Path | ServerPlace | str,
+        *,
+        cap: Loss,
+        reason: str,
+        mark: Path | None = None,
+        clock: Callable[[], str] = _now,
     ) -> Ledger:
         """Begin a ledger where another one is gone for good; what was spent there carries over, the reason stays on record.
 
@@ -128,25 +142,27 @@ class Ledger:
         """
         _check_text(reason.strip(), name="reason", empty=False)
         loss_to_dict(cap)
-        place = Path(path).expanduser().resolve()
-        if place.exists():
+        place = locate(path)
+        if exists(place):
             raise DeclarationError(f"the ledger {place} is there: ask through it, or amend it; no new one is begun")
         translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
         return cls.existing(place, mark=mark, clock=clock)
 
     @classmethod
-    def existing_or_none(cls, path: Path | str) -> Ledger | None:
+    def existing_or_none(cls, path: Path | ServerPlace | str) -> Ledger | None:
         """Open a ledger as it is, None where none ever lay; raise LedgerError where one is gone or not sound."""
-        place = Path(path).expanduser()
-        if place.exists():
+        place = locate(path)
+        if exists(place):
             return cls.existing(place)
         refuse_gone(place)
         return None
 
     @classmethod
-    def existing(cls, path: Path | str, *, mark: Path | None = None, clock: Callable[[], str] = _now) -> Ledger:
+    def existing(
+        cls, path: Path | ServerPlace | str, *, mark: Path | None = None, clock: Callable[[], str] = _now
+    ) -> Ledger:
         """Open a ledger that is there, whatever its cap; raise LedgerError where there is none or it is not sound."""
-        place = Path(path).expanduser().resolve()
+        place = locate(path)
         writer = LedgerWriter(place, mark=None, clock=clock)
         identity = writer.read(read_sums).ledger
         writer.close()
@@ -418,7 +434,7 @@ class Ledger:
 
         self._writer.write(job)
 
-    def _verify(self, db: sqlite3.Connection) -> Report:
+    def _verify(self, db: Database) -> Report:
         seen = self._writer.seen()  # before the first read, which fixes the state that is read: never ahead of it
         books = replay(db.execute(ENTRIES))
         quick_check(db, None, whole_schema=True)  # the sums that are kept are those of the last entry, replayed above

@@ -6,10 +6,10 @@ Every function takes an open connection; its caller holds the mutex and the tran
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import Any
 
 from sordino.errors import ChargedError, InDoubt, LedgerError, QuestionRefused, UnknownName
+from sordino.ledger.durable_sqlite import Database
 from sordino.ledger.records import Charge, Entry, StoredAnswer, Sums, amounts_from_dict, charge_id, charge_number
 
 __all__ = [
@@ -31,18 +31,18 @@ _CHARGES = """SELECT charges.number, charges.request, charges.question, charges.
     LEFT JOIN entries AS ended ON ended.seq = charges.closed"""
 
 
-def entries_of(db: sqlite3.Connection) -> list[Entry]:
+def entries_of(db: Database) -> list[Entry]:
     """Return the chain, oldest first."""
     return [Entry(s, kind, time, json.loads(text), prev, own) for s, kind, time, text, prev, own in db.execute(ENTRIES)]
 
 
-def charges_where(db: sqlite3.Connection, where: str, *values: str | int) -> list[Charge]:
+def charges_where(db: Database, where: str, *values: str | int) -> list[Charge]:
     """Return the charges that a condition of our own words chooses, oldest first."""
     rows = db.execute(f"{_CHARGES} WHERE {where} ORDER BY charges.number", values)
     return [_charge(row) for row in rows]
 
 
-def charge_of(db: sqlite3.Connection, name: str) -> Charge:
+def charge_of(db: Database, name: str) -> Charge:
     """Return the charge with this id; raise UnknownName where there is none."""
     found = charges_where(db, "charges.number = ?", charge_number(name))
     if not found:
@@ -50,7 +50,7 @@ def charge_of(db: sqlite3.Connection, name: str) -> Charge:
     return found[0]
 
 
-def open_charge(db: sqlite3.Connection, name: str) -> int:
+def open_charge(db: Database, name: str) -> int:
     """Return the number of a charge that has no outcome yet; raise UnknownName or LedgerError for any other."""
     number = charge_number(name)
     found = db.execute("SELECT state FROM charges WHERE number = ?", (number,)).fetchone()
@@ -61,7 +61,7 @@ def open_charge(db: sqlite3.Connection, name: str) -> int:
     return number
 
 
-def answer_of(db: sqlite3.Connection, charge: Charge) -> str:
+def answer_of(db: Database, charge: Charge) -> str:
     """Return the stored answer of a charge; raise InDoubt or ChargedError where it has none."""
     name = charge.id
     if charge.state == "failed":
@@ -74,7 +74,7 @@ def answer_of(db: sqlite3.Connection, charge: Charge) -> str:
     return str(json.loads(db.execute(query, (charge_number(name),)).fetchone()[0])["answer"])
 
 
-def find_answer(db: sqlite3.Connection, request: str, question: str) -> StoredAnswer | None:
+def find_answer(db: Database, request: str, question: str) -> StoredAnswer | None:
     """Return what a request made before was answered, None where it is new; `question` is a hash.
 
     Raises QuestionRefused where it asked another question, InDoubt or ChargedError where it has no answer.
@@ -89,13 +89,13 @@ def find_answer(db: sqlite3.Connection, request: str, question: str) -> StoredAn
     return StoredAnswer(charge, answer_of(db, charge))
 
 
-def declarations_of(db: sqlite3.Connection) -> dict[str, Any]:
+def declarations_of(db: Database) -> dict[str, Any]:
     """Return the declaration of each table."""
     rows = db.execute("SELECT name, declaration FROM declarations ORDER BY name")
     return {name: json.loads(text) for name, text in rows}
 
 
-def _no_charge(db: sqlite3.Connection, name: str) -> UnknownName:
+def _no_charge(db: Database, name: str) -> UnknownName:
     last = db.execute("SELECT charges FROM state").fetchone()[0]
     hint = f"the last is {charge_id(last)}" if last else "none was made yet"
     return UnknownName(f"there is no charge {name}; {hint}")

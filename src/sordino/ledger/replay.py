@@ -26,7 +26,7 @@ from sordino.ledger.records import (
 )
 from sordino.loss import Loss, loss_from
 
-__all__ = ["LedgerState", "replay"]
+__all__ = ["LedgerState", "follow", "replay"]
 
 Row = tuple[int, str, str, str, str, str]  # seq, kind, time, payload, prev, hash
 
@@ -64,6 +64,14 @@ def replay(rows: Iterable[Row]) -> LedgerState:
     if not books.caps:
         raise LedgerError(f"entry 1 is missing; {_ADVICE}")
     return books
+
+
+def follow(rows: Iterable[Row], head: int, last: str) -> None:
+    """Raise LedgerError unless each entry follows the one before it, from entry `head` of hash `last` on."""
+    for seq, kind, time, payload, prev, digest in rows:
+        if (seq, prev) != (head + 1, last) or entry_hash(seq, kind, time, payload, prev) != digest:
+            raise LedgerError(f"entry {head + 1} is not what was written: its hash does not fit; {_ADVICE}")
+        head, last = seq, digest
 
 
 def _unlike(books: LedgerState, text: str) -> str | None:

@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sordino.errors import LedgerError, SordinoError
-from sordino.ledger.durable_sqlite import FileFormat, create_tables, make_durable, open_sqlite, read_format, transact
+from sordino.ledger.durable_sqlite import (
+    Database,
+    FileFormat,
+    create_tables,
+    make_durable,
+    open_sqlite,
+    read_format,
+    transact,
+)
 from sordino.ledger.high_water_mark import Checkpoint
 from sordino.ledger.records import (
     GENESIS,
@@ -40,6 +48,7 @@ __all__ = [
     "connect_file",
     "create_file",
     "describe_error",
+    "fill_tables",
     "in_memory",
     "quick_check",
     "read_end",
@@ -83,6 +92,10 @@ SHARES = """CREATE TABLE shares (
     spender TEXT NOT NULL, name TEXT NOT NULL, cap TEXT NOT NULL, spent TEXT NOT NULL,
     spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL, PRIMARY KEY (spender, name),
     CHECK (spent_units BETWEEN 0 AND cap_units))"""  # made with the first share: without one, the file is as it always was
+_SET_SHARE = (
+    "INSERT INTO shares VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (spender, name) DO UPDATE SET cap = excluded.cap, "
+    "spent = excluded.spent, spent_units = excluded.spent_units, cap_units = excluded.cap_units"
+)
 
 
 class Transaction:
@@ -92,7 +105,7 @@ class Transaction:
     so a job that raises has written nothing. `finish` writes the sums and the head.
     """
 
-    def __init__(self, db: sqlite3.Connection, clock: Callable[[], str]) -> None:
+    def __init__(self, db: Database, clock: Callable[[], str]) -> None:
         self.db = db
         self._clock = clock
         self.sums, self.head, self.hash = read_end(db)
@@ -129,7 +142,7 @@ class Transaction:
                 (who, name, str(most), str(spent[name]), units(spent[name]), units(most))
                 for name, most in share.cap.amounts().items()
             ]
-            self.db.executemany("INSERT OR REPLACE INTO shares VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self.db.executemany(_SET_SHARE, rows)
 
 
 def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
@@ -207,10 +220,15 @@ def _find_fault(db: sqlite3.Connection) -> str | None:
     return None if make_durable(db) else "its disk does not allow a write-ahead log; keep it on a local disk"
 
 
-def quick_check(db: sqlite3.Connection, seen: Checkpoint | None, *, whole_schema: bool = False) -> None:
+def quick_check(db: Database, seen: Checkpoint | None, *, whole_schema: bool = False) -> None:
     """Raise LedgerError where the last entry, the head and the mark disagree (cheap: nothing is replayed)."""
     sums, head, _ = read_end(db)
-    if whole_schema:
+    if whole_schema and not isinstance(db, sqlite3.Connection):
+        from sordino.ledger.postgres_ledger import ServerConnection, check_schema
+
+        assert isinstance(db, ServerConnection)
+        check_schema(db)
+    elif whole_schema:
         kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
         if kept - {SHARES} != set(FORMAT.schema):
             raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
@@ -219,12 +237,12 @@ def quick_check(db: sqlite3.Connection, seen: Checkpoint | None, *, whole_schema
     check_mark(db, seen, ledger=sums.ledger, head=head)
 
 
-def read_sums(db: sqlite3.Connection) -> Sums:
+def read_sums(db: Database) -> Sums:
     """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `read_end`."""
     return read_end(db)[0]
 
 
-def read_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
+def read_end(db: Database) -> tuple[Sums, int, str]:
     """Return the sums that the tables hold, and the last entry's number and hash.
 
     Raises LedgerError where that entry's hash does not fit, or it holds other sums. One entry is read, whatever their
@@ -247,11 +265,13 @@ def read_end(db: sqlite3.Connection) -> tuple[Sums, int, str]:
     return sums, head, digest
 
 
-def _has_shares(db: sqlite3.Connection) -> bool:
+def _has_shares(db: Database) -> bool:
+    if not isinstance(db, sqlite3.Connection):  # a server's ledger has the table from the start
+        return True
     return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'shares'").fetchone() is not None
 
 
-def _read_shares(db: sqlite3.Connection) -> dict[str, ShareSums]:
+def _read_shares(db: Database) -> dict[str, ShareSums]:
     """Return the shares that the tables hold, by spender."""
     if not _has_shares(db):
         return {}
@@ -268,7 +288,7 @@ def _parse(cap: str, carried: str) -> tuple[Loss, Mapping[str, Fraction]]:
     return loss_from_dict(json.loads(cap)), amounts_from_dict(json.loads(carried))
 
 
-def check_mark(db: sqlite3.Connection, seen: Checkpoint | None, *, ledger: str, head: int) -> None:
+def check_mark(db: Database, seen: Checkpoint | None, *, ledger: str, head: int) -> None:
     """Raise LedgerError where the ledger falls short of what was seen of it, or has another entry in that place."""
     if seen is None:
         return
@@ -300,6 +320,8 @@ def translate_errors(action: Callable[[], T], where: str) -> T:
 
 def describe_error(error: sqlite3.Error) -> str:
     """Return what an error of SQLite means to the owner of the ledger."""
+    if hasattr(error, "meaning"):
+        return str(error.meaning)  # of a server
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     meanings = {
         sqlite3.SQLITE_NOTADB: "it is no ledger",
@@ -315,7 +337,8 @@ def describe_error(error: sqlite3.Error) -> str:
     return meanings.get(code, "it is damaged; restore a sound copy")
 
 
-def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+def fill_tables(db: Database, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    """Write a new ledger's first entry and sums into its empty tables, and return the hash of that entry."""
     carried = (
         amounts_from_dict(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
     )
@@ -324,12 +347,16 @@ def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time
     text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
     digest = entry_hash(1, "open", time, text, GENESIS)
     rows = [(name, str(carried[name]), units(carried[name]), units(most)) for name, most in cap.amounts().items()]
+    db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
+    db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, taken_over, digest))
+    db.executemany("INSERT INTO budget VALUES (?, ?, ?, ?)", rows)
+    return digest
+
+
+def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
     with transact(db):
         create_tables(db, FORMAT)
-        db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
-        db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, taken_over, digest))
-        db.executemany("INSERT INTO budget VALUES (?, ?, ?, ?)", rows)
-    return digest
+        return fill_tables(db, payload, cap=cap, time=time)
 
 
 def _sync(path: Path) -> None:

@@ -20,17 +20,29 @@ from time import perf_counter_ns, time_ns
 from typing import Any, Generic, TypeVar
 
 from sordino.errors import DeclarationError, InDoubt, LedgerError, SordinoError
+from sordino.ledger.durable_sqlite import Database
 from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_at, marks_directory, read_mark
+from sordino.ledger.location import Place, ServerPlace
 from sordino.ledger.locks import FairLock
 from sordino.ledger.lookup import ENTRIES
 from sordino.ledger.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
-from sordino.ledger.replay import replay
-from sordino.ledger.store import Transaction, check_mark, connect_file, create_file, quick_check, translate_errors
+from sordino.ledger.replay import follow, replay
+from sordino.ledger.store import (
+    Transaction,
+    check_mark,
+    connect_file,
+    create_file,
+    fill_tables,
+    quick_check,
+    translate_errors,
+)
 from sordino.loss import Loss, format_number
 
-__all__ = ["LedgerWriter", "begin", "fresh_identity", "refuse_gone"]
+__all__ = ["LedgerWriter", "begin", "exists", "fresh_identity", "refuse_gone"]
 
 T = TypeVar("T")
+
+_ADDED = "SELECT seq, kind, time, payload, prev, hash FROM entries WHERE seq > ? ORDER BY seq"
 
 
 class PendingWrite(Generic[T]):
@@ -49,7 +61,7 @@ class LedgerWriter:
     """Run jobs on one ledger, from any thread and from forked processes; `db` is given for a ledger in memory."""
 
     def __init__(
-        self, path: Path | None, *, mark: Path | None, clock: Callable[[], str], db: sqlite3.Connection | None = None
+        self, path: Place | None, *, mark: Path | None, clock: Callable[[], str], db: Database | None = None
     ) -> None:
         self._path = path
         self._where = "in memory" if path is None else str(path)
@@ -57,7 +69,7 @@ class LedgerWriter:
         self._clock = clock
         self._mutex = threading.Lock()
         self._waiting: deque[PendingWrite[Any]] = deque()
-        self._lock = None if path is None else FairLock(path)
+        self._lock = FairLock(path) if isinstance(path, Path) else None  # a server has its own
         self._db = db
         self._inode: tuple[int, int] | None = None
         self._process = os.getpid()
@@ -86,7 +98,7 @@ class LedgerWriter:
             raise ticket.error
         return ticket.value  # type: ignore[return-value]  # set by the job where there is no error
 
-    def read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, job: Callable[[Database], T]) -> T:
         """Return what `job` reads from one state of the ledger."""
         with self._mutex:
             return translate_errors(lambda: self._read(job), self._where)
@@ -108,7 +120,7 @@ class LedgerWriter:
             self._closed = True
             self.close_for_fork()
 
-    def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, job: Callable[[Database], T]) -> T:
         db = self._connection()
         db.execute("BEGIN")
         try:
@@ -165,17 +177,26 @@ class LedgerWriter:
             return
         check_mark(step.db, mark.seen, ledger=step.sums.ledger, head=step.head)
         if mark.seen is not None and mark.seen.seq < step.head:  # a crash came before the mark: entries are seen anew
-            replay(step.db.execute(ENTRIES))
+            if isinstance(self._path, Path):
+                replay(step.db.execute(ENTRIES))
+            else:  # other hosts write as well, each with a mark of its own: what they added must follow what was seen
+                follow(step.db.execute(_ADDED, (mark.seen.seq,)), mark.seen.seq, mark.seen.hash)
         if mark.seen is None:
             step.append("open", {"mark": "missing"})
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> Database:
         if self._closed:
             raise LedgerError(f"the ledger {self._where} was closed; open it again")
         if self._path is None:
             if self._process != os.getpid() or self._db is None:
                 rule = "a ledger in memory cannot be shared by a forked process: each would spend the whole budget"
                 raise LedgerError(f"{rule}; give the ledger a path")
+            return self._db
+        if isinstance(self._path, ServerPlace):
+            if self._db is None:
+                from sordino.ledger.postgres_ledger import connect_server
+
+                self._db = connect_server(self._path)
             return self._db
         if self._db is not None and self._inode != _inode(self._path):
             self.close_for_fork()
@@ -198,42 +219,68 @@ def fresh_identity(lay: str) -> str:
     return hash_of(f"{lay} {os.getpid()} {time_ns()} {perf_counter_ns()}")[:32]
 
 
-def begin(place: Path, *, cap: Loss, mark: Path | None, time: str, reason: str | None = None) -> None:
+def begin(place: Place, *, cap: Loss, mark: Path | None, time: str, reason: str | None = None) -> None:
     """Make the ledger at `place` unless another process has, and its mark.
 
     Where another ledger lay there before and is gone, a `reason` is needed; then what it spent carries over. Raises
     LedgerError without one, where the directories cannot be written, or where the mark given belongs to a ledger elsewhere;
     DeclarationError where the cap does not count or cover what was spent.
     """
+    if isinstance(place, ServerPlace):
+        from sordino.ledger.postgres_ledger import create_tables_once
+
+        with create_tables_once(place) as db:
+            if db is not None:
+
+                def fill(made: dict[str, Any]) -> str:
+                    digest = fill_tables(db, made, cap=cap, time=time)
+                    db.execute("COMMIT")
+                    return digest
+
+                _make(place, fill, cap=cap, mark=mark, reason=reason)
+        return
     if not place.parent.is_dir():
         raise LedgerError(f"the ledger {place} cannot be made: its directory is missing; make the directory first")
     with FairLock(place) as lock:
         try:
-            if place.exists():
-                return
-            lay = str(place)
-            identity = fresh_identity(lay)
-            older = marks_at(lay) if mark is None else []  # reads marks: before one is held
-            with lock_mark(mark if mark is not None else marks_directory() / identity) as new:
-                if mark is not None and new.seen is not None:
-                    if new.seen.path != lay:
-                        raise LedgerError(
-                            f"the mark {mark} belongs to the ledger {new.seen.path}; give each ledger its own"
-                        )
-                    older = [new.seen]
-                payload = {"ledger": identity, "cap": loss_to_dict(cap), **_carry_over(lay, older, cap, reason)}
-                digest = create_file(place, payload, cap=cap, time=time)
-                new.advance(Checkpoint(identity, 1, digest, lay, canonical(dict.fromkeys(cap.amounts(), "0"))))
+            if not place.exists():
+                _make(
+                    place, lambda made: create_file(place, made, cap=cap, time=time), cap=cap, mark=mark, reason=reason
+                )
         finally:
             lock.close()
 
 
-def refuse_gone(place: Path) -> None:
-    """Raise LedgerError where no ledger is at `place` but this machine knows of one that was."""
-    lay = str(place.expanduser().resolve())
-    older = [] if Path(lay).exists() else marks_at(lay)
+def _make(
+    place: Place, create: Callable[[dict[str, Any]], str], *, cap: Loss, mark: Path | None, reason: str | None
+) -> None:
+    """Create a ledger with its first entry, and its mark. Whoever calls holds the lock, and commits what is no file."""
+    lay = str(place)
+    identity = fresh_identity(lay)
+    older = marks_at(lay) if mark is None else []  # reads marks: before one is held
+    with lock_mark(mark if mark is not None else marks_directory() / identity) as new:
+        if mark is not None and new.seen is not None:
+            if new.seen.path != lay:
+                raise LedgerError(f"the mark {mark} belongs to the ledger {new.seen.path}; give each ledger its own")
+            older = [new.seen]
+        digest = create({"ledger": identity, "cap": loss_to_dict(cap), **_carry_over(lay, older, cap, reason)})
+        new.advance(Checkpoint(identity, 1, digest, lay, canonical(dict.fromkeys(cap.amounts(), "0"))))
+
+
+def exists(place: Place) -> bool:
+    """Return whether a ledger is at `place`; raise LedgerError where its server cannot be asked."""
+    if isinstance(place, Path):
+        return place.exists()
+    from sordino.ledger.postgres_ledger import is_there
+
+    return translate_errors(lambda: is_there(place), str(place))
+
+
+def refuse_gone(place: Place) -> None:
+    """Raise LedgerError where no ledger is at `place`, as its caller found, but this machine knows of one that was."""
+    older = marks_at(str(place))
     if older:
-        _carry_over(lay, older, None, None)
+        _carry_over(str(place), older, None, None)
 
 
 def _carry_over(lay: str, older: list[Checkpoint], cap: Loss | None, reason: str | None) -> dict[str, Any]:

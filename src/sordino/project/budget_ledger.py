@@ -17,7 +17,7 @@ from sordino.ledger.records import canonical, charge_number
 from sordino.project.load import Budget, Project
 from sordino.release import Release
 
-__all__ = ["amend_ledger", "changed_declarations", "find_release", "open_ledger", "the_ledger"]
+__all__ = ["amend_ledger", "changed_declarations", "find_release", "open_ledger", "read_renaming", "the_ledger"]
 
 
 @contextmanager
@@ -112,3 +112,11 @@ def _declarations(project: Project, budget: Budget) -> dict[str, Any]:
 def _brief(value: object) -> str:
     text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def read_renaming(words: str) -> tuple[str, str]:
+    """Return the names of OLD=NEW."""
+    old, equals, new = words.partition("=")
+    if not (old and equals and new):
+        raise DeclarationError(f"--rename takes OLD=NEW, such as adult=people, not {words[:40]!r}")
+    return old.strip(), new.strip()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Category, Column, Domain, List
 from sordino.errors import DeclarationError, UnknownName, nearest
+from sordino.ledger.location import Place, locate
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors_of, share_from, source_of
@@ -40,11 +41,11 @@ _FILE = "sordino.toml"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A cap on what may be lost, the ledger of the charges under it, a file or in memory, and what each spender may charge."""
+    """A cap on what may be lost, the ledger of its charges (a file, on a server, in memory), and what each spender may charge."""
 
     name: str
     cap: Loss
-    ledger: Path | Ledger
+    ledger: Place | Ledger
     reason: str | None
     shares: Mapping[str, Loss] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -200,7 +201,7 @@ class _Reading:
         for at, message in shape_problems(self._document):
             self._refuse(at, message)
         budgets = self._each("budgets", self._budget)
-        seen: dict[Path | Ledger, str] = {}
+        seen: dict[Place | Ledger, str] = {}
         for name, budget in budgets.items():
             first = seen.setdefault(budget.ledger, name)
             if first != name:
@@ -293,7 +294,8 @@ class _Reading:
         for who, stated in raw.get("shares", {}).items():
             share = self._attempt((*at, "shares", who), partial(share_from, stated, who, cap=cap))
             shares |= {} if share is None else {who: share}
-        return Budget(name, cap, self._beside / raw["ledger"], raw.get("reason"), MappingProxyType(shares))
+        held = self._attempt((*at, "ledger"), lambda: locate(raw["ledger"], beside=self._beside))
+        return None if held is None else Budget(name, cap, held, raw.get("reason"), MappingProxyType(shares))
 
     def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:
         at = ("tables", name)

@@ -254,7 +254,11 @@ _BUDGET = _keys(
     "A budget, which belongs to the people in the tables that draw on it.",
     "cap ledger",
     cap=_CAP,
-    ledger=_say(_TEXT, 'the SQLite file that holds every charge, relative to this file, such as "people.ledger"'),
+    ledger=_say(
+        _TEXT,
+        'what holds every charge: a SQLite file, relative to this one, such as "people.ledger", or '
+        '"postgresql://HOST/DATABASE#NAME"',
+    ),
     reason=_say(_TEXT, "the reason for the cap, for readers of the reports"),
     shares=_names(
         _SHARE, "what each spender may charge and no more: [budgets.people.shares] research = {epsilon = 0.5}"

@@ -1,4 +1,4 @@
-"""`sordino ledger verify|export|amend|new`: the chain of charges itself. It reads and amends ledgers, never the data."""
+"""`sordino ledger verify|export|amend|new|move`: the chain of charges itself. It reads and amends ledgers, never the data."""
 
 from __future__ import annotations
 
@@ -10,19 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import (
-    BudgetName,
-    ProjectPath,
-    Quiet,
-    Reason,
-    TextForm,
-    TextFormat,
-    output_ending,
-)
+from sordino.cli.shared.options import BudgetName, ProjectPath, Quiet, Reason, TextForm, TextFormat, output_ending
 from sordino.cli.shared.terminal import note, say, wrap
-from sordino.errors import DeclarationError
 
-__all__ = ["amend", "export", "new", "verify"]
+__all__ = ["amend", "export", "move", "new", "verify"]
 
 
 def verify(
@@ -81,10 +72,10 @@ def amend(
     The neighbor relation, the privacy unit and the kind of cap cannot be amended. There is no undo and no refill.
     """
     from sordino.cli.shared.opening import project_at
-    from sordino.project.budget_ledger import amend_ledger
+    from sordino.project.budget_ledger import amend_ledger, read_renaming
 
     declared = project_at(project)
-    renamed = dict(_read_renaming(words) for words in rename or [])
+    renamed = dict(read_renaming(words) for words in rename or [])
     for line in amend_ledger(declared, declared.budget(name), reason=reason, renamed=renamed):
         note(line, quiet=quiet, aside=False)
     note("amended; what was spent carries over", quiet=quiet, aside=False)
@@ -106,8 +97,20 @@ def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, qu
         note(line, quiet=quiet, aside=False)
 
 
-def _read_renaming(words: str) -> tuple[str, str]:
-    old, equals, new = words.partition("=")
-    if not (old and equals and new):
-        raise DeclarationError(f"--rename takes OLD=NEW, such as adult=people, not {words[:40]!r}")
-    return old.strip(), new.strip()
+def move(
+    to: Annotated[str, typer.Argument(metavar="ADDRESS", help="Where it goes: postgresql://HOST/DATABASE#NAME.")],
+    name: BudgetName = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Move a ledger from its file to a PostgreSQL server, its chain checked. Stop the programs that ask first.
+
+    The file stays as a record, with nothing left to spend.
+    """
+    from sordino.cli.shared.opening import project_at
+    from sordino.ledger.transfer import move_ledger
+    from sordino.project.budget_ledger import the_ledger
+
+    with the_ledger(project_at(project).budget(name)) as ledger, move_ledger(ledger, to) as moved:
+        said = f'moved {moved.verify().entries} entries; now write in sordino.toml: ledger = "{moved.path}"'
+    note(said, quiet=quiet, aside=False)
