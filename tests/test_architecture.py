@@ -32,6 +32,7 @@ LAYERS = (
         "cell_grammar",
         "time_zones",
         "declared_times",
+        "release_exports",
         "noise",
     ),
     ("release", "estimates", "accounting"),

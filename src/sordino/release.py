@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.events import event_from_dict, event_to_dict
@@ -32,6 +33,7 @@ from sordino.loss import (
     to_fraction,
     to_json_number,
 )
+from sordino.release_exports import arrow_table, write_csv, write_parquet
 from sordino.time_zones import labels_from_dict, labels_to_dict
 
 if TYPE_CHECKING:
@@ -161,8 +163,7 @@ class Release:
     @property
     def table(self) -> pa.Table:
         """The values as an Arrow table: a column a key or output."""
-        made = _arrow(self.columns, self.rows)
-        return made if made.num_rows else _without_rows(made, self)
+        return self.to_arrow()
 
     def error(self, confidence: float) -> Any:
         """Return the error that is not exceeded with probability `confidence`, for each value by itself.
@@ -181,24 +182,37 @@ class Release:
         pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs]
         if not self.keys:
             return self._shape(pairs)
-        ends: dict[str, list[tuple[str, Sequence[Any]]]] = {k.name: [(k.name, k.labels)] for k in self.keys}
-        for o, column in zip(self.outputs, pairs, strict=True):
-            ends[o.name] = [(f"{o.name}_{side}", [p[i] for p in column]) for i, side in enumerate(("lower", "upper"))]
-        flat = [pair for name in self.columns for pair in ends[name]]
-        rows = [{name: cells[i] for name, cells in flat} for i in range(self._height())]
-        return _arrow([name for name, _ in flat], rows)
+        return self._ends(pairs, values=False)
 
     # ---- other shapes
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the table as a pandas frame."""
-        return self.table.to_pandas()
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the table to whatever reads Arrow: `pa.table(release)`, polars, pandas, DuckDB."""
+        return self.table.__arrow_c_stream__(requested_schema)
 
-    def to_polars(self) -> polars.DataFrame:
-        """Return the table as a polars frame."""
+    def to_arrow(self, *, intervals: bool = False, confidence: float = 0.95) -> pa.Table:
+        """Return the values as an Arrow table; with `intervals`, each output is followed by NAME_lower and NAME_upper."""
+        pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs] if intervals else []
+        return self._ends(pairs, values=True)
+
+    def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pandas.DataFrame:
+        """Return the table as a pandas frame, as `to_arrow` has it."""
+        return self.to_arrow(intervals=intervals, confidence=confidence).to_pandas()
+
+    def to_polars(self, *, intervals: bool = False, confidence: float = 0.95) -> polars.DataFrame:
+        """Return the table as a polars frame, as `to_arrow` has it."""
         import polars
 
-        return polars.DataFrame(polars.from_arrow(self.table))
+        return polars.DataFrame(polars.from_arrow(self.to_arrow(intervals=intervals, confidence=confidence)))
+
+    def to_csv(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
+        """Write the table as CSV with a header line, as `to_arrow` has it; a missing value is an empty cell."""
+        write_csv(self.to_arrow(intervals=intervals, confidence=confidence), path)
+
+    def to_parquet(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
+        """Write the table as Parquet, as `to_arrow` has it, and the whole release as its metadata, `sordino.release`."""
+        about = self.to_json(confidence=confidence)
+        write_parquet(self.to_arrow(intervals=intervals, confidence=confidence), path, about=about)
 
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return the release as JSON data, with errors and intervals at `confidence`; the inverse of `from_dict`."""
@@ -350,10 +364,28 @@ class Release:
         found |= {o.name: column for o, column in zip(self.outputs, cells, strict=True)}
         return [{n: found[n][i] for n in names} for i in range(self._height())]
 
+    def _ends(self, pairs: Sequence[Sequence[Any]], *, values: bool) -> pa.Table:
+        """Return an Arrow table of the keys, the values if asked for, and the ends of the intervals of each output."""
+        cells: dict[str, dict[str, Sequence[Any]]] = {k.name: {k.name: k.labels} for k in self.keys}
+        for i, o in enumerate(self.outputs):
+            cells[o.name] = {o.name: o.estimate.values()} if values else {}
+            for side, end in enumerate(("lower", "upper") if pairs else ()):
+                cells[o.name][f"{o.name}_{end}"] = [pair[side] for pair in pairs[i]]
+        names = [name for own in cells.values() for name in own]
+        if len(set(names)) < len(names):
+            raise DeclarationError("a column of the answer is named as the end of an interval: give it another name")
+        whole = {p.name for p in self.outputs if getattr(p.estimate, "unit", Fraction(1, 2)).denominator == 1}
+        texts = {k.name for k in self.keys}
+        kinds = {
+            n: "text" if p in texts else "whole" if p in whole else "real" for p, own in cells.items() for n in own
+        }
+        return arrow_table({n: c for name in self.columns for n, c in cells[name].items()}, kinds)
+
     def _shape(self, cells: Sequence[Sequence[Any]]) -> Any:
         """Return the cells of each output as a number, a dict or an Arrow table, as the release's own shape is."""
         if self.keys:
-            return _arrow(self.columns, self._rows(self.columns, cells))
+            rows = self._rows(self.columns, cells)
+            return arrow_table({n: [r[n] for r in rows] for n in self.columns}, {})
         if len(cells) == 1:
             return cells[0][0]
         return {o.name: c[0] for o, c in zip(self.outputs, cells, strict=True)}
@@ -466,30 +498,3 @@ def _probability(confidence: float) -> float:
     if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
         raise DeclarationError(f"confidence must lie between 0 and 1: {instead_of(confidence)}")
     return float(confidence)
-
-
-def _without_rows(made: pa.Table, release: Release) -> pa.Table:
-    """Return a table of no rows with the types that rows would have: private keys may all be kept back."""
-    import pyarrow as pa
-
-    def kind(part: Key | Output) -> pa.DataType:
-        if isinstance(part, Key):
-            return pa.string()
-        return pa.int64() if getattr(part.estimate, "unit", Fraction(1, 2)).denominator == 1 else pa.float64()
-
-    return made.cast(pa.schema([(p.name, kind(p)) for p in release.parts]))
-
-
-def _arrow(names: Sequence[str], rows: list[dict[str, Any]]) -> pa.Table:
-    import pyarrow as pa
-
-    columns = {}
-    for name in names:
-        cells = [r[name] for r in rows]
-        if any(isinstance(c, float) for c in cells) or any(isinstance(c, int) and abs(c) >= 2**63 for c in cells):
-            columns[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
-        elif cells and all(c is None for c in cells):
-            columns[name] = pa.array(cells, type=pa.string())
-        else:
-            columns[name] = pa.array(cells)
-    return pa.table(columns)

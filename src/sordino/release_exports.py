@@ -1,0 +1,52 @@
+"""A release as a table of Arrow, and that as a file. It sees released values alone."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ABOUT", "arrow_table", "write_csv", "write_parquet"]
+
+ABOUT = "sordino.release"  # the key of a Parquet file's metadata that holds the release as JSON
+
+
+def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> pa.Table:
+    """Return columns as an Arrow table; without rows, as private keys may all be kept back, they have the types of `kinds`.
+
+    Whole numbers are 64-bit integers if all cells are and fit, else doubles.
+    """
+    import pyarrow as pa
+
+    types = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64()}
+    made = {}
+    for name, cells in columns.items():
+        if not cells:
+            made[name] = pa.array([], types[kinds[name]] if name in kinds else pa.null())
+        elif any(isinstance(c, float) for c in cells) or any(isinstance(c, int) and abs(c) >= 2**63 for c in cells):
+            made[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
+        else:
+            empty = all(c is None for c in cells)
+            made[name] = pa.array(cells, type=pa.string()) if empty else pa.array(cells)
+    return pa.table(made)
+
+
+def write_csv(table: pa.Table, path: str | Path) -> None:
+    """Write a table as CSV in UTF-8 with a header line; numbers have all of their digits, and what is missing is empty."""
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(table.column_names)
+        for batch in table.to_batches():
+            lines.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def write_parquet(table: pa.Table, path: str | Path, *, about: str) -> None:
+    """Write a table as Parquet with the text of what it is `about` in its metadata."""
+    import pyarrow.parquet as pq
+
+    known = table.schema.metadata or {}
+    pq.write_table(table.replace_schema_metadata({**known, ABOUT: about}), path)
