@@ -165,17 +165,6 @@ class PostgresPrimitives(SqlPrimitives):
             )
         return self.let(written)
 
-    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
-        """Return a whole number, clipped; a numeric one is never rounded to a float."""
-        kind, cell = self._cell(column)
-        if kind != "DECIMAL" or column in self._held.steps:
-            return super().integer(column, lower, upper)
-        whole = self.let(f"CASE WHEN {cell} <> CAST('NaN' AS NUMERIC) AND floor({cell}) = {cell} THEN {cell} END")
-        low, high = whole_text(lower), whole_text(upper)
-        return self._column(
-            f"CAST(CASE WHEN {whole} < {low} THEN {low} WHEN {whole} > {high} THEN {high} ELSE {whole} END AS BIGINT)"
-        )
-
     def _strip(self, text: str) -> str:
         return f"trim({_BLANKS} FROM {text})"
 

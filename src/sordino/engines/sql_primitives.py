@@ -240,7 +240,8 @@ class SqlPrimitives(SqlSteps, ABC):
             return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {self._narrow(cell)} END")
         if kind in FLOATING:
             real = self.let(self._real(kind, cell))
-            return self._whole_of(real, f"{self._is_nan(real)} OR floor({real}) <> {real}", lower, upper)
+            broken = f"{self._is_nan(real)} OR floor({real}) <> {real}"
+            return self._whole_of(real, broken, lower, upper, exact=cell if kind == "DECIMAL" else real)
         if kind in TEXTS:
             return self._clip(self._read_whole(self._trim(column)), lower, upper)
         return self._column("CAST(NULL AS BIGINT)")
@@ -321,11 +322,16 @@ class SqlPrimitives(SqlSteps, ABC):
         kind, cell = self._cell(self._held.unit.column)
         return cell if kind in WHOLE_KINDS | LARGE else self._text(self._held.unit.column)
 
-    def _whole_of(self, real: str, missing: str, lower: int, upper: int) -> exp.Expression:
-        """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail."""
+    def _whole_of(
+        self, real: str, missing: str, lower: int, upper: int, *, exact: str | None = None
+    ) -> exp.Expression:
+        """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail.
+
+        `exact` is the decimal that was rounded to the float, of which more than 53 binary digits count.
+        """
         found = (
             f"CASE WHEN {real} IS NULL OR {missing} THEN NULL {case_bounds(real, lower, upper)} "
-            f"ELSE {self._narrow(real)} END"
+            f"ELSE {self._narrow(exact or real)} END"
         )
         if max(abs(lower), abs(upper)) <= 2**53:
             return self._column(found)
