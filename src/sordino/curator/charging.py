@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from sordino.curator.data_access import Answer, private_tables
 from sordino.curator.plan import Plan
+from sordino.engines.engine import EngineFailed
 from sordino.errors import ChargedError, LedgerError, QuestionRefused
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge, ShareSums, StoredAnswer, check_share
@@ -137,12 +138,13 @@ class Charging:
         """Put an answer on record; ChargedError where the ledger cannot."""
         self._record(charge, lambda: self.ledger.commit(charge, text))
 
-    def fail(self, charge: Charge) -> NoReturn:
-        """Record that a charge has no answer, and say so without the cause."""
-        self._record(charge, lambda: self.ledger.fail(charge, "the engine could not compute the answer"))
+    def fail(self, charge: Charge, cause: str = "") -> NoReturn:
+        """Record that a charge has no answer, and say so, with a cause in our own words or without."""
+        self._record(charge, lambda: self.ledger.fail(charge, cause or "the engine could not compute the answer"))
+        hidden = "The cause is not shown, as it may hold data: check that the source is whole and readable"
         raise ChargedError(
             f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
-            "The cause is not shown, as it may hold data: check that the source is whole and readable",
+            f"{cause[:1].upper()}{cause[1:] or hidden}",
             charge=charge.id,
         )
 
@@ -159,6 +161,11 @@ class Charging:
                 "the charge stands. See that the ledger's disk has room and can be written",
                 charge=charge.id,
             )
+
+
+def cause_of(failure: Exception) -> str:
+    """Return why a question failed where its engine says so in our own words; nothing else, as it may hold data."""
+    return failure.cause if isinstance(failure, EngineFailed) else ""
 
 
 def _digest(name: str, declaration: dict[str, Any]) -> str:

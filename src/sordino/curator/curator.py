@@ -17,7 +17,7 @@ from sordino.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.adaptive_session import run_adaptive
 from sordino.curator.batch import Batch, plan_batch
-from sordino.curator.charging import Charging
+from sordino.curator.charging import Charging, cause_of
 from sordino.curator.data_access import DataAccess, open_rows
 from sordino.curator.explain import explain
 from sordino.curator.loss_split import EQUAL, LossSplit, Share, Weights, read_split
@@ -287,8 +287,8 @@ class Curator:
             if not isinstance(charged, Charge):  # another process answered the same request in the meantime
                 return self._charging.read_stored(charged, plan)
             answer = self._answer(plan, trees, charged, rows)
-        if answer is None:
-            self._charging.fail(charged)
+        if isinstance(answer, str):
+            self._charging.fail(charged, answer)
         release, text = answer
         self._charging.commit(charged, text)
         return release
@@ -320,20 +320,15 @@ class Curator:
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
         charged = self._charging.charge_new(plan)
-        ran: tuple[T, Release, str] | None = None
+        ran: tuple[T, Release, str] | str
         try:
-            ran = run_adaptive(
-                algorithm,
-                record,
-                plan=plan,
-                rows=DataAccess(self._engine),
-                rng=self._rng,
-                make_release=lambda answer: self._charging.make_release(plan, charged, answer),
-            )
-        except Exception:  # the words of any failure may quote data
-            ran = None
-        if ran is None:
-            self._charging.fail(charged)
+            with open_rows(self._engine, None) as rows:
+                finish = partial(self._charging.make_release, plan, charged)
+                ran = run_adaptive(algorithm, record, plan=plan, rows=rows, rng=self._rng, make_release=finish)
+        except Exception as failure:  # the words of any failure may quote data
+            ran = cause_of(failure)
+        if isinstance(ran, str):
+            self._charging.fail(charged, ran)
         result, release, text = ran
         self._charging.commit(charged, text)
         return result, release
@@ -491,10 +486,10 @@ class Curator:
             )
         return plan_again(question, self._table)
 
-    def _answer(self, plan: Plan, trees: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | None:
-        """Return the release and its text, or None where anything failed: no cause goes on, since it may quote data."""
+    def _answer(self, plan: Plan, trees: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | str:
+        """Return the release and its text; where anything failed the cause, if it is one that quotes no data."""
         try:
             release = self._charging.make_release(plan, charge, plan.procedure.release(trees, rows, self._rng))
             return release, release.to_json()
-        except Exception:  # an engine failure, or anything else: the words of either may quote a cell
-            return None
+        except Exception as failure:  # of an engine, or any other: its words may quote a cell
+            return cause_of(failure)

@@ -6,9 +6,9 @@ Nothing that the server says goes into an error: it may quote a cell, and a conn
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.errors import DeclarationError, SourceError
 from sordino.source import Source
@@ -16,7 +16,9 @@ from sordino.source import Source
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["HeldColumn", "open_connection", "postgres_error", "read_columns", "rows_of"]
+__all__ = ["HeldColumn", "hold_columns", "open_connection", "postgres_error", "read_columns", "rows_of"]
+
+T = TypeVar("T")
 
 _OLDEST = 140_000  # the version whose EXTRACT is exact
 _SECONDS = 3600
@@ -150,11 +152,22 @@ def rows_of(source: Source) -> str:
 
 def read_columns(connection: psycopg.Connection[Any], source: Source) -> Mapping[str, HeldColumn]:
     """Return the columns of a source's relation, as the server's catalog states them; raises SourceError."""
-    found: dict[str, HeldColumn] | None = None
+    return _ask_schema(source, lambda: _read(connection.cursor(), rows_of(source)))
+
+
+def hold_columns(connection: psycopg.Connection[Any], source: Source, columns: Collection[str]) -> None:
+    """Hold the relation as it is until the transaction ends; raises SourceError where its columns may not be read."""
+    named = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+    text = f"SELECT {named} FROM {rows_of(source)} LIMIT 0"
+    _ask_schema(source, lambda: connection.execute(text.encode()))
+
+
+def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
+    """Return what the server says of a relation; raises SourceError, in our own words, where it refuses."""
+    found: T | None = None
     cause = "it cannot be read"
     try:
-        with connection.transaction(), connection.cursor() as cursor:
-            found = _read(cursor, rows_of(source))
+        found = ask()
     except postgres_error() as error:
         cause = {
             "42P01": "there is no such table or view",
@@ -166,7 +179,7 @@ def read_columns(connection: psycopg.Connection[Any], source: Source) -> Mapping
     return found
 
 
-def _read(cursor: Any, rows: str) -> dict[str, HeldColumn] | None:
+def _read(cursor: Any, rows: str) -> dict[str, HeldColumn]:
     if rows.startswith("("):
         cursor.execute(f"SELECT * FROM {rows} LIMIT 0")
         named = [(column.name, column.type_code) for column in cursor.description]

@@ -16,7 +16,14 @@ __all__ = ["Engine", "EngineFailed"]
 
 
 class EngineFailed(Exception):
-    """Say that an engine could not answer; carries nothing of what the engine said, which may quote data."""
+    """Say that an engine could not answer; carries nothing of what the engine said, which may quote data.
+
+    `cause` is one of a few sentences of ours about the machine or the network, or nothing.
+    """
+
+    def __init__(self, message: str = "the engine could not compute the answer", *, cause: str = "") -> None:
+        super().__init__(cause or message)
+        self.cause = cause
 
 
 class Engine(Protocol):

@@ -8,7 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sordino.datasets.postgres_tables import HeldColumn, open_connection, postgres_error, read_columns, rows_of
+from sordino.datasets.postgres_tables import (
+    HeldColumn,
+    hold_columns,
+    open_connection,
+    postgres_error,
+    read_columns,
+    rows_of,
+)
 from sordino.domain import Domain
 from sordino.engines.engine import EngineFailed
 from sordino.engines.own_sql import people_name, public_name
@@ -120,7 +127,7 @@ class PostgresEngine:
             with self.snapshot() as held:
                 return held.run(select)
         except SourceError:
-            raise EngineFailed("the server, or the table on it, is not there any more") from None
+            raise EngineFailed(cause="the server, or the table on it, is not there any more") from None
 
     def sample(self, *, threshold: int, key: bytes) -> PostgresSnapshot:
         """Raise EngineFailed: a sample is drawn of one state of the data."""
@@ -156,6 +163,7 @@ class PostgresEngine:
         assert isinstance(table.source, Source)
         held = read_columns(connection, table.source)
         _check_columns(table, held)
+        hold_columns(connection, table.source, table.domain.stored)
         physical = {column: held[column].kind for column in table.domain.stored}
         items = {column: held[column].item for column in table.domain.lists}
         return TableLayout(physical, table.domain, table.unit, None, source=quote_name(name), items=items)
@@ -198,14 +206,14 @@ class PostgresSnapshot:
         for name, cells in self.public.items():
             if quote_name(public_name(name)) in text:
                 parts.append(_send(public_name(name), cells, values))
-        failed = "the server could not compute the answer"
+        cause = ""
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(f"WITH {', '.join(parts)} {text}", values)
                 return _arrow(cursor)
         except postgres_error() as error:  # whatever the server says may quote a cell: none of it goes on
-            failed = _failure(getattr(error, "sqlstate", None))
-        raise EngineFailed(failed)
+            cause = _cause(getattr(error, "sqlstate", None))
+        raise EngineFailed(cause=cause)
 
     def _kinds(self, name: str) -> Mapping[str, str]:
         return (self.layout if name == _SOURCE else self.layout.people[name.removeprefix(people_name(""))]).physical
@@ -357,8 +365,8 @@ def _whole_numbers(cells: Sequence[Any]) -> pa.Array[Any]:
         return pa.array(cells, pa.decimal128(38, 0))
 
 
-def _failure(state: str | None) -> str:
-    """Return what happened, by the class of an error alone."""
+def _cause(state: str | None) -> str:
+    """Return what happened, by the class of an error alone; nothing for those that rows could bring about."""
     if state is None or state.startswith(("08", "57P")):
         return "the connection to the server was lost"
     return {
@@ -368,4 +376,4 @@ def _failure(state: str | None) -> str:
         "42703": "a column is not there any more",
         "53100": "the server's disk is full",
         "53200": "the server has no memory left",
-    }.get(state, "the server could not compute the answer")
+    }.get(state, "")

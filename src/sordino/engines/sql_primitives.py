@@ -322,9 +322,7 @@ class SqlPrimitives(SqlSteps, ABC):
         kind, cell = self._cell(self._held.unit.column)
         return cell if kind in WHOLE_KINDS | LARGE else self._text(self._held.unit.column)
 
-    def _whole_of(
-        self, real: str, missing: str, lower: int, upper: int, *, exact: str | None = None
-    ) -> exp.Expression:
+    def _whole_of(self, real: str, missing: str, lower: int, upper: int, *, exact: str | None = None) -> exp.Expression:
         """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail.
 
         `exact` is the decimal that was rounded to the float, of which more than 53 binary digits count.
