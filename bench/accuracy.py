@@ -41,6 +41,8 @@ def run() -> dict[str, Row]:
         "sigma of 40 counts at (0.1, 1e-9)": vector_sigma(40, Fraction(1, 10), "1e-9"),
         "epsilon at 1e-6 of 100 selections and 40 Gaussians": mixed_list(),
         "shuffled GRR, epsilon 4, n 100,000, delta 1e-6": shuffled_epsilon(),
+        "a mean without bounds, lognormal(6, 1.5), 50,000 rows, epsilon 0.1": unbounded_mean("lognormal", "0.1"),
+        "a mean without bounds, 80% zeros, 50,000 rows, epsilon 1": unbounded_mean("mixture", "1"),
         "share of (1, 1e-6) that a private-key question at epsilon 0.01 costs": private_key_share(),
     }
 
@@ -104,6 +106,14 @@ def private_key_share() -> Row:
     """Before, a cap on sums: epsilon adds up. With a slack, rho does; half of delta converts, half is the slack."""
     now = pure_rho(Fraction(1, 100)) / rho_for(1, Fraction(1, 2 * 10**6))
     return row(0.01, float(now), 0.01, None)
+
+
+def unbounded_mean(shape: str, epsilon: str) -> Row:
+    """Before: half for a search, half for the mean. Best: public bounds that nobody knows. No peer has it."""
+    from bounds import mean_errors
+
+    found = mean_errors(shape, epsilon, seeds=10)
+    return row(found["split"], found["one"], None, found["best"])
 
 
 def row(before: float | None, now: float, peer: float | None, best_known: float | None) -> Row:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,31 @@ def expected_square(values: Any, low: float, high: float, epsilon: float) -> flo
     return bias**2 + (2 * scale**2 + 2 * counted**2 * (mean - middle) ** 2) / rows**2
 
 
+def mean_errors(shape: str, epsilon: str, seeds: int = SEEDS, rows: int = ROWS) -> dict[str, float]:
+    """Return the error of a mean without bounds for all of `epsilon`, root mean square over the seeds.
+
+    "split" spends half on `find_bounds` and half on a mean within what it finds, "one" is one question; "best" is the
+    expected error of the best public bounds at the whole epsilon, which nobody knows.
+    """
+    import sordino as sd
+
+    values = shaped(shape, rows)
+    exact, half = float(values.mean()), Fraction(epsilon) / 2
+    split, one = [], []
+    for seed in range(seeds):
+        held = _protect(values, sd.Rng.seeded(2000 + seed))
+        found = held.find_bounds("x", epsilon=half)
+        clipped = sd.col("x").clip(found.lower, found.upper)
+        split.append((held.ask(sd.mean(clipped), epsilon=half).value - exact) ** 2)
+        one.append((held.ask(sd.mean("x"), epsilon=epsilon).value - exact) ** 2)
+        held.close()
+    return {
+        "split": math.sqrt(math.fsum(split) / seeds),
+        "one": math.sqrt(math.fsum(one) / seeds),
+        "best": best_fixed(values, float(epsilon))[0],
+    }
+
+
 def best_fixed(values: Any, epsilon: float) -> tuple[float, float, float]:
     """Return the least error of a pair of public bounds, searched among quantiles of the values, and the pair."""
     tails = [0.0, *np.geomspace(1e-5, 0.2, 60)]
@@ -92,23 +118,28 @@ def best_fixed(values: Any, epsilon: float) -> tuple[float, float, float]:
 
 def _found(values: Any, method: Method, epsilon: str, rng: Any) -> tuple[float, float]:
     """Return the bounds that a method finds in a column with none declared."""
-    import pyarrow as pa
-
-    import sordino as sd
-
-    held = sd.protect(
-        pa.table({"x": values}),
-        domain=sd.Domain({"x": sd.Integer()}),
-        neighbors="add_remove",
-        privacy_unit="row",
-        budget=sd.PureDP(1),
-        ledger=None,
-        rng=rng,
-    )
+    held = _protect(values, rng)
     ladder = LADDER if method == "ladder" else None
     release = held.find_bounds("x", method=method, ladder=ladder, epsilon=epsilon)
     held.close()
     return float(release.lower), float(release.upper)
+
+
+def _protect(values: Any, rng: Any) -> Any:
+    """Return a curator of a column of whole numbers, none of whose bounds is declared."""
+    import pyarrow as pa
+
+    import sordino as sd
+
+    return sd.protect(
+        pa.table({"x": values}),
+        domain=sd.Domain({"x": sd.Integer()}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10),
+        ledger=None,
+        rng=rng,
+    )
 
 
 def main() -> None:

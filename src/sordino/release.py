@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.codec import rows_to_json
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
+from sordino.estimates.curve import NoisyCurve
 from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.model_estimate import ModelSource
 from sordino.estimates.noisy import Noisy
@@ -130,11 +131,16 @@ class Release:
     @property
     def value(self) -> Any:
         """The number, where the release is one; a search's numbers by name, None if it found none; else the list of rows."""
-        if self.chosen:
+        if self.is_search:
             return {n: _plain_number(v) for n, v in self.chosen if v is not None} if self.found else None
         if not self.keys and len(self.outputs) == 1:
             return self.outputs[0].estimate.values()[0]
         return self.rows if self.keys else self.rows[0]
+
+    @property
+    def is_search(self) -> bool:
+        """Whether it is a search's own release: a mean whose bounds were found has a value beside them."""
+        return bool(self.chosen) and all(isinstance(o.estimate, NoisyCurve) for o in self.outputs)
 
     @property
     def found(self) -> bool:
@@ -217,11 +223,9 @@ class Release:
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return the release as JSON data, with errors and intervals at `confidence`; the inverse of `from_dict`."""
         columns = self.columns
-        values, errors, pairs = [], [], []
-        for o in self.outputs:
-            values.append(o.estimate.values())
-            errors.append(o.estimate.errors(confidence))
-            pairs.append([list(p) for p in o.estimate.intervals(confidence)])
+        values = [o.estimate.values() for o in self.outputs]
+        errors = [o.estimate.errors(confidence) for o in self.outputs]
+        pairs = [[list(p) for p in o.estimate.intervals(confidence)] for o in self.outputs]
         return {
             "schema": SCHEMA_VERSION,
             "private": self.private,
@@ -303,15 +307,16 @@ class Release:
             return f"{_PRACTICE} It would cost {self.cost.describe()}, left: {self.remaining.describe()}"
         if self.model is not None:
             return f"{seal}{self.model.describe(self.table_name)}; charge {self.charge}"
+        whose = "" if self.spender is None else f" of the share of {self.spender}"
         return (
-            f"{seal}cost: {self.cost.describe()}, left{self._whose()}: {self.remaining.describe()} of {self._cap().describe()}; "
+            f"{seal}cost: {self.cost.describe()}, left{whose}: {self.remaining.describe()} of {self._cap().describe()}; "
             f"privacy unit: {self.privacy_unit}, {self.neighbors.replace('_', '/')}; charge {self.charge}"
         )
 
     def __repr__(self) -> str:
         if not self.parts and not self.chosen:
             shape = self._instead()
-        elif self.chosen or not self.keys:
+        elif self.is_search or not self.keys:
             shape = repr(self.value)
         else:
             shape = f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
@@ -323,14 +328,15 @@ class Release:
             return "\n".join([self.question, self._instead(), self.summary()])
         lines = align([show_columns(self.parts), *self.display_rows(0.95)[:_SHOWN]])
         more = [f"... {self._height() - _SHOWN:,} more rows"] if self._height() > _SHOWN else []
-        beside = self.remarks if self.model is not None else ()
+        beside = self.remarks if self.model is not None or (self.chosen and not self.is_search) else ()
         return "\n".join([self.question, *lines, *more, self.summary(), *beside])
 
     def _repr_html_(self) -> str:
         rows = self.display_rows(0.95)
         more = [f"{len(rows) - 200} more rows"] if len(rows) > 200 else []
-        head = show_columns(self.parts)
-        return html_table(self.question, head, rows[:200], notes=(*more, *self.remarks), foot=self.summary())
+        return html_table(
+            self.question, show_columns(self.parts), rows[:200], notes=(*more, *self.remarks), foot=self.summary()
+        )
 
     def display_rows(self, confidence: float) -> list[list[str]]:
         """Return each row as text cells: keys, then value and interval of each output."""
@@ -347,9 +353,6 @@ class Release:
     def _instead(self) -> str:
         """Return what stands in the place of values where there are none: a fit's answer is its model."""
         return "; ".join(self.notes) or "no values: the answer is a model"
-
-    def _whose(self) -> str:
-        return "" if self.spender is None else f" of the share of {self.spender}"
 
     def _cap(self) -> Loss:
         left = self.remaining.amounts()
@@ -375,10 +378,8 @@ class Release:
         if len(set(names)) < len(names):
             raise DeclarationError("a column of the answer is named as the end of an interval: give it another name")
         whole = {p.name for p in self.outputs if getattr(p.estimate, "unit", Fraction(1, 2)).denominator == 1}
-        texts = {k.name for k in self.keys}
-        kinds = {
-            n: "text" if p in texts else "whole" if p in whole else "real" for p, own in cells.items() for n in own
-        }
+        kinds = {n: "whole" if p in whole else "real" for p, own in cells.items() for n in own}
+        kinds |= {k.name: "text" for k in self.keys}
         return arrow_table({n: c for name in self.columns for n, c in cells[name].items()}, kinds)
 
     def _shape(self, cells: Sequence[Sequence[Any]]) -> Any:
@@ -424,8 +425,7 @@ def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[st
         columns.append([_show(v) for v in part.estimate.values()])
         pairs = part.estimate.intervals(confidence)
         off = _in_rows(part.estimate, confidence)
-        ends = [e if a is None else f"{_show(a)} - {_show(b)}" for (a, b), e in zip(pairs, off, strict=True)]
-        columns.append(ends)
+        columns.append([e if a is None else f"{_show(a)} - {_show(b)}" for (a, b), e in zip(pairs, off, strict=True)])
     return [list(line) for line in zip(*columns, strict=True)]
 
 

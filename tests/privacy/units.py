@@ -23,7 +23,7 @@ from sordino.curator.noise_answer import exact_vectors
 from sordino.loss import Loss
 from sordino.queries.adaptive.contributions import Contributions
 from sordino.queries.adaptive.distance_to import Distances
-from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two
+from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, powers_of_two
 from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.build import Selection
@@ -143,6 +143,7 @@ VECTORS: dict[str, Any] = {
     "units by key": Contributions(col("c").node),
     "units by open key": Contributions(col("town").node),
     **{f"beyond {e} {s} {b}": TailCount(_LADDER, e, 2, s, below=b, handicap=1) for e, s, b in _TAILS},
+    "outside": OutsideCount(_LADDER, 62, 66),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import vectors_rho_for
@@ -18,7 +19,7 @@ from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.queryable import Draws
 
-__all__ = ["AdaptiveProcedure", "AdaptiveQuestion", "plan_adaptive"]
+__all__ = ["AdaptiveProcedure", "AdaptiveQuestion", "adaptive_event", "plan_adaptive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +75,17 @@ def plan_adaptive(words: str, table: TableContext, *, asked: Loss, draws: Draws 
     2023), so one event with that certificate stands for the whole run. Where all draws are vectors, (epsilon, delta) buys
     the larger rho of Gaussian DP, whose sums hold likewise (Smith & Thakurta 2022; Koskela, Tobaben, Honkela 2022).
     """
-    smooth = None
-    event: Event
-    if isinstance(asked, PureDP):
-        inner: Loss = asked
-        event = LaplaceEvent(asked.epsilon)
-    elif isinstance(asked, ApproxDP):
-        smooth = vectors_rho_for(asked.epsilon, asked.delta) if draws == "vectors" else None
-        rho = rho_for(asked.epsilon, asked.delta) if smooth is None else smooth
-        inner = ZCDP(rho)
-        event = GaussianEvent(rho, (asked.epsilon, asked.delta))
-    else:
-        inner = ZCDP(asked.rho)
-        event = GaussianEvent(asked.rho)
+    smooth = vectors_rho_for(asked.epsilon, asked.delta) if isinstance(asked, ApproxDP) and draws == "vectors" else None
+    event, inner = adaptive_event(asked, smooth)
     procedure = AdaptiveProcedure(event, inner, smooth is not None, notes=table.neighbors.describe_caps())
     return price(AdaptiveQuestion(words), table, asked=asked, procedure=procedure)
+
+
+def adaptive_event(asked: Loss, smooth: Fraction | None = None) -> tuple[Event, Loss]:
+    """Return the event of an adaptive run, and the loss that is counted inside it; `smooth` is the rho of Gaussian DP."""
+    if isinstance(asked, PureDP):
+        return LaplaceEvent(asked.epsilon), asked
+    if isinstance(asked, ApproxDP):
+        rho = rho_for(asked.epsilon, asked.delta) if smooth is None else smooth
+        return GaussianEvent(rho, (asked.epsilon, asked.delta)), ZCDP(rho)
+    return GaussianEvent(asked.rho), ZCDP(asked.rho)

@@ -138,6 +138,7 @@ class AdaptiveSession:
             cost = self._charge(plan.event)
             with self._guard.hold():
                 answer = plan.procedure.release(trees, self._rows, self._rng)
+            assert isinstance(answer, tuple)
             return self._make_release(plan.sentence(), answer, plan.event, cost)
         mechanisms, event, asked = self._noise(query, loss)
         self._build(query)
@@ -176,6 +177,10 @@ class AdaptiveSession:
         output = Output("above", PointEstimate((found,), Fraction(1)), mechanism.describe())
         words = f"the first of {len(asked)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
         return self._make_release(words, ((), (output,)), mechanism.event, cost)
+
+    def spend(self, event: Event) -> None:
+        """Count an event that the session's owner runs beside it; raises QuestionRefused where it would pass the loss."""
+        self._charge(event)
 
     def close(self) -> None:
         """End the session: a Queryable kept for later answers nothing."""

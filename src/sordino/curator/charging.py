@@ -19,6 +19,7 @@ from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge, ShareSums, StoredAnswer, check_share
 from sordino.loss import Loss, loss_from
 from sordino.neighbors import Neighbors
+from sordino.queries.queryable import ReleaseContent
 from sordino.release import Release
 
 __all__ = ["Charging"]
@@ -111,12 +112,13 @@ class Charging:
         """Return the charges that answered the same question before."""
         return tuple(c.id for c in self.ledger.earlier(plan.identity()))
 
-    def make_release(self, plan: Plan, charge: Charge, answer: Answer) -> Release:
+    def make_release(self, plan: Plan, charge: Charge, answer: Answer | ReleaseContent) -> Release:
         """Return an answer as the release of its charge."""
+        content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
         return Release(
             question=plan.words,
-            keys=answer[0],
-            outputs=answer[1],
+            keys=content.keys,
+            outputs=content.outputs,
             cost=plan.cost,
             spent=charge.spent if charge.share is None else charge.share.spent,
             remaining=charge.remaining if charge.share is None else charge.share.remaining,
@@ -129,7 +131,8 @@ class Charging:
             time=charge.time,
             private=self._private,
             request=charge.request,
-            notes=plan.notes,
+            notes=(*plan.notes, *content.notes),
+            chosen=content.chosen,
             layout=plan.procedure.layout,
             spender=charge.spender,
         )

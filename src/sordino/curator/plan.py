@@ -16,6 +16,7 @@ from sordino.loss import ZCDP, Event, Loss, loss_from, loss_to_numbers
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
+from sordino.queries.queryable import ReleaseContent
 from sordino.queries.row_steps import step_neighbors
 from sordino.release import currencies_to_dict, other_currencies, show_number
 
@@ -109,7 +110,7 @@ class Procedure(Protocol):
     def build(self, primitives: Callable[[], Primitives]) -> Any:
         """Build the SQL trees of the exact answer, before the charge; what is built is what `release` runs."""
 
-    def release(self, trees: Any, rows: DataAccess, rng: Rng) -> Answer:
+    def release(self, trees: Any, rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
         """Return the keys and noisy outputs of the release; every exact value is given its noise here."""
 
 

@@ -104,7 +104,22 @@ def plan_question(
         return plan_robust(question, table, asked=asked)
     if isinstance(question, MostCommon):
         return plan_most_common(question, table, asked=asked)
-    return plan_aggregation(question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
+    try:
+        return plan_aggregation(
+            question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split
+        )
+    except QuestionRefused:
+        plan = _plan_unbounded(question, table, asked, assume_rows) if split.is_equal else None
+        if plan is None:
+            raise
+        return plan
+
+
+def _plan_unbounded(question: Aggregation, table: TableContext, asked: Loss, assume_rows: int | None) -> Plan | None:
+    """Return the plan of means of numbers without bounds, if that is why a question was refused."""
+    from sordino.curator.found_bounds_procedure import plan_with_found_bounds
+
+    return plan_with_found_bounds(question, table, asked=asked, assume_rows=assume_rows)
 
 
 def plan_again(given: Plan, table: TableContext) -> Plan:

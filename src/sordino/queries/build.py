@@ -355,7 +355,7 @@ def _ends(bounds: tuple[Number, Number]) -> tuple[Fraction, Fraction]:
 
 
 def mean(of: Column) -> AggregateExpr:
-    """Average a bounded number: a noisy centred sum over a noisy count, half of the cost each.
+    """Average a number: a noisy centred sum over a noisy count, half of the cost each; bounds are found where it has none.
 
     >>> mean(col("age").clip(0, 90)).alias("age")
     <the mean of clip(age, 0, 90), as age>

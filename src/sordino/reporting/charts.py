@@ -60,7 +60,7 @@ def _drawer(thing: Any) -> Drawer:
     if isinstance(thing, Release):
         if any(name.startswith("max_") for name, _ in thing.chosen):
             return contribution_charts.draw
-        return bound_charts.draw if thing.chosen else release_charts.draw
+        return bound_charts.draw if thing.is_search else release_charts.draw
     of_one, of_several = _drawers()
     several = isinstance(thing, (list, tuple))
     kinds = {type(one) for one in thing} if several else {type(thing)}

@@ -36,12 +36,12 @@ def refusal_of(people: Any, question: Any) -> str:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "Island"])
 def test_the_clip_that_is_proposed_is_sql_that_can_be_asked(penguins: Any, name: str) -> None:
-    hint = refusal_of(penguins, sd.sql(f"SELECT AVG({sql_name(name)}) FROM penguins"))
+    hint = refusal_of(penguins, sd.sql(f"SELECT SUM({sql_name(name)}) FROM penguins"))
     clip = hint[hint.index("CLIP(") : hint.index(", 0, 100)") + len(", 0, 100)")]
     assert penguins.plan(sd.sql(f"SELECT AVG({clip}) FROM penguins"), epsilon=1).cost == sd.PureDP(1)
     assert "sordino bounds" in hint
     assert "col(" not in hint
-    python = refusal_of(penguins, sd.mean(name))
+    python = refusal_of(penguins, sd.sum(name))
     assert "col(" in python
     assert "find_bounds(" in python
     assert "CLIP" not in python

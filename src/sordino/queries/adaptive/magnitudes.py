@@ -19,7 +19,7 @@ from sordino.primitives import Primitives
 from sordino.queries.adaptive.marginal import VectorShare
 from sordino.queries.expressions.bound_number import BoundNumber, bin_index, clip
 from sordino.queries.expressions.compile import bind_number
-from sordino.queries.expressions.nodes import Name, Node, describe, plain
+from sordino.queries.expressions.nodes import Name, Node, When, describe, plain
 from sordino.queries.expressions.sql_trees import whole
 from sordino.queries.queryable import Scan
 from sordino.queries.sensitivity_rules import count_sensitivity
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["PARTS", "TOP", "MagnitudeHistogram", "TailCount", "powers_of_two", "search_number"]
+__all__ = ["PARTS", "TOP", "MagnitudeHistogram", "OutsideCount", "TailCount", "powers_of_two", "search_number"]
 
 PARTS = 1024  # parts of a bin's width in which offsets are counted
 TOP = 63  # binary digits of the largest magnitude, in steps, that has a bin
@@ -37,8 +37,9 @@ _FINEST = Fraction(1, 2**20)
 
 def search_number(of: Node, domain: Domain, *, coarse: bool) -> BoundNumber:
     """Return the number to search bounds for; a real column without a resolution is read in steps of 2^-20, or of 1."""
-    if isinstance(of, Name) and isinstance(domain[of.name], Real):
-        column = domain[of.name]
+    value = of.left if isinstance(of, When) and of.right is None else of
+    if isinstance(value, Name) and isinstance(domain[value.name], Real):
+        column = domain[value.name]
         assert isinstance(column, Real)
         if column.step is None:
             reach = max((abs(b) for b in (column.lower, column.upper) if b is not None), default=Fraction(0))
@@ -48,7 +49,7 @@ def search_number(of: Node, domain: Domain, *, coarse: bool) -> BoundNumber:
                 )
             step = Fraction(1) if coarse or reach >= STORED * _FINEST else _FINEST
             finer = Real(column.lower, column.upper, resolution=step, missing=column.missing)
-            return bind_number(of, Domain({of.name: finer}))
+            return bind_number(of, Domain({**domain.columns, value.name: finer}, row_ceiling=domain.row_ceiling))
     found = bind_number(of, domain)
     if found.kind != "number":
         raise QuestionRefused(f"{describe(of)} is a date: its bounds are declared, and need no search")
@@ -201,3 +202,46 @@ class TailCount:
         """Return the question as a sentence."""
         side = "below" if self.below else "above"
         return f"the number of rows {side} bin {self.edge} of {describe(self.histogram.of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideCount:
+    """Count the rows below bin `first` of a histogram, from there to before bin `last`, and from `last` on.
+
+    Theorem: a row is in one of the three, so they move by C in l1 (add_remove; replace: 2C).
+    """
+
+    histogram: MagnitudeHistogram
+    first: int
+    last: int
+
+    @property
+    def unit(self) -> Fraction:
+        """One row."""
+        return Fraction(1)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
+        """Return the sensitivity of the three counts."""
+        del domain
+        return [(count_sensitivity(neighbors, cells=3, droppable=True), Fraction(1))]
+
+    def names(self) -> list[str]:
+        """Return the name of the vector."""
+        return ["rows"]
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the histogram's scan."""
+        return self.histogram.scans(domain)
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact counts."""
+        del domain
+        exact = [0, 0, 0]
+        for place, rows in zip(tables[0]["k0"].to_pylist(), tables[0]["t0"].to_pylist(), strict=True):
+            if place is not None:
+                exact[(place >= self.first) + (place >= self.last)] += int(rows)
+        return [exact]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"the number of rows below, within and above two bounds of {describe(self.histogram.of)}"
