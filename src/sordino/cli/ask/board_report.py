@@ -9,11 +9,7 @@ __all__ = ["report"]
 
 
 def report(
-    output: PageFile,
-    budget: BudgetName = None,
-    force: Force = False,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    output: PageFile, budget: BudgetName = None, force: Force = False, project: ProjectPath = None, quiet: Quiet = False
 ) -> None:
     """Write one HTML page for a board: what was asked, and what all of it reveals. It costs nothing.
 

@@ -21,14 +21,7 @@ if TYPE_CHECKING:
     from sordino.loss import Loss
     from sordino.release import Release
 
-__all__ = [
-    "chosen_format",
-    "cost_lines",
-    "distinct_names",
-    "encode_release",
-    "encode_releases",
-    "left_of",
-]
+__all__ = ["chosen_format", "cost_lines", "distinct_names", "encode_release", "encode_releases", "left_of"]
 
 _ENDINGS = {
     ".txt": AnswerFormat.table,

@@ -53,12 +53,7 @@ class Direction(StrEnum):
 
 
 Queries = Annotated[
-    list[str],
-    option(
-        "--query",
-        "Q",
-        "count, sum, mean, median, var, std, min, max or quantile:0.9; may be repeated.",
-    ),
+    list[str], option("--query", "Q", "count, sum, mean, median, var, std, min, max or quantile:0.9; may be repeated.")
 ]
 Neighbors = Annotated[
     Relation | None,

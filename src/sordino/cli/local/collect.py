@@ -86,8 +86,7 @@ def estimate(
     task: TaskName = None,
     confidence: Confidence = 0.95,
     malicious: Annotated[
-        float,
-        option("--malicious", "SHARE", "The share of made-up reports in adversarial intervals."),
+        float, option("--malicious", "SHARE", "The share of made-up reports in adversarial intervals.")
     ] = 0.01,
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="Make all intervals hold at once, not each by itself.")

@@ -119,12 +119,7 @@ def create(
     _write(task, output, quiet=quiet)
 
 
-def show_task(
-    task: TaskFile,
-    key: PublicKey = None,
-    cap: Cap = None,
-    form: TextForm = TextFormat.table,
-) -> None:
+def show_task(task: TaskFile, key: PublicKey = None, cap: Cap = None, form: TextForm = TextFormat.table) -> None:
     """Check a signed task as a device would, and show what it asks and reveals."""
     read = task_in(task, key=key)
     if cap is not None:

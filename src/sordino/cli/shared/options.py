@@ -162,8 +162,7 @@ Delta = Annotated[
 ]
 Rho = Annotated[str | None, option("--rho", "R", "Instead of --epsilon: a zero-concentrated loss.", panel=_LOSS)]
 AssumeRows = Annotated[
-    int | None,
-    option("--assume-rows", "N", "A public guess at the rows in a group, for the expected error of a mean."),
+    int | None, option("--assume-rows", "N", "A public guess at the rows in a group, for the expected error of a mean.")
 ]
 Weights = Annotated[
     str | None,
@@ -238,8 +237,7 @@ Confidence = Annotated[
 ]
 OutputFile = Annotated[Path | None, output_ending()]
 PageFile = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="FILE", help="The page to write.", callback=ends_in(".html", ".htm")),
+    Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.", callback=ends_in(".html", ".htm"))
 ]
 PictureFile = Annotated[
     Path | None,

@@ -49,34 +49,20 @@ class Method(StrEnum):
 
 
 ModelOutput = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=ends_in(".model")),
+    Path, typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=ends_in(".model"))
 ]
-Columns = Annotated[
-    str | None,
-    option("--columns", "A,B,..", "Default: all but identifiers."),
-]
+Columns = Annotated[str | None, option("--columns", "A,B,..", "Default: all but identifiers.")]
 MethodName = Annotated[
     Method, typer.Option("--method", help="`auto` uses what the loss can pay for: independent, tree or clique tree.")
 ]
-MarginalSets = Annotated[
-    str | None,
-    option("--marginals", "A,B;C,D", "The tables of --method marginals."),
-]
+MarginalSets = Annotated[str | None, option("--marginals", "A,B;C,D", "The tables of --method marginals.")]
 WorkloadSets = Annotated[str, option("--workload", "W", 'Sets that matter: "all 2-way", or such as "a,b;b,c".')]
-Cap = Annotated[
-    int | None,
-    option("--cap", "N", "The largest number of cells of the model."),
-]
+Cap = Annotated[int | None, option("--cap", "N", "The largest number of cells of the model.")]
 RowsGuess = Annotated[int | None, option("--assume-rows", "N", "A public guess at the number of rows.")]
 NeverRules = Annotated[
-    list[str] | None,
-    option("--never", "CONDITION", "A condition that no drawn row satisfies; may be repeated."),
+    list[str] | None, option("--never", "CONDITION", "A condition that no drawn row satisfies; may be repeated.")
 ]
-AtMostRules = Annotated[
-    list[str] | None,
-    option("--at-most", "A,B", "A <= B in each drawn row; may be repeated."),
-]
+AtMostRules = Annotated[list[str] | None, option("--at-most", "A,B", "A <= B in each drawn row; may be repeated.")]
 DeterminesFiles = Annotated[
     list[Path] | None,
     option("--determines", "FILE", "A CSV of two columns: the first determines the second in each drawn row."),

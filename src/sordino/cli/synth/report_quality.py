@@ -34,8 +34,7 @@ __all__ = ["synth_report"]
 _MOST_ROWS = 1_000_000  # synthetic rows that are drawn unless more are asked for
 
 RowsFile = Annotated[
-    Path | None,
-    option("--against", "FILE", "Instead of a declared table: a file of rows, with --non-private."),
+    Path | None, option("--against", "FILE", "Instead of a declared table: a file of rows, with --non-private.")
 ]
 NonPrivate = Annotated[
     bool, typer.Option("--non-private", help="Compare openly: the page is NOT PRIVATE, and must not be published.")
@@ -49,8 +48,7 @@ Prediction = Annotated[
     option("--predict", "CONDITION", "Train on synthetic rows, test on the table: how often is the prediction right?"),
 ]
 Rows = Annotated[
-    int | None,
-    option("--rows", "N", "Synthetic rows to compare; by default as many as the model estimates."),
+    int | None, option("--rows", "N", "Synthetic rows to compare; by default as many as the model estimates.")
 ]
 
 

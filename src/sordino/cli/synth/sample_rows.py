@@ -17,14 +17,8 @@ _CHUNK = 1_000_000  # rows that are in memory at a time
 
 def synth_sample(
     model: ModelFile,
-    rows: Annotated[
-        int | None,
-        option("--rows", "N", "Default: as many as the model estimates."),
-    ] = None,
-    where: Annotated[
-        str | None,
-        option("--where", "CONDITION", "Draw only rows that satisfy this condition."),
-    ] = None,
+    rows: Annotated[int | None, option("--rows", "N", "Default: as many as the model estimates.")] = None,
+    where: Annotated[str | None, option("--where", "CONDITION", "Draw only rows that satisfy this condition.")] = None,
     seed: Annotated[
         int | None,
         option("--seed", "N", "Draw the same rows each time. Safe: the privacy noise is already in the model."),

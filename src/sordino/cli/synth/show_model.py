@@ -13,11 +13,7 @@ from sordino.estimates.model_estimate import KIND_WORDS
 __all__ = ["synth_show"]
 
 
-def synth_show(
-    model: ModelFile,
-    confidence: Confidence = 0.95,
-    form: TextForm = TextFormat.table,
-) -> None:
+def synth_show(model: ModelFile, confidence: Confidence = 0.95, form: TextForm = TextFormat.table) -> None:
     """Show how a model was made and what it cost, its columns, its cliques and its stated errors."""
     from sordino import synth
 

@@ -121,7 +121,9 @@ class DeclaredNames:
     def translator(self, place: Place, scope: Scope) -> Translator:
         """Return what translates expressions over what a SELECT reads."""
         return Translator(
-            place, lambda item: scope.column(place, item), lambda item: self.special(place, item, scope, self)
+            place,
+            lambda item: scope.column(place, item),
+            lambda item: self.special(place, item, scope, self) if type(item).__name__ in ("In", "Exists") else None,
         )
 
     def find(self, source: Any) -> str | None:

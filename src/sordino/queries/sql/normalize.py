@@ -33,7 +33,8 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
         _drop_needless_distinct(inner)
         _order_by_all(inner)
         _limit_by_fetch(inner)
-    changed: exp.Select = unfold_answer(rewrite_functions(made))
+    made = rewrite_functions(made)
+    changed: exp.Select = unfold_answer(made) if made.find(kinds.Subquery, kinds.With) else made
     return changed
 
 

@@ -179,7 +179,7 @@ def parse_question(
 
 def _select(text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None) -> SqlSelect:
     place, tree = Place(text), parse_select(text, columns, dialect=dialect)
-    bounds = read_bounds(place, tree)
+    bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
     made = normalize(tree, public={name.lower() for name in public})
     return SqlSelect(place, made, *base_table(place, made), bounds)
 
@@ -268,9 +268,9 @@ class _Reader:
         """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""
         where = self._select.args.get("where")
         parts = [] if where is None else [where.this]
-        listed, rest = (
-            take_key_list(self._place, where.this, self._groups, self._values.value) if parts else (None, None)
-        )
+        listed, rest = None, None
+        if parts and where.find(trees().Tuple):  # perhaps a list of keys
+            listed, rest = take_key_list(self._place, where.this, self._groups, self._values.value)
         if self._listed is not None:
             listed, rest = key_list(self._listed, [g.alias for g in self._groups]), None
         parts = parts if rest is None else rest

@@ -168,7 +168,8 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
 
     if len(text) > _LONGEST:
         raise QuestionRefused(f"a question may have {_LONGEST} characters, not {len(text)}")
-    refuse_privacy_clause(text)
+    if "anon" in text.lower() or "differential_privacy" in text.lower():
+        refuse_privacy_clause(text)
     first = next((t.text.upper() for t in _tokens(text)), "SELECT")
     if first not in _OPENERS:
         word = first.split()[0] if first[:1].isalpha() else repr(first)

@@ -57,11 +57,14 @@ class Translator:
         if special is not None:
             return special
         name = type(item).__name__
+        if name in _LEAVES:
+            return _READERS[name](self, item)
         if name in ("Paren", "Where"):
             return self.value(item.this)
-        timed = read_time(item, self.value)
-        if timed is not None:
-            return timed
+        if name not in _BINARY or not {type(item.this).__name__, type(item.expression).__name__} <= _LEAVES:
+            timed = read_time(item, self.value)  # of two leaves none is an interval
+            if timed is not None:
+                return timed
         if name in _BINARY:
             return fold(_BINARY[name](self.value(item.this), self.value(item.expression)))
         function = read_function(item, self.value)
@@ -295,4 +298,5 @@ _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "If": Translator._choice,
     "Coalesce": Translator._coalesce,
 }
+_LEAVES = {"Column", "Literal"}
 FORMS = tuple(name for name in (*_BINARY, *_READERS) if name != "Extract")
