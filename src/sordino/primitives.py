@@ -72,6 +72,9 @@ class Primitives(Protocol):
     def source(self) -> exp.Expression:
         """Return the relation to select from, each unit's contribution bounded where a column names the units."""
 
+    def raw(self, column: str) -> exp.Expression:
+        """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
+
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return the cell as a 64-bit whole number clipped to [lower, upper]; total for bounds within 64 bits."""
 

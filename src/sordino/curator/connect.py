@@ -13,9 +13,9 @@ from sordino.curator.curator import Curator
 from sordino.curator.loss_split import Share, Weights, read_split
 from sordino.curator.plan import Plan
 from sordino.domain import Domain
-from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.engine import Engine
 from sordino.engines.frames import arrow_of
+from sordino.engines.opening import open_source
 from sordino.engines.public import public_cells
 from sordino.engines.table_layout import PeopleTable
 from sordino.errors import DeclarationError, UnknownName, nearest
@@ -237,17 +237,7 @@ def open_engine(project: Project, table: DeclaredTable) -> Engine:
     """Return the engine of a declared table, its source and the public tables opened; raises SourceError."""
     public = public_cells(project.public)
     people = {name: PeopleTable(t.source, t.domain, t.neighbors.unit) for name, t in project.tables.items()}
-    declared: dict[str, Any] = {
-        "domain": table.domain,
-        "unit": table.neighbors.unit,
-        "public": public,
-        "people": people,
-    }
-    if isinstance(table.source, Source) and table.source.format == "postgresql":
-        from sordino.engines.postgres import PostgresEngine
-
-        return PostgresEngine(table.source, **declared)
-    return DuckDBEngine(table.source, **declared)
+    return open_source(table.source, domain=table.domain, unit=table.neighbors.unit, public=public, people=people)
 
 
 def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:

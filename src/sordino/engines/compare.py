@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sordino.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer
 from sordino.engines.duckdb import LINES, DuckDBEngine
+from sordino.engines.opening import open_source
 from sordino.primitives import Primitives
 from sordino.source import Csv, Source, header_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
+    from sqlglot.dialects.dialect import DialectType
+
+    from sordino.engines.postgres import PostgresEngine
 
 __all__ = ["CellCounts", "LineCounts", "count_misfits"]
 
@@ -59,17 +63,19 @@ def count_misfits(
 
     NOT PRIVATE: exact counts. Raises SourceError or DeclarationError as opening the source does, and EngineFailed.
     """
-    engine = DuckDBEngine(source, domain=domain, unit=None)
+    engine = open_source(source, domain=domain, unit=None)
     try:
         rows, cells = _cells(engine, domain)
         csv = source.csv if isinstance(source, Source) else None
-        lines = None if csv is None or not isinstance(source, Source) else _lines(engine, Path(source.path), csv)
+        lines = None
+        if csv is not None and isinstance(source, Source) and isinstance(engine, DuckDBEngine):
+            lines = _lines(engine, Path(source.path), csv)
         return rows, cells, lines
     finally:
         engine.close()
 
 
-def _cells(engine: DuckDBEngine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
+def _cells(engine: DuckDBEngine | PostgresEngine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
     from sqlglot import exp
 
     on = engine.primitives
@@ -82,8 +88,8 @@ def _cells(engine: DuckDBEngine, domain: Domain) -> tuple[int, dict[str, CellCou
         held = on.raw(name) if raw is None else exp.Case(ifs=[exp.If(this=exp.not_(raw), true=on.raw(name))])
         chosen += [exp.alias_(held, f"held_{i}"), exp.alias_(read, f"read_{i}")]
         counted += _sums(i, column, low, high)
-    inner = exp.Select(expressions=chosen).from_(on.source()).sql(dialect="duckdb")
-    found = engine.run(_select(f"SELECT COUNT(*), {', '.join(counted)} FROM ({inner}) AS cells"))
+    inner = exp.Select(expressions=chosen).from_(on.source()).sql(dialect=on.dialect)
+    found = engine.run(_select(f"SELECT COUNT(*), {', '.join(counted)} FROM ({inner}) AS cells", on.dialect))
     rows, *numbers = [int(column[0].as_py() or 0) for column in found.columns]
     counts = {name: CellCounts(*numbers[6 * i : 6 * i + 6]) for i, name in enumerate(domain)}
     return rows, counts
@@ -144,10 +150,10 @@ def _lines(engine: DuckDBEngine, path: Path, csv: Csv) -> LineCounts:
     return LineCounts(lines, short, long, broken + lines - read, 0 if csv.quote else quoted)
 
 
-def _select(text: str) -> exp.Select:
+def _select(text: str, dialect: DialectType = "duckdb") -> exp.Select:
     from sqlglot import parse_one
 
-    return cast("exp.Select", parse_one(text, dialect="duckdb"))
+    return cast("exp.Select", parse_one(text, dialect=dialect))
 
 
 def _physical(path: Path) -> int:

@@ -331,6 +331,11 @@ class DuckDBEngine:
         """Let the connection read the sources and its directory for spilled rows; all else is shut once those are open."""
         folders, paths = [self._directory], []
         for source in sources:
+            if source.format == "postgresql":
+                raise SourceError(
+                    f"relation {source.relation!r} lies elsewhere, on a PostgreSQL server: private tables can be joined "
+                    "where both lie in one database there, or both are read by DuckDB"
+                )
             path = Path(source.path).absolute()
             if not _is_pattern(source) and not path.is_file():
                 raise SourceError(f"source {source.path!r} is missing: there is no such file")

@@ -84,6 +84,11 @@ class PostgresEngine:
         return PostgresPrimitives(self._held)
 
     @property
+    def physical(self) -> Mapping[str, str]:
+        """How the server holds each declared column."""
+        return self._held.physical
+
+    @property
     def unreadable_rows(self) -> bool:
         """Whether a row of this source may be lost as a whole: no."""
         return False
@@ -343,7 +348,7 @@ def _send(name: str, cells: pa.Table, values: list[Any]) -> str:
 
 
 def _arrow(cursor: Any) -> pa.Table:
-    """Return the answer as Arrow; numeric is whole here, and becomes 64-bit numbers where all are so small."""
+    """Return the answer as Arrow; numeric becomes 64-bit numbers where all are so small."""
     import pyarrow as pa
 
     names = [column.name for column in cursor.description]
@@ -356,8 +361,11 @@ def _arrow(cursor: Any) -> pa.Table:
 
 
 def _whole_numbers(cells: Sequence[Any]) -> pa.Array[Any]:
+    """Return numeric cells; those that are no whole numbers, which only public tables hold, as floats."""
     import pyarrow as pa
 
+    if not all(cell is None or (cell.is_finite() and cell == cell.to_integral_value()) for cell in cells):
+        return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
     numbers = [None if cell is None else int(cell) for cell in cells]
     try:
         return pa.array(numbers, pa.int64())

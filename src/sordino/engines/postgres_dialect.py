@@ -31,3 +31,7 @@ class SordinoPostgres(Postgres):
             **PostgresGenerator.TYPE_MAPPING,
             exp.DType.INT128: "NUMERIC",
         }
+
+        def isnan_sql(self, expression: exp.IsNan) -> str:
+            """Write a comparison, as there is no such function."""
+            return f"{self.sql(expression, 'this')} = 'NaN'"

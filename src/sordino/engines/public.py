@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Category
-from sordino.engines.duckdb import DuckDBEngine
-from sordino.engines.engine import EngineFailed
+from sordino.engines.engine import Engine, EngineFailed
 from sordino.engines.frames import arrow_of
+from sordino.engines.opening import open_source
 from sordino.errors import DeclarationError, SordinoError, SourceError
 from sordino.queries.joins import join_cell
 from sordino.source import PublicTable, Source
@@ -33,10 +33,10 @@ def public_cells(public: Mapping[str, PublicTable]) -> dict[str, pa.Table]:
 def _read(name: str, table: PublicTable) -> pa.Table:
     from sqlglot import exp
 
-    engine: DuckDBEngine | None = None
+    engine: Engine | None = None
     try:
         held = table.source if isinstance(table.source, Source) else arrow_of(table.source, table.columns)
-        engine = DuckDBEngine(held, domain=table.columns, unit=None)
+        engine = open_source(held, domain=table.columns, unit=None)
         on = engine.primitives
         keys = [join_cell(name, table.columns[name])[1](on) for name in table.keys]
         chosen = [exp.alias_(key, f"sordino_key_{i}") for i, key in enumerate(keys)]

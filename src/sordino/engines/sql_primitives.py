@@ -166,7 +166,7 @@ class SqlPrimitives(SqlSteps, ABC):
         at = [self.let(self._words(cell)) for cell in cells]
         named = self._add_columns(table, self._held.public[table])
         kind = "LEFT JOIN" if left else "INNER JOIN"
-        same = " AND ".join(f"{a} = ({self._words(key)})" for a, key in zip(at, keys, strict=True))
+        same = " AND ".join(f"sordino_l.{a} = ({self._words(key)})" for a, key in zip(at, keys, strict=True))
         on = f"{kind} {quote_name(public_name(table))} AS sordino_r ON {same}"
         self._add_join(named, on)
 
@@ -219,7 +219,7 @@ class SqlPrimitives(SqlSteps, ABC):
 
     def _join_units(self, relation: str, named: str, *, left: bool) -> None:
         """Join a relation where its sordino_key_0 is the row's unit; what is named from now on may use what it adds."""
-        same = f"AS sordino_r ON {self._unit_text()} = sordino_r.sordino_key_0"
+        same = f"AS sordino_r ON sordino_l.{self._unit_text()} = sordino_r.sordino_key_0"
         self._add_join(named, f"{'LEFT' if left else 'INNER'} JOIN {relation} {same}")
 
     def _unit_text(self) -> str:

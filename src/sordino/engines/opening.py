@@ -1,0 +1,35 @@
+"""The engine of a source: the one place that chooses among engines, by where the table lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sordino.domain import Domain
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.table_layout import PeopleTable
+from sordino.neighbors import PrivacyUnit
+from sordino.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.engines.postgres import PostgresEngine
+
+__all__ = ["open_source"]
+
+
+def open_source(
+    source: Source | pa.Table,
+    *,
+    domain: Domain,
+    unit: PrivacyUnit | None,
+    public: Mapping[str, pa.Table] | None = None,
+    people: Mapping[str, PeopleTable] | None = None,
+) -> DuckDBEngine | PostgresEngine:
+    """Return the engine that reads a source; raises SourceError or DeclarationError as it does."""
+    if isinstance(source, Source) and source.format == "postgresql":
+        from sordino.engines.postgres import PostgresEngine
+
+        return PostgresEngine(source, domain=domain, unit=unit, public=public, people=people)
+    return DuckDBEngine(source, domain=domain, unit=unit, public=public, people=people)
