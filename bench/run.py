@@ -17,6 +17,7 @@ import ask
 import bounds
 import contributions
 import deeper
+import interval_coverage
 import keys
 import quantile
 import sampler
@@ -48,6 +49,9 @@ def main() -> None:
         "collector": collector.run(),
         "synth": synth.run(),
     }
+    checks = interval_coverage.run()
+    interval_coverage.PAGE.write_text(interval_coverage.page(checks), encoding="utf-8")
+    found["intervals"] = interval_coverage.summary(checks)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     for room, figures in found.items():

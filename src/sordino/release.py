@@ -19,7 +19,7 @@ from sordino.accounting.events import event_from_dict, event_to_dict
 from sordino.codec import rows_to_json
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.curve import NoisyCurve
-from sordino.estimates.estimate import ColumnEstimate
+from sordino.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.estimates.model_estimate import ModelSource
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.registry import estimate_from_dict
@@ -489,9 +489,10 @@ def _label(label: Label) -> str:
 
 
 def _in_rows(estimate: ColumnEstimate, confidence: float) -> list[str]:
-    """Return each error that is counted in rows, in words; empty for one that is not."""
+    """Return each error that is counted in rows, in words; for others why there is no interval, where there is none."""
     unit = getattr(estimate, "error_unit", "")
-    return [show_rows(e, unit) if unit and e is not None else "" for e in estimate.errors(confidence)]
+    why = explain_no_ends(estimate)
+    return [show_rows(e, unit) if unit and e is not None else why for e in estimate.errors(confidence)]
 
 
 def _probability(confidence: float) -> float:

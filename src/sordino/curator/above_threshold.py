@@ -106,7 +106,9 @@ class AboveThreshold:
             with self._guard.hold():
                 self._guard.end_held()
                 keys = (Key("question", tuple(words for words, _ in self._told)),)
-                answers = PointEstimate(tuple(int(found) for _, found in self._told), Fraction(1))
+                answers = PointEstimate(
+                    tuple(int(found) for _, found in self._told), Fraction(1), "none: a yes or a no"
+                )
                 self._release = self._commit((keys, (Output("above", answers, self._mechanism.describe()),)))
         return self._release
 

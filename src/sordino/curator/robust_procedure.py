@@ -109,7 +109,7 @@ class RobustProcedure:
         distance = distance_above(self.question.statistic, data, bound=bound, **about)
         told = self.mechanism.release(exact_value, distance, rng)
         if told is None:
-            return PointEstimate((None,), self._unit())
+            return PointEstimate((None,), self._unit(), "no value: the data did not pass the test")
         return Noisy((self._within(told),), self._unit(), self.mechanism.law)
 
     def _within(self, told: int) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from sordino.codec import Records
 
-__all__ = ["ESTIMATES", "BigInt", "ColumnEstimate", "Number", "estimate_to_dict", "take_rows"]
+__all__ = ["ESTIMATES", "BigInt", "ColumnEstimate", "Number", "estimate_to_dict", "explain_no_ends", "take_rows"]
 
 Number = int | float
 BigInt = Annotated[int, str]  # of any size, and so text in JSON
@@ -42,6 +42,13 @@ class ColumnEstimate(Protocol):
 def estimate_to_dict(estimate: Any) -> dict[str, Any]:
     """Return the estimate as JSON data."""
     return ESTIMATES.to_dict(estimate)
+
+
+def explain_no_ends(estimate: Any) -> str:
+    """Return in words why an interval of this estimate has no ends, where one has none."""
+    while hasattr(estimate, "of") and not isinstance(estimate.of, tuple):
+        estimate = estimate.of
+    return getattr(estimate, "no_ends", "no interval")
 
 
 def take_rows(estimate: Any, places: Sequence[int]) -> Any:

@@ -55,6 +55,7 @@ class Formula:
     of: tuple[ColumnEstimate, ...]
 
     per_row: ClassVar[tuple[str, ...]] = ("of",)
+    no_ends: ClassVar[str] = "no ends: noise alone may leave it without a value, such as a divisor of 0"
 
     def values(self) -> list[Number | None]:
         """Return the formula of the released values; None where it has no value, such as a division by 0."""

@@ -31,6 +31,13 @@ class Noisy:
 
     `least` and `most`, where given, bound every true value (a count is at least 0). Values stay unbiased, so noise may
     carry one past a bound; intervals are cut to the bounds, but never so far that they leave out the value itself.
+
+    Theorem: an interval of `confidence` covers every possible value x with that probability or more, and with no more than
+    the noise's whole steps make it. Proof: it holds the x whose test does not reject y. With P(|Z| > t) <= 1 - confidence
+    and P(Z > s) <= 1 - confidence, the test of x rejects where |y - x| > t; but within t - s of a bound it rejects on the
+    side away from the bound alone, beyond s. As the other side is cut off there, the interval y -+ t would cover an
+    empty group's 0 with (1 + confidence) / 2. Both ends of the accepted y rise with x, so the set is an interval.
+    (Intervals for bounded parameters: Feldman, Cousins 1998; Mandelkern 2002.)
     """
 
     steps: tuple[Annotated[int, _write_step], ...]
@@ -50,10 +57,15 @@ class Noisy:
         return [to_units(self.law.error(confidence), self.unit)] * len(self.steps)
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
-        """Return value -+ error, cut to the bounds or, where the value lies past one, to the value."""
-        margin = self.law.error(confidence)
-        ends = [(min(s, self._cut(s - margin)), max(s, self._cut(s + margin))) for s in self.steps]
-        return [(to_units(low, self.unit), to_units(high, self.unit)) for low, high in ends]
+        """Return value -+ error, narrower beside a bound, cut to the bounds or, where the value lies past one, to the value."""
+        margin, one_sided = self.law.error(confidence), one_sided_error(self.law, confidence)
+        upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
+        ends = []
+        for s in self.steps:
+            low = _lower_end(s, margin, one_sided, self.least, self.most)
+            high = -_lower_end(-s, margin, one_sided, *upside_down)
+            ends.append((to_units(min(s, self._cut(low)), self.unit), to_units(max(s, self._cut(high)), self.unit)))
+        return ends
 
     def remarks(self, name: str) -> tuple[str, ...]:
         """Return in words how many values noise has carried past what is possible."""
@@ -69,6 +81,23 @@ class Noisy:
         if self.least is not None:
             step = max(step, self.least)
         return step if self.most is None else min(step, self.most)
+
+
+def one_sided_error(law: Law, confidence: float) -> int:
+    """Return the smallest t >= 0 with P(Z > t) <= 1 - confidence; 0 for a confidence of 1/2 or less."""
+    both = 2 * Fraction(repr(float(confidence))) - 1
+    return law.error(both) if both > 0 else 0
+
+
+def _lower_end(step: int, margin: int, one_sided: int, least: int | None, most: int | None) -> int:
+    """Return the least true value whose test does not reject `step`."""
+    near = margin - one_sided
+    if least is not None and most is not None and most - least <= 2 * near:
+        return step - margin
+    low = step - margin
+    if least is not None:
+        low = max(least, step - one_sided) if step <= least + margin else max(least + near + 1, low)
+    return low if most is None else min(low, most - near)
 
 
 def to_units(steps: int, unit: Fraction) -> Number:

@@ -15,10 +15,14 @@ __all__ = ["PointEstimate"]
 @ESTIMATES.register("bare")
 @dataclass(frozen=True, slots=True)
 class PointEstimate:
-    """Values whose error is private or unknown, in steps of `unit`; None where a test failed and nothing was given."""
+    """Values whose error is private or unknown, in steps of `unit`; None where a test failed and nothing was given.
+
+    `no_ends` says in words why they have no interval.
+    """
 
     steps: tuple[BigInt | None, ...]
     unit: Fraction
+    no_ends: str = "none: the width of the noise is private"
 
     per_row: ClassVar[tuple[str, ...]] = ("steps",)
 

@@ -62,7 +62,7 @@ class ShownCount:
 @lru_cache(maxsize=100_000)
 def _interval(law: CountLaw, threshold: int, least: int, y: int, confidence: float) -> tuple[int, int]:
     half = (1 - confidence) / 2
-    margin = law.error(1 - half * 0.98)  # where a key shows for sure, but for a hundredth
+    margin = law.error(1 - 2 * half * 0.98)  # where a key shows for sure, but for a hundredth
     sure = threshold + law.error(0.98)
     if y > sure + margin:
         return max(least, y - margin), y + margin

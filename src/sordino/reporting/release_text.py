@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import Any
 
+from sordino.estimates.estimate import explain_no_ends
 from sordino.release import Key, Output, Release, show_number, show_rows
 from sordino.reporting.text_table import columns_of, plain
 
@@ -52,11 +54,18 @@ def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     """Return each value and its interval as text, to two figures of the smallest error; interval ends go outward."""
     values, errors = estimate.values(), estimate.errors(confidence)
     ends = estimate.intervals(confidence)
-    if any(e is None for e in errors):  # the width of the noise is private
-        return [(_cell(v), "not stated") for v in values]
-    if any(a is None for a, _ in ends):  # an error in rows says nothing about values
-        unit = getattr(estimate, "error_unit", "")
-        return [(_cell(v), show_rows(e, unit)) for v, e in zip(values, errors, strict=True)]
+    known = [i for i, (a, _) in enumerate(ends) if a is not None]
+    if len(known) < len(values):  # an error in rows says nothing about values, and some intervals have no ends
+        unit, why = getattr(estimate, "error_unit", ""), explain_no_ends(estimate)
+        cells = [(_cell(v), why if e is None else show_rows(e, unit)) for v, e in zip(values, errors, strict=True)]
+        shown = _format_interval([values[i] for i in known], [errors[i] for i in known], [ends[i] for i in known])
+        for i, cell in zip(known, shown, strict=True):
+            cells[i] = cell
+        return cells
+    return _format_interval(values, errors, ends)
+
+
+def _format_interval(values: Sequence[Any], errors: Sequence[Any], ends: Sequence[Any]) -> list[tuple[str, str]]:
     if any(isinstance(v, datetime.date) for v in values):
         return [(_cell(v), f"{_cell(a)} - {_cell(b)}") for v, (a, b) in zip(values, ends, strict=True)]
     least = min((e for e in errors if e > 0), default=0)

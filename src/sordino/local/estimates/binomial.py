@@ -6,6 +6,7 @@ It may not know protocols or labels: it sees a number of supports, n, p and q. E
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -64,19 +65,14 @@ def respondents_interval(
     The supports of a label that m respondents hold are Binomial(m, p) + Binomial(n - m, q). Where their variance is
     small the exact tails are inverted; else the score test, with a correction for whole steps (Wilson 1927's idea).
     """
-    alpha = 1.0 - check_confidence(confidence)
-    if _exact(n, p, q):
-        ends = {c: _invert(c, n, p, q, alpha / 2) for c in set(supports)}
-        return np.array([ends[c][0] for c in supports]) / n, np.array([ends[c][1] for c in supports]) / n
-    z, d = quantile(confidence), p - q
-    base, slope = q * (1 - q), d * (1 - p - q)
-    found = []
-    for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
-        y = (np.array(supports, dtype=np.float64) + step) / n - q
-        middle = 2 * n * y * d + z * z * slope
-        root = np.maximum(middle**2 - 4 * n * d * d * (n * y**2 - z * z * base), 0.0)
-        found.append(np.clip((middle + sign * np.sqrt(root)) / (2 * n * d * d), 0.0, 1.0))
-    return found[0], found[1]
+
+    def ends(z: float, alpha: float) -> tuple[Floats, Floats]:
+        if _exact(n, p, q):
+            found = {c: _invert(c, n, p, q, alpha) for c in set(supports)}
+            return np.array([found[c][0] for c in supports]) / n, np.array([found[c][1] for c in supports]) / n
+        return _score_ends(np.array(supports, dtype=np.float64), n, p, q, z)
+
+    return _beside_bounds(ends, n=n, p=p, q=q, confidence=confidence)
 
 
 def population_interval(
@@ -87,19 +83,60 @@ def population_interval(
     s = f p + (1 - f) q. Exact tails (Clopper & Pearson 1934) where the variance is small, else Wilson 1927 with a
     correction for whole steps.
     """
-    alpha, z = 1.0 - check_confidence(confidence), quantile(confidence)
-    counts = np.array(supports, dtype=np.float64)
-    if _exact(n, p, q):
-        ends = {c: _clopper(c, n, alpha / 2) for c in set(supports)}
-        low, high = np.array([ends[c][0] for c in supports]), np.array([ends[c][1] for c in supports])
-    else:
-        found = []
-        for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
-            s = np.clip((counts + step) / n, 0.0, 1.0)
-            spread = z * np.sqrt(s * (1 - s) / n + z * z / (4 * n * n))
-            found.append((s + z * z / (2 * n) + sign * spread) / (1 + z * z / n))
-        low, high = found
-    return np.clip((low - q) / (p - q), 0.0, 1.0), np.clip((high - q) / (p - q), 0.0, 1.0)
+
+    def ends(z: float, alpha: float) -> tuple[Floats, Floats]:
+        if _exact(n, p, q):
+            found = {c: _clopper(c, n, alpha) for c in set(supports)}
+            low, high = np.array([found[c][0] for c in supports]), np.array([found[c][1] for c in supports])
+        else:
+            low, high = _wilson_ends(np.array(supports, dtype=np.float64), n, z)
+        return np.clip((low - q) / (p - q), 0.0, 1.0), np.clip((high - q) / (p - q), 0.0, 1.0)
+
+    return _beside_bounds(ends, n=n, p=p, q=q, confidence=confidence)
+
+
+def _beside_bounds(
+    ends: Callable[[float, float], tuple[Floats, Floats]], *, n: int, p: float, q: float, confidence: float
+) -> tuple[Floats, Floats]:
+    """Return the ends of tests of either side at a half of the miss, but beside 0 and 1 of one side at the whole of it.
+
+    Theorem: a share s near 0 is rejected for many supports alone, one near 1 for few alone, the others for both. Which is
+    near follows from public numbers, so every share is rejected with the miss at most; beside a bound, where the other
+    side is cut off, it is about the miss itself, not half of it.
+    """
+    alpha = 1.0 - check_confidence(confidence)
+    z, one_sided = quantile(confidence), NormalDist().inv_cdf(max(1 - alpha, 0.5))
+    near, far = ((z - one_sided) * math.sqrt(r * (1 - r) / n) / (p - q) for r in (q, p))
+    low, high = ends(z, alpha / 2)
+    if near + far >= 1:
+        return low, high
+    lower, upper = ends(one_sided, min(alpha, 0.5))
+    least = np.where(lower <= near, lower, np.maximum(low, near))
+    most = np.where(upper >= 1 - far, upper, np.minimum(high, 1 - far))
+    return np.minimum(least, 1 - far), np.maximum(most, near)
+
+
+def _score_ends(counts: Floats, n: int, p: float, q: float, z: float) -> tuple[Floats, Floats]:
+    """Return the least and the greatest share whose score test does not reject beyond z deviations, whole steps allowed for."""
+    d = p - q
+    base, slope = q * (1 - q), d * (1 - p - q)
+    found = []
+    for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
+        y = (counts + step) / n - q
+        middle = 2 * n * y * d + z * z * slope
+        root = np.maximum(middle**2 - 4 * n * d * d * (n * y**2 - z * z * base), 0.0)
+        found.append(np.clip((middle + sign * np.sqrt(root)) / (2 * n * d * d), 0.0, 1.0))
+    return found[0], found[1]
+
+
+def _wilson_ends(counts: Floats, n: int, z: float) -> tuple[Floats, Floats]:
+    """Return Wilson's ends of a binomial's share, whole steps allowed for."""
+    found = []
+    for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
+        s = np.clip((counts + step) / n, 0.0, 1.0)
+        spread = z * np.sqrt(s * (1 - s) / n + z * z / (4 * n * n))
+        found.append((s + z * z / (2 * n) + sign * spread) / (1 + z * z / n))
+    return found[0], found[1]
 
 
 @lru_cache(maxsize=4096)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MeanEstimate", "ReportMoments"]
 
-_FEW = 16.0  # variance of a sum of bits below which its whole steps show
-
 
 @dataclass(frozen=True, slots=True)
 class ReportMoments:
@@ -67,22 +65,26 @@ class MeanEstimate:
         return self._half * _heavier(z, m.n) * deviation
 
     def interval(self, confidence: float, *, about: str = "respondents") -> tuple[float, float]:
-        """Return value -+ error, cut to the bounds. Raises DeclarationError unless 0 < confidence < 1.
+        """Return value -+ error, cut to the bounds, and of one side beside them: a mean within `near` of a bound is rejected
+        for values far off to the other side alone, since it is cut off on its own. Raises DeclarationError unless
+        0 < confidence < 1.
 
-        Few reports of one bit each: the exact binomial tails are inverted instead (Clopper & Pearson 1934). They hold for
+        Reports of one bit each: the test of a binomial's share is inverted instead (`population_interval`). It holds for
         bits of different probabilities too, whose sum is less spread than the binomial of their mean (Hoeffding 1956).
         """
         m = self.moments
-        if m.slope == 0.0 and m.n * (1 - 1 / m.most**2) / 4 < _FEW:
+        if m.slope == 0.0:
             ones, high = round(m.n * (1 + m.first / m.most) / 2), (1 + 1 / m.most) / 2
             ends = population_interval((ones,), n=m.n, p=high, q=1 - high, confidence=confidence)
             low, top = (self.lower + 2 * self._half * float(end[0]) for end in ends)
             return low, top
         margin = self.error(confidence, about=about)
-        return (
-            min(max(self.value - margin, self.lower), self.upper),
-            max(min(self.value + margin, self.upper), self.lower),
-        )
+        near = margin - self.error(max(2 * confidence - 1, 1e-9), about=about)
+        if 2 * near >= self.upper - self.lower:
+            near = 0.0
+        low = max(_lower_end(self.value - self.lower, margin, near), 0.0)
+        high = max(_lower_end(self.upper - self.value, margin, near), 0.0)
+        return min(self.lower + low, self.upper - near), max(self.upper - high, self.lower + near)
 
     def shift(self, malicious: float) -> float:
         """Return how far malicious clients can move the mean, up or down, on average: their share (m + 1) half the range.
@@ -135,6 +137,11 @@ class MeanEstimate:
             f"<Mean {self.value:.6g} within {round_up(self.error(0.95), digits=3)} at 95%, from {self.n:,} reports; "
             f"1% malicious clients can move it by {round_up(self.shift(0.01), digits=3)}>"
         )
+
+
+def _lower_end(above: float, margin: float, near: float) -> float:
+    """Return how far above a bound the interval's end beside it lies, for a value `above` it."""
+    return above - margin + near if above <= margin else max(near, above - margin)
 
 
 def _heavier(z: float, n: int) -> float:

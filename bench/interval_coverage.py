@@ -1,0 +1,149 @@
+"""Coverage of every kind of interval over a grid of sizes, losses and data, and mean width beside the narrowest that covers.
+
+Run `python bench/interval_coverage.py [--quick] [--only curator|local|models] [--all] [--json] [--write docs/coverage.md]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from curator_intervals import curator_draws
+from interval_check import ABOVE, BELOW, CONFIDENCES, FALSE_ALARMS, Check, Draws, check, judge
+from local_intervals import local_draws
+from model_intervals import model_draws
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
+FULL, QUICK = 2000, 100
+SOURCES: dict[str, Callable[[int], Iterator[Draws]]] = {
+    "curator": curator_draws,
+    "local": local_draws,
+    "models": model_draws,
+}
+PROMISES = {
+    "each": "each value by itself, from both sides",
+    "together": "all rows at once: at least",
+    "at least": "for the worst data: at least",
+    "on average": "over questions: at least",
+}
+
+INTRODUCTION = """\
+# Coverage of intervals
+
+`make bench` writes this page (`bench/interval_coverage.py`); nobody edits it. What an interval promises is on the page
+[Intervals](intervals.md).
+
+{places:,} places of a grid of kinds, sizes, losses and data, at {levels} confidences each: {checks:,} checks, {draws:,}
+intervals. Answers of a curator go through `ask` itself, with seeded noise; many equal groups are asked at once, since each has
+noise of its own.
+
+An interval that promises its confidence for each value must cover within [nominal - {below:g}, nominal + {above:g}], a bound
+at least nominal - {below:g}. Whole steps of noise, and values that are clamped to what is possible, make more coverage
+unavoidable: the upper end is then counted from the coverage of the narrowest interval that these very errors allow, [value - s,
+value + t] with s = t or with equal tails, and a width of one step more is allowed. Each check is two tests (binomial; Student's
+t where questions hang together), each at {alpha:.1e}, so that the chance of any false alarm is at most {alarms:g} (Bonferroni).
+A check of {full:,} draws finds coverage {half:.3f} below its band at .5, or {high:.3f} at .95, in half of all cases.
+
+Found: {low} below, {many} above. `width` is the mean width over that of the narrowest that covers, the median of the places; 1
+is the least there is.
+"""
+
+
+def run(*, quick: bool = False, only: str = "") -> list[Check]:
+    """Return the check of each place of the grid at each confidence."""
+    return [c for d in draws(QUICK if quick else FULL, only) for c in (check(d, level) for level in CONFIDENCES)]
+
+
+def draws(size: int, only: str = "") -> Iterator[Draws]:
+    """Yield what each place of the grid draws."""
+    for name, source in SOURCES.items():
+        if only in ("", name):
+            yield from source(size)
+
+
+def summary(checks: Sequence[Check]) -> dict[str, int]:
+    """Return how many checks were made, and how many of them found coverage too low and too high."""
+    verdicts = judge(checks)
+    return {"checks": len(checks), "below": verdicts.count("below"), "above": verdicts.count("above")}
+
+
+def page(checks: Sequence[Check]) -> str:
+    """Return the page: what was checked and how, a line for each kind, and every place whose coverage is out of its band."""
+    verdicts = judge(checks)
+    places, total = len({(c.kind, c.place) for c in checks}), sum(c.draws for c in checks)
+    lines = [
+        INTRODUCTION.format(
+            places=places, levels=len(CONFIDENCES), checks=len(checks), draws=total, below=BELOW, above=ABOVE,
+            alpha=FALSE_ALARMS / (2 * len(checks)), alarms=FALSE_ALARMS, full=FULL,
+            half=math.sqrt(0.25 / FULL) * 4.6, high=math.sqrt(0.0475 / FULL) * 4.6,
+            low=verdicts.count("below"), many=verdicts.count("above"),
+        ),
+        "| kind | promise | places | confidence | least coverage | median | most | width | below | above |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for kind in dict.fromkeys(c.kind for c in checks):
+        for confidence in CONFIDENCES:
+            own = [
+                (c, v) for c, v in zip(checks, verdicts, strict=True) if c.kind == kind and c.confidence == confidence
+            ]
+            lines.append(_line(own, first=confidence == CONFIDENCES[0]))
+    out = [(c, v) for c, v in zip(checks, verdicts, strict=True) if v]
+    if out:
+        lines += [
+            "", "## Out of the band", "",
+            "| kind | place | confidence | coverage | the narrowest that covers | width | |", "|---|---|---|---|---|---|---|",
+        ]  # fmt: skip
+    for c, verdict in out:
+        lines.append(
+            f"| {c.kind} | {c.place} | {c.confidence:g} | {c.coverage:.3f} | {c.unavoidable:.3f} | {_show(c.ratio)} | {verdict} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _line(own: Sequence[tuple[Check, str]], *, first: bool) -> str:
+    checks, verdicts = [c for c, _ in own], [v for _, v in own]
+    coverage, widths = sorted(c.coverage for c in checks), sorted(c.ratio for c in checks)
+    head = f"| {checks[0].kind} | {PROMISES[checks[0].promise]} | {len(checks)}" if first else "| | | "
+    shares = " | ".join(f"{coverage[i]:.3f}" for i in (0, len(checks) // 2, -1))
+    width = "" if checks[0].promise == "together" else _show(widths[len(widths) // 2])
+    return (
+        f"{head} | {checks[0].confidence:g} | {shares} | {width} | {verdicts.count('below') or ''} "
+        f"| {verdicts.count('above') or ''} |"
+    )
+
+
+def _show(ratio: float) -> str:
+    return f"{ratio:.2f}" if math.isfinite(ratio) and ratio < 1e6 else "no end"
+
+
+def main() -> None:
+    """Print the checks whose coverage is out of its band, or all; write the page where it is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="", choices=["", *SOURCES])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    checks = run(quick=options.quick, only=options.only)
+    if options.write:
+        options.write.write_text(page(checks), encoding="utf-8")
+    if options.json:
+        print(json.dumps([dataclasses.asdict(c) for c in checks], indent=2))
+        return
+    for c, verdict in zip(checks, judge(checks), strict=True):
+        if verdict or options.all:
+            shares = f"{c.coverage:.4f} of {c.draws:5} ({c.unavoidable:.3f})"
+            print(f"{verdict:6}{c.confidence:5} {shares} x{_show(c.ratio):>6}  {c.kind}: {c.place}")
+    print(json.dumps(summary(checks)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Intervals of noisy numbers by exact sums over the law: they cover every value, and beside a bound no more than elsewhere."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from sordino.estimates.noisy import Law, Noisy, one_sided_error
+from sordino.estimates.shown_count import CountLaw, ShownCount
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.noise.truncated_laplace import TruncatedLaplace
+
+LAWS: list[Law] = [
+    DiscreteLaplace(Fraction(1, 5)),
+    DiscreteLaplace(Fraction(1)),
+    DiscreteLaplace(Fraction(8)),
+    DiscreteGaussian(Fraction(1, 4)),
+    DiscreteGaussian(Fraction(20)),
+]
+CONFIDENCES = [0.3, 0.5, 0.9, 0.95, 0.99]
+
+
+def mass(law: CountLaw, z: int) -> float:
+    return law.upper_tail(z - 1) - law.upper_tail(z)
+
+
+def coverage(law: Law, truth: int, confidence: float, least: int | None, most: int | None) -> float:
+    reach = range(-law.error(1 - 1e-9), law.error(1 - 1e-9) + 1)
+    noisy = Noisy(tuple(truth + z for z in reach), Fraction(1), law, least=least, most=most)
+    return sum(
+        mass(law, z) for z, (low, high) in zip(reach, noisy.intervals(confidence), strict=True) if low <= truth <= high
+    )
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])
+def test_every_possible_value_is_covered_as_often_as_stated(
+    law: Law, confidence: float, least: int | None, most: int | None
+) -> None:
+    """At most the chances of the last whole step inside on either side are over; beside two near bounds nothing is promised."""
+    reach = 3 * law.error(0.99) + 2
+    low = -reach if least is None else least
+    margin, one_sided = law.error(confidence), one_sided_error(law, confidence)
+    steps = max(2 * mass(law, margin) if margin else mass(law, 0), mass(law, one_sided) if confidence >= 0.5 else 1.0)
+    narrow = least is not None and most is not None and most - least <= 2 * (margin - one_sided)
+    for truth in range(low, min(low + 2 * reach, reach if most is None else most) + 1):
+        found = coverage(law, truth, confidence, least, most)
+        assert found >= confidence - 1e-9, truth
+        if not narrow:
+            assert found <= confidence + steps + 1e-9, truth
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_ends_rise_with_the_value_and_lie_within_the_margin(law: Law, confidence: float) -> None:
+    margin = law.error(confidence)
+    values = range(-3 * margin - 3, 6 * margin + 6)
+    ends = Noisy(tuple(values), Fraction(1), law, least=0).intervals(confidence)
+    assert ends == sorted(ends)
+    for y, (low, high) in zip(values, ends, strict=True):
+        assert low <= y <= high
+        assert high >= 0
+        if y >= 0:
+            assert max(0, y - margin) <= low
+            assert high <= y + margin
+    free = Noisy(tuple(values), Fraction(1), law).intervals(confidence)
+    assert free == [(y - margin, y + margin) for y in values]
+
+
+def test_an_empty_group_at_an_even_chance() -> None:
+    """Cut at 0, y -+ error covers 0 in (1 + c) / 2 of all cases; for a scale of 100 steps that is .75 at .5."""
+    law = DiscreteLaplace(Fraction(100))
+    assert coverage(law, 0, 0.5, 0, None) == pytest.approx(0.5, abs=0.003)
+    assert coverage(law, 20, 0.5, 0, None) == pytest.approx(0.5, abs=0.003)
+    assert Noisy((60,), Fraction(1), law, least=0).intervals(0.5) == [(60, 129)]
+
+
+SHOWN: list[CountLaw] = [
+    DiscreteLaplace(Fraction(2)),
+    DiscreteLaplace(Fraction(10)),
+    DiscreteGaussian(Fraction(9)),
+    TruncatedLaplace(Fraction(3), 40),
+]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("law", SHOWN, ids=str)
+def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: CountLaw, confidence: float) -> None:
+    """Of large counts, whose keys show for sure, no more than the whole steps on both sides and a hundredth are over."""
+    threshold, far = 41, law.error(1 - 1e-9)
+    for truth in (1, 20, 35, 41, 50, 60, 41 + 3 * far):
+        steps = range(max(threshold, truth - far), truth + far + 1)
+        ends = ShownCount(tuple(steps), law, threshold).intervals(confidence)
+        shows = law.upper_tail(threshold - truth - 1)
+        if shows < 1e-6:
+            continue
+        held = sum(mass(law, y - truth) for y, (low, high) in zip(steps, ends, strict=True) if low <= truth <= high)
+        assert held / shows >= confidence - 1e-6
+        if truth > 40 + 2 * far:
+            margin = law.error(confidence)
+            assert held <= confidence + 2 * mass(law, margin) + 2 * mass(law, margin + 1) + 0.01
