@@ -490,8 +490,7 @@ def _label(label: Label) -> str:
 
 def _in_rows(estimate: ColumnEstimate, confidence: float) -> list[str]:
     """Return each error that is counted in rows, in words; for others why there is no interval, where there is none."""
-    unit = getattr(estimate, "error_unit", "")
-    why = explain_no_ends(estimate)
+    unit, why = getattr(estimate, "error_unit", ""), explain_no_ends(estimate)
     return [show_rows(e, unit) if unit and e is not None else why for e in estimate.errors(confidence)]
 
 
