@@ -12,6 +12,7 @@ import importlib
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -99,15 +100,52 @@ def _asker(path: Path, asked: Any, by: Sequence[str]) -> Callable[[], Any]:
     return lambda: people.ask(question, epsilon=1)
 
 
+def several_errors(
+    values: Any, *, scale: int, highest: int, count: int, epsilon: str, repeats: int
+) -> dict[str, float]:
+    """Return the mean rank error of `count` even levels: each alone at a part of epsilon, by halving, and as asked now."""
+    from sordino.mechanisms.pivots import with_pivots
+
+    levels = tuple(Fraction(i + 1, count + 1) for i in range(count))
+    ways: dict[str, list[tuple[Fraction, ...]]] = {
+        "alone": [(level,) for level in levels],
+        "halving": [levels],
+        "now": [with_pivots(levels)],
+    }
+    ordered = np.sort(values)
+    made: dict[str, float] = {}
+    for name, sets in ways.items():
+        release, off = _release(values, scale=scale, highest=highest), []
+        for _ in range(repeats):
+            for one in sets:
+                found = dict(zip(one, release(one, Fraction(epsilon) / len(sets)), strict=True))
+                off += [_rank_error(ordered, found[level], level) for level in one if level in levels]
+        made[name] = round(float(np.mean(off)), 1)
+    return made
+
+
+def _rank_error(ordered: Any, value: float, level: Fraction) -> float:
+    low, high = np.searchsorted(ordered, value, "left"), np.searchsorted(ordered, value, "right")
+    aim = float(level) * len(ordered)
+    return float(max(0, low - aim, aim - high))
+
+
 def _ours(values: Any) -> Callable[[float], float]:
     """Return our quantile; the mechanism alone, on counts made once, as the table stays in memory for the peers too."""
-    import sordino as sd
     from sordino.loss import to_fraction
+
+    release = _release(values, scale=128, highest=HIGHEST)
+    return lambda level: release((to_fraction(level, name="level"),), Fraction(1))[0]
+
+
+def _release(values: Any, *, scale: int, highest: int) -> Callable[[tuple[Fraction, ...], Fraction], list[float]]:
+    """Return our quantiles of values in steps of 1 / scale, for an epsilon in all."""
+    import sordino as sd
     from sordino.mechanisms.partition import Partition
-    from sordino.mechanisms.quantile_selection import QuantileSelection
+    from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
     from sordino.neighbors import Neighbors
 
-    steps, rows = np.unique(np.floor(values * 128 + 0.5).astype(np.int64), return_counts=True)
+    steps, rows = np.unique(np.floor(values * scale + 0.5).astype(np.int64), return_counts=True)
     known = Partition.of(steps, steps, rows)
 
     class Known:
@@ -120,11 +158,10 @@ def _ours(values: Any) -> Callable[[float], float]:
 
     rng = sd.Rng.secure()
 
-    def asked(level: float) -> float:
-        made = QuantileSelection(
-            (to_fraction(level, name="level"),), to_fraction(1, name="epsilon"), Neighbors("add_remove", None), 1
-        )
-        return made.release(Known(), low=0, high=HIGHEST * 128, rng=rng)[0][0] / 128
+    def asked(levels: tuple[Fraction, ...], epsilon: Fraction) -> list[float]:
+        stage = epsilon / len(halving_stages(len(levels)))
+        made = QuantileSelection(levels, stage, Neighbors("add_remove", None), 1)
+        return [v / scale for v in made.release(Known(), low=0, high=highest * scale, rng=rng)[0]]
 
     return asked
 

@@ -195,7 +195,7 @@ def test_quantiles_and_spread_of_private_keys() -> None:
     asked = S.group_by("town").agg(sd.median("age"), sd.quantiles("age", ["0.1", "0.9"]), sd.std("age"), sd.count())
     found = curator_of(rows).ask(asked, epsilon=400, delta=1e-6).rows
     assert [r["town"] for r in found] == ["bergen", "oslo"]
-    assert [r["median_age"] for r in found] == [30, 50]
+    assert [r["median_age"] for r in found] in ([30, 49], [30, 50])  # half of oslo's rows lie below 50
     assert [(r["quantile_age_0.1"], r["quantile_age_0.9"]) for r in found] == [(30, 30), (10, 90)]
     assert [round(r["std_age"]) for r in found] == [0, 29]
     beside = S.group_by("town", "sex").agg(sd.median("age"))

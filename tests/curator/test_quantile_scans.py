@@ -18,6 +18,7 @@ import sordino as sd
 from battery import chi_square_tail
 from quantile_law import single_law
 from sordino import col
+from sordino.accounting.concentration import bounded_range_rho
 from sordino.curator import quantile_scans as room
 from sordino.curator.quantile_scans import PlannedQuantile, bin_widths, plan_quantile
 from sordino.engines.duckdb import DuckDBEngine
@@ -69,7 +70,7 @@ def _plan(
 
 
 def _release(planned: PlannedQuantile, scans: Scans, seed: int = 1) -> list[list[Any]]:
-    return [list(o.estimate.values()) for o in planned.release(scans, Rng.seeded(seed))]
+    return [list(o.estimate.values()) for o in planned.outputs(planned.draw(scans, Rng.seeded(seed)))]
 
 
 WHOLE = sd.Domain({"x": sd.Integer(0, 26), "g": sd.Category(["a", "b", "c"]), "id": sd.Identifier()})
@@ -84,7 +85,7 @@ def test_released_values_have_the_law(bins: int, monkeypatch: pytest.MonkeyPatch
     expected = single_law(table, F(1, 2), planned.selection.rate(0), range(27))
     rng, draws, counts = Rng.seeded(3), 100, collections.Counter[int]()
     for _ in range(draws):
-        counts[planned.release(scans, rng)[0].estimate.values()[0]] += 1
+        counts[planned.outputs(planned.draw(scans, rng))[0].estimate.values()[0]] += 1
     large = [v for v, p in expected.items() if p * draws >= 8]
     pairs = [(counts[v[0]], expected[v] * draws) for v in large]
     pairs.append((draws - sum(c for c, _ in pairs), draws - sum(e for _, e in pairs)))
@@ -138,7 +139,7 @@ def test_the_order_of_columns_is_the_order_asked() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 1000)})
     scans = Scans(pa.table({"x": list(range(1001)) * 5}), domain)
     planned = _plan(quantiles("x", [0.9, "1/4", 0.5]), domain, loss=PureDP(1000))
-    assert [o.name for o in planned.release(scans, Rng.seeded(1))] == [
+    assert [o.name for o in planned.outputs(planned.draw(scans, Rng.seeded(1)))] == [
         "quantile_x_0.9",
         "quantile_x_0.25",
         "quantile_x_0.5",
@@ -209,7 +210,7 @@ def test_errors_are_ranks_from_public_facts() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 2**20 - 1)})
     planned = _plan(median("x"), domain)
     scans = Scans(pa.table({"x": [1, 2, 3]}), domain)
-    released = planned.release(scans, Rng.seeded(1))[0].estimate
+    released = planned.outputs(planned.draw(scans, Rng.seeded(1)))[0].estimate
     assert planned.errors(0.95, assume_rows=None) == released.errors(0.95)
     several = _plan(quantiles("x", [0.25, 0.5, 0.75]), domain)
     assert max(several.errors(0.95, assume_rows=1000)) < min(several.errors(0.95, assume_rows=None))
@@ -244,3 +245,74 @@ def test_one_question_has_one_identity() -> None:
         == quantile("x", "1/2").aggregate.plain()
     )
     assert quantiles("x", [0.25, 0.75]).aggregate.plain() != iqr("x").aggregate.plain()
+
+
+# ---- several aggregates of one number, and units in several groups
+
+
+def _people(**how: Any) -> sd.Curator:
+    values = np.random.default_rng(4).integers(0, 10_000, 6_000)
+    table = pa.table({"x": values, "g": values % 3, "id": np.arange(6_000) // 3})
+    domain = sd.Domain({"x": sd.Integer(0, 10_000), "g": sd.Integer(0, 2), "id": sd.Identifier()})
+    budget = how.pop("budget", PureDP(1000))
+    return sd.protect(
+        table,
+        domain=domain,
+        neighbors="add_remove",
+        budget=budget,
+        ledger=None,
+        rng=Rng.seeded(6),
+        name="people",
+        **how,
+    )
+
+
+def test_quantiles_of_one_number_in_one_question_share_their_draws() -> None:
+    people = _people(privacy_unit="row")
+    asked = "SELECT QUANTILE_CONT(x, 0.9) AS c, MEDIAN(x) AS b, COUNT(*) AS n, QUANTILE_CONT(x, 0.1) AS a FROM people"
+    plan = people.plan(sd.sql(asked), epsilon=1)
+    assert plan.event.pure() == 1
+    chosen: Any = plan.procedure
+    selections = [s for s in chosen.allocation.selections if s is not None]
+    assert [s.lead for s in selections] == [0, 0, 0]
+    assert {s.selection.epsilon for s in selections} == {F(3, 8)}  # of 3/4, in two stages
+    release = people.ask(plan)
+    assert release.columns == ("c", "b", "n", "a")
+    value = release.value
+    assert value["a"] <= value["b"] <= value["c"]
+    assert all(abs(value[n] - q * 10_000) < 500 for n, q in (("a", 0.1), ("b", 0.5), ("c", 0.9)))
+    assert release.cost == PureDP(1)
+    groups = people.ask(people.group_by("g").agg(sd.iqr("x"), sd.median("x"), sd.quantile("x", 0.9)), epsilon=2).value
+    assert all(abs(row["iqr_x"] - 5_000) < 700 and abs(row["median_x"] - 5_000) < 700 for row in groups)
+
+
+def test_quantiles_of_two_numbers_or_where_alone_errs_less_are_drawn_alone() -> None:
+    people = _people(privacy_unit="row")
+    for question in (
+        [sd.median("x"), sd.median(col("x") + 1).alias("next")],
+        [sd.quantile("x", 0), sd.quantile("x", 1)],
+    ):
+        plan: Any = people.plan(question, epsilon=1).procedure
+        assert [s.lead for s in plan.allocation.selections] == [None, None]
+
+
+def test_weights_of_what_is_drawn_together_add_up() -> None:
+    plan: Any = _people(privacy_unit="row").plan(
+        [sd.quantile("x", 0.1), sd.median("x"), sd.quantile("x", 0.9), sd.count()], epsilon=1, weights=[1, 2, 1, 4]
+    )
+    assert plan.event.pure() == 1
+    assert plan.procedure.allocation.selections[0].selection.epsilon == F(1, 4)
+
+
+@pytest.mark.parametrize("groups", [1, 4, 9])
+def test_a_unit_with_one_row_a_group_pays_by_the_root_under_rho(groups: int) -> None:
+    unit = PrivacyUnit("id", max_groups=groups, max_rows_per_group=1)
+    people = _people(privacy_unit=unit, budget=ZCDP(10))
+    plan: Any = people.plan(people.group_by("g").agg(sd.median("x")), rho=F(1, 2))
+    one = plan.procedure.allocation.selections[0]
+    over = min(groups, 3)  # there are three groups
+    each = one.selection.epsilon / one.selection.neighbors.contributions
+    assert bounded_range_rho(each) * over <= F(1, 2) < bounded_range_rho(each * F(1001, 1000)) * over
+    assert plan.event.rho() <= F(1, 2)
+    assert plan.event.pure() == each * over
+    assert one.selection.rate(0) == each  # a row moves a median's cost by half

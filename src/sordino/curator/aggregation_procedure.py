@@ -129,8 +129,15 @@ class AggregationProcedure:
         keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
         summed = iter(outputs)
         found: list[Output] = []
-        for selection in self.allocation.selections:
-            found += [next(summed)] if selection is None else self._quantiles(selection, keys).release(rows, rng)
+        drawn: dict[int, Sequence[Sequence[int]]] = {}
+        for place, selection in enumerate(self.allocation.selections):
+            if selection is None:
+                found.append(next(summed))
+                continue
+            lead, quantiles = place if selection.lead is None else selection.lead, self._quantiles(selection, keys)
+            if lead not in drawn:
+                drawn[lead] = quantiles.draw(rows, rng)
+            found += quantiles.outputs(drawn[lead])
         asked = self.question
         if not asked.formulas and not asked.hidden and asked.after is None:
             return keys, tuple(found)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sordino.accounting.events import Composed
 from sordino.curator.key_selection import CountingThreshold, KeySelection, choose_key_selection
-from sordino.curator.quantile_scans import PlannedQuantile, plan_quantile
+from sordino.curator.quantile_scans import PlannedQuantile, plan_quantile, share_draws
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
@@ -87,13 +87,13 @@ def allocate(
     whole = sum((stated[i] for i in (*chosen, *noisy)), Fraction(0))
     shares = [stated[i] / whole if i in chosen or i in noisy else Fraction(0) for i in range(len(moved))]
     enforced = resolved.enforce(neighbors)
-    selections = {i: _selection(question, i, resolved, domain, enforced, _part(rest, shares[i])) for i in chosen}
+    selections = _selections(question, chosen, resolved, domain, enforced, rest, shares)
     additive = sum((shares[i] for i in noisy), Fraction(0))
     vectors, event = _vectors(question, resolved, moved, shares, _part(rest, additive) if noisy else rest, counted)
     if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
     events = [event] if noisy or not (chosen or threshold) else []
-    events += [s.event for s in selections.values()]
+    events += [s.event for i, s in selections.items() if s.lead is None or s.lead == i]
     if threshold is not None:
         events.insert(0, threshold.event)
         keys = Fraction(1, len(chosen) + len(noisy) + 1)
@@ -140,13 +140,25 @@ def _count_by(
     return (*vectors[:counted], (own,), *vectors[counted + 1 :])
 
 
-def _selection(
-    question: Aggregation, place: int, resolved: CompiledQuery, domain: Domain, neighbors: Neighbors, share: Loss
-) -> PlannedQuantile:
-    asked = question.aggregates[place]
-    assert isinstance(asked, Quantile)
-    pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share  # a delta buys a selection nothing
-    return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
+def _selections(
+    question: Aggregation,
+    chosen: Sequence[int],
+    resolved: CompiledQuery,
+    domain: Domain,
+    neighbors: Neighbors,
+    loss: Loss,
+    shares: Sequence[Fraction],
+) -> dict[int, PlannedQuantile]:
+    """Return the plans of the aggregates of quantiles; those of one number share a draw where it errs less."""
+
+    def plan(asked: Quantile, places: Sequence[int]) -> PlannedQuantile:
+        share = _part(loss, sum((shares[i] for i in places), Fraction(0)))
+        pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share  # a delta buys a selection nothing
+        return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
+
+    asked = {i: aggregate for i in chosen if isinstance(aggregate := question.aggregates[i], Quantile)}
+    planned = {i: plan(one, [i]) for i, one in asked.items()}
+    return planned if len(planned) < 2 else share_draws(planned, plan)
 
 
 def _select_keys(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,21 +22,23 @@ from sordino.estimates.ranks import Ranks
 from sordino.estimates.time_values import TimeValues
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
+from sordino.mechanisms.pivots import dense_errors, with_pivots
 from sordino.mechanisms.quantile_selection import QuantileSelection, Segment, halving_stages
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.queries.aggregates.quantile import Quantile, bin_select
+from sordino.queries.aggregates.quantile import MOST_LEVELS, Quantile, bin_select
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.keys import Keys
+from sordino.queries.expressions.nodes import plain
 from sordino.release import Output
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["PlannedQuantile", "Scans", "plan_quantile"]
+__all__ = ["PlannedQuantile", "Scans", "plan_quantile", "share_draws"]
 
 _MOST_GROUPS = 10_000
 _SOME_GROUPS = 2  # of private keys, while it is not known how many show: more than one
@@ -56,7 +61,10 @@ class Scans(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuantile:
-    """Hold an aggregate of quantiles with its selection; nothing is spent, nothing of the data is used."""
+    """Hold an aggregate of quantiles with its selection; nothing is spent, nothing of the data is used.
+
+    `events` are what one stage of the halving amounts to. `lead` is the aggregate that it is found together with.
+    """
 
     asked: Quantile
     selection: QuantileSelection
@@ -65,12 +73,21 @@ class PlannedQuantile:
     low: int
     high: int
     row_ceiling: int
+    spread_over: int = 1  # the groups that one unit's rows fall in, one row each, where that makes rho less
+    lead: int | None = None
 
     @property
     def event(self) -> Event:
-        """What it amounts to: one bounded-range event a stage of the halving."""
-        stage: Event = BoundedRangeEvent(self.selection.epsilon)
-        return stage if self.selection.stages == 1 else Composed([stage] * self.selection.stages)
+        """What it amounts to: one bounded-range event a stage of the halving, or one for each group of a unit.
+
+        Theorem: where a unit has one row in each of at most m groups, the rows that it adds move each of these groups'
+        selections, which are independent, by 1 / C of what C rows in one group could; so m events of epsilon / C follow,
+        whose rho is about m / C^2 of one event's of epsilon.
+        """
+        over = self.spread_over
+        each = self.selection.epsilon / (self.selection.neighbors.contributions if over > 1 else 1)
+        stages: list[Event] = [BoundedRangeEvent(each)] * (self.selection.stages * over)
+        return stages[0] if len(stages) == 1 else Composed(stages)
 
     def errors(self, confidence: float, *, assume_rows: int | None) -> list[float]:
         """Return, for each column, the rank error not exceeded with probability `confidence`, at most."""
@@ -91,18 +108,25 @@ class PlannedQuantile:
         resolved = replace(self.resolved, keys=(listed,), listed=True)
         return replace(self, resolved=resolved, selection=replace(self.selection, groups=len(listed.labels)))
 
-    def release(self, rows: Scans, rng: Rng) -> list[Output]:
-        """Return the outputs, one a column, a value a group; the data is scanned as often as the draws ask for."""
-        found: Sequence[Sequence[int]] = []
-        if self.selection.groups:  # of private keys none may show
-            exact_counts = _ExactCounts(self, rows)
-            found = self.selection.release(exact_counts, low=self.low, high=self.high, rng=rng)
+    def draw(self, rows: Scans, rng: Rng) -> Sequence[Sequence[int]]:
+        """Return the value of each level in each group, in steps; the data is scanned as often as the draws ask for."""
+        if not self.selection.groups:  # of private keys none may show
+            return []
+        return self.selection.release(_ExactCounts(self, rows), low=self.low, high=self.high, rng=rng)
+
+    def outputs(self, found: Sequence[Sequence[int]]) -> list[Output]:
+        """Return the outputs of what was drawn, one a column, a value a group."""
         names, words = self.asked.columns(), self.selection.describe()
         return [Output(n, e, words) for n, e in zip(names, self._estimates(found, self.row_ceiling), strict=True)]
 
+    def deviations(self, levels: Sequence[Fraction]) -> float:
+        """Return the sum of the deviations of the ranks of these levels, for dense values and rows as units."""
+        epsilon = float(self.selection.epsilon) * self.selection.stages
+        return math.fsum(dense_errors(self.selection.levels, levels)) / epsilon
+
     @property
     def _count(self) -> int:
-        return len(self.asked.levels)
+        return len(self.selection.levels)
 
     def _estimates(self, found: Sequence[Sequence[int]], rows: int) -> Sequence[ColumnEstimate]:
         """Return one estimate a column; those of dates and moments are such."""
@@ -136,10 +160,38 @@ def plan_quantile(
         raise QuestionRefused(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
-    stages = len(halving_stages(len(asked.levels)))
-    epsilon = bounded_range_epsilon_for(loss.rho / stages) if isinstance(loss, ZCDP) else loss.epsilon / stages
-    selection = QuantileSelection(tuple(sorted(asked.levels)), epsilon, neighbors, groups)
-    return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling)
+    levels = with_pivots(tuple(sorted(asked.levels)))
+    stages, over = len(halving_stages(len(levels))), 1
+    if isinstance(loss, ZCDP):
+        if groups > 1 and neighbors.relation == "add_remove" and neighbors.rows_per_group == 1:
+            over = neighbors.contributions if resolved.private_keys else min(neighbors.contributions, groups)
+        wide = neighbors.contributions if over > 1 else 1
+        epsilon = wide * bounded_range_epsilon_for(loss.rho / (stages * over))
+    else:
+        epsilon = loss.epsilon / stages
+    selection = QuantileSelection(levels, epsilon, neighbors, groups)
+    return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling, over)
+
+
+def share_draws(
+    planned: dict[int, PlannedQuantile], joint: Callable[[Quantile, Sequence[int]], PlannedQuantile]
+) -> dict[int, PlannedQuantile]:
+    """Return the plans of several aggregates, those of one number found together where that errs less.
+
+    `joint` plans levels together for the loss of the aggregates at these places. Compared are deviations for dense values.
+    """
+    by_number: dict[str, list[int]] = {}
+    for place, one in planned.items():
+        by_number.setdefault(json.dumps(plain(one.asked.of)), []).append(place)
+    made = dict(planned)
+    for places in by_number.values():
+        levels = tuple(sorted({q for p in places for q in planned[p].asked.levels}))
+        if not 2 <= len(levels) <= MOST_LEVELS or len(places) == 1:
+            continue
+        whole = joint(Quantile(planned[places[0]].asked.of, levels, ""), places)
+        if whole.deviations(levels) < math.fsum(planned[p].deviations(planned[p].asked.levels) for p in places):
+            made |= {p: replace(whole, asked=planned[p].asked, lead=places[0]) for p in places}
+    return made
 
 
 def bin_widths(values: int, groups: int) -> list[int]:

@@ -24,9 +24,9 @@ from sordino.queries.expressions.sql_trees import whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Quantile", "bin_select", "iqr", "median", "quantile", "quantiles"]
+__all__ = ["MOST_LEVELS", "Quantile", "bin_select", "iqr", "median", "quantile", "quantiles"]
 
-_MOST_LEVELS = 99
+MOST_LEVELS = 99
 _FEW = 8  # runs of steps that are cheaper to compare with than to look up
 
 
@@ -43,8 +43,8 @@ class Quantile:
     spread: bool = False
 
     def __post_init__(self) -> None:
-        if not self.levels or len(self.levels) > _MOST_LEVELS:
-            raise QuestionRefused(f"a question takes 1 to {_MOST_LEVELS} quantiles, not {len(self.levels)}")
+        if not self.levels or len(self.levels) > MOST_LEVELS:
+            raise QuestionRefused(f"a question takes 1 to {MOST_LEVELS} quantiles, not {len(self.levels)}")
         for level in self.levels:
             if not 0 <= level <= 1:
                 raise QuestionRefused(

@@ -1,0 +1,60 @@
+"""Pivots: extra levels that make the quantiles of one column less noisy when they are found by halving. Knows no data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from sordino.mechanisms.quantile_selection import halving_stages
+
+__all__ = ["dense_errors", "with_pivots"]
+
+_EIGHTHS = tuple(Fraction(i, 8) for i in range(1, 8))
+_MOST = 2  # extra levels
+
+
+@lru_cache(1 << 8)
+def with_pivots(levels: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """Return sorted levels with up to two eighths among them that make the errors of `levels` least.
+
+    A level found beside those asked costs no loss, as each stage of the halving is one selection on disjoint rows. The
+    quartiles 1/4 and 3/4 are each found in half of the rows once the median is known: their error is 0.76 of what it is
+    without. More than a few levels are split well by their own.
+
+    >>> [str(q) for q in with_pivots((Fraction(1, 4), Fraction(3, 4)))]
+    ['1/4', '1/2', '3/4']
+    """
+    asked = tuple(sorted(levels))
+    if len(asked) == 1 or len(asked) > len(_EIGHTHS) + 1:
+        return asked
+    extra = [e for count in range(_MOST + 1) for e in itertools.combinations(_EIGHTHS, count)]
+    tried = dict.fromkeys(tuple(sorted({*asked, *e})) for e in extra)
+    return min(tried, key=lambda one: (round(math.fsum(dense_errors(one, asked)), 9), len(one)))
+
+
+def dense_errors(levels: Sequence[Fraction], asked: Sequence[Fraction]) -> list[float]:
+    """Return the deviation of each asked level's rank, times epsilon, where values are dense; rows as units, add_remove.
+
+    There a selection of rate r errs by Laplace noise of variance 2 / r^2 in ranks. A later one aims at a rank between two
+    found before, and takes on their errors by its shares of the way.
+    """
+    stages = halving_stages(len(levels))
+    ends = {-1: Fraction(0), len(levels): Fraction(1), **dict(enumerate(levels))}
+    variance: dict[int, float] = {}
+    weights: dict[int, dict[int, Fraction]] = {-1: {}, len(levels): {}}
+    for node in itertools.chain.from_iterable(stages):
+        low, high = ends[node.lower], ends[node.upper]
+        inner = (ends[node.place] - low) / (high - low) if high > low else Fraction(1, 2)
+        most = max(inner, 1 - inner)
+        rate = 1 / (len(stages) * (2 * most if most < 1 else 1))
+        variance[node.place] = float(2 / rate**2)
+        own = {node.place: Fraction(1)}
+        for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
+            for place, weight in weights[end].items():
+                own[place] = own.get(place, Fraction(0)) + share * weight
+        weights[node.place] = own
+    places = [levels.index(level) for level in asked]
+    return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in weights[place].items())) for place in places]
