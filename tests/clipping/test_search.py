@@ -17,6 +17,7 @@ from places import ADULT, needs_adult
 from planning import engine_behind
 from protecting import protect
 from sordino import col
+from sordino.accounting.concentration import bounded_range_epsilon_for, pure_epsilon_for
 from sordino.clipping.bins import equal_bins, find_occupied, refine_ends, sums_by_bound
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.noisy import Noisy
@@ -289,3 +290,28 @@ def test_adult_age_lies_between_75_and_100_and_capital_gain_has_a_bound() -> Non
         assert 15_000 <= gain.upper <= 131_072
         picture = sd.plot(gain)
         assert "chosen" in str(picture.chart.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon_for"), [("quantile", bounded_range_epsilon_for), ("sparse_vector", pure_epsilon_for)]
+)
+def test_under_rho_each_search_aims_by_the_epsilon_that_its_own_mechanism_gets(method: Any, epsilon_for: Any) -> None:
+    """9/20 of rho buy a selection about twice the epsilon of a pure mechanism, so half as many rows stay beyond."""
+    rho = Fraction(1, 2)
+    aimed = []
+    for budget, loss in (
+        (sd.ZCDP(10), {"rho": rho}),
+        (sd.PureDP(10), {"epsilon": epsilon_for(rho * 9 / 20) * 20 / 9}),
+    ):
+        table = sd.protect(
+            pa.table({"x": np.arange(3000)}),
+            domain=sd.Domain({"x": sd.Integer()}),
+            neighbors="add_remove",
+            privacy_unit="row",
+            budget=budget,
+            ledger=None,
+            rng=sd.Rng.seeded(1),
+        )
+        how = table.find_bounds("x", method=method, **loss).notes[0]
+        aimed.append(re.findall(r"about (\d+) rows left beyond", how))
+    assert aimed[0] == aimed[1] != []

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from sordino.accounting.concentration import bounded_range_epsilon_for, pure_epsilon_for
 from sordino.clipping.bins import (
     ClippedSums,
     bounds_in_steps,
@@ -28,7 +29,7 @@ from sordino.clipping.bins import (
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import NoisyCurve
 from sordino.estimates.noisy import Noisy
-from sordino.loss import Loss, Number, format_number, loss_from, to_fraction
+from sordino.loss import ZCDP, Loss, Number, format_number, loss_from, to_fraction
 from sordino.neighbors import Neighbors
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two, search_number
 from sordino.queries.aggregates.sums import Sum
@@ -273,7 +274,8 @@ def _by_edges(q: Queryable, node: Node, number: BoundNumber, method: Method) -> 
 
 def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
     """Return the outer edges by sparse vector, the rows aimed at beyond each, and at most how many there may be."""
-    top, epsilon, moved = len(histogram.edges) - 1, _epsilon(loss), q.neighbors.contributions
+    top, moved = len(histogram.edges) - 1, q.neighbors.contributions
+    epsilon = _epsilon(loss, pure_epsilon_for)
     at_threshold, at_edge = (
         (2.0, 2.0) if q.neighbors.relation == "add_remove" else (2.6, 3.27)
     )  # scales x epsilon / moved
@@ -288,7 +290,8 @@ def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) ->
 
 def _quantile_edges(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
     """Return the outer edges by the exponential mechanism, the rows aimed at beyond each, and at most how many."""
-    edges, epsilon, moved = histogram.edges, _epsilon(loss), q.neighbors.contributions
+    edges, moved = histogram.edges, q.neighbors.contributions
+    epsilon = _epsilon(loss, bounded_range_epsilon_for)
     top = len(edges) - 1
     target = math.ceil(2 * (math.log(top) + _LEFT) / epsilon) * moved
     step = math.ceil(2 / epsilon) * moved  # each bin away from 0 is e times less likely
@@ -346,9 +349,9 @@ def _share(loss: Loss, parts: int, of: int) -> Loss:
     return loss_from({name: amount * parts / of for name, amount in loss.amounts().items()})
 
 
-def _epsilon(loss: Loss) -> float:
-    amounts = loss.amounts()
-    return math.sqrt(2 * amounts["rho"]) if "rho" in amounts else float(amounts["epsilon"])
+def _epsilon(loss: Loss, of_rho: Callable[[Fraction], Fraction]) -> float:
+    """Return the epsilon of the mechanism that a loss buys; `of_rho` is its own conversion."""
+    return float(of_rho(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon)
 
 
 def _noisy(answer: Release, place: int) -> Noisy:
