@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from sordino.local.protocols.memoization import Memoized as Memoized
     from sordino.local.protocols.memoization import memoize as memoize
     from sordino.local.protocols.numeric import Mean as Mean
+    from sordino.local.protocols.pairs import PairEstimate as PairEstimate
+    from sordino.local.protocols.pairs import Pairs as Pairs
     from sordino.local.protocols.projective import ProjectiveResponse as ProjectiveResponse
     from sordino.local.protocols.randomizer import Randomizer as Randomizer
     from sordino.local.protocols.rappor import Rappor as Rappor
@@ -85,6 +87,7 @@ _EXPORTS = {
     "sordino.local.protocols.heavy_hitters": "HeavyHitters",
     "sordino.local.protocols.memoization": "Memoized memoize",
     "sordino.local.protocols.numeric": "Mean",
+    "sordino.local.protocols.pairs": "PairEstimate Pairs",
     "sordino.local.protocols.projective": "ProjectiveResponse",
     "sordino.local.protocols.randomizer": "Randomizer",
     "sordino.local.protocols.rappor": "Rappor",
