@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
 from sordino.curator.aggregation_procedure import AggregationProcedure
 from sordino.curator.allocation import Allocation
 from sordino.curator.curator import Curator
@@ -9,16 +14,42 @@ from sordino.curator.data_access import DataAccess
 from sordino.curator.most_common_procedure import MostCommonProcedure
 from sordino.curator.plan import Plan
 from sordino.engines.duckdb import DuckDBEngine
+from sordino.estimates.noisy import Noisy
+from sordino.estimates.weighted_sum import SharedNoise
 from sordino.mechanisms.exponential import Exponential
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
+from sordino.noise.rng import Rng
+from sordino.noise.truncated_laplace import TruncatedLaplace
+from sordino.queries.aggregation import Aggregation
 
-__all__ = ["allocation_of", "data_access_of", "engine_behind", "mechanism_of"]
+__all__ = ["allocation_of", "data_access_of", "draw_estimate", "engine_behind", "mechanism_of"]
 
 
 def allocation_of(plan: Plan) -> Allocation:
     """Return how the plan of counts, sums and what follows from them divides its loss."""
     assert isinstance(plan.procedure, AggregationProcedure)
     return plan.procedure.allocation
+
+
+def draw_estimate(plan: Plan, place: int, exact: Sequence[int], rng: Rng, *, runs: int) -> Any:
+    """Return the estimate of one aggregate with one exact value a part, drawn `runs` times: a run a row.
+
+    The vectors that it reads are those of which its parts follow: as many as parts, so their values follow from the parts'.
+    """
+    allocation, question = allocation_of(plan), plan.question
+    assert isinstance(question, Aggregation)
+    several, mix = allocation.vectors[place], allocation.mixes[place] if allocation.mixes else ()
+    values = np.array([float(v) for v in exact])
+    if mix:
+        values = np.linalg.solve(np.array(mix, dtype=float), values) if len(mix) > 1 else values / float(mix[0][0])
+    noisy = []
+    for vector, value in zip(several, values, strict=True):
+        law = vector.mechanism.law
+        assert not isinstance(law, TruncatedLaplace)
+        noise = law.sample(rng, size=runs)
+        noisy.append(Noisy(tuple(round(value) + int(z) for z in noise), vector.part.unit, law))
+    shared = SharedNoise(mix, tuple(v.place for v in several)) if mix else None
+    return question.aggregates[place].estimate(allocation.resolved.parts[place], noisy, shared)
 
 
 def mechanism_of(plan: Plan) -> Exponential | PermuteAndFlip:

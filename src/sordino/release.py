@@ -21,9 +21,7 @@ from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.curve import NoisyCurve
 from sordino.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.estimates.model_estimate import ModelSource
-from sordino.estimates.noisy import Noisy
 from sordino.estimates.registry import estimate_from_dict
-from sordino.estimates.selected import Selected
 from sordino.loss import (
     Event,
     Loss,
@@ -162,7 +160,7 @@ class Release:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What to read beside the answer: the notes, and which released values lie past what is possible."""
-        own = (o.estimate.remarks(o.name) for o in self.outputs if isinstance(o.estimate, (Noisy, Selected)))
+        own = (getattr(o.estimate, "remarks", lambda _: ())(o.name) for o in self.outputs)
         source = () if self.model is None else (self.model.remark(),)
         return (*source, *self.notes, *(r for several in own for r in several))
 

@@ -75,8 +75,8 @@ def test_plan_says_cost_mechanism_sensitivity_reason_and_error() -> None:
     plan = people.plan(QUESTIONS["several"], epsilon=0.3, assume_rows=600, assume_mean=16.0)
     words = plan.describe()
     assert "epsilon 0.3" in words
-    assert words.count("discrete Laplace, scale") == 4
-    assert "moves counts by 1" in words
+    assert words.count("discrete Laplace, scale") == 4  # two of each number, and the rows without gain
+    assert "moves these 3 vectors together by 5,000 steps" in words
     assert set(plan.error(0.95)) == {"count", "sum_age", "mean_gain"}
     assert people.plan(sd.mean("age"), epsilon=0.3).error(0.95) is None
     assert {n: float(v) for n, v in plan.to_dict()["cost"].items()} == {"epsilon": 0.3}

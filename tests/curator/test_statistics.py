@@ -7,7 +7,6 @@ would have a chance of 7e-6 each (2,000 runs, 400 for means). The deep runs (20,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,13 +17,10 @@ import pytest
 import sordino as sd
 from battery import coverage_slack
 from curator.support import S, curator
-from planning import allocation_of
+from planning import allocation_of, draw_estimate
 from sordino import col
-from sordino.curator.plan import Plan
-from sordino.estimates.noisy import Noisy
 from sordino.estimates.ratio import ratio_margin
-from sordino.noise.truncated_laplace import TruncatedLaplace
-from sordino.queries.aggregation import Aggregation
+from sordino.estimates.weighted_sum import WeightedSum
 
 DEEP = pytest.param(20_000, marks=pytest.mark.deep)
 LOSSES: list[dict[str, Any]] = [{"epsilon": 0.5}, {"rho": 0.05}]
@@ -40,19 +36,6 @@ def people(neighbors: str, loss: dict[str, Any], rows: int = 10) -> Any:
     return curator(budget=budget, neighbors=neighbors, source=table, domain=DOMAIN)
 
 
-def draw_estimate(plan: Plan, place: int, exact: Sequence[int], runs: int, rng: sd.Rng) -> Any:
-    """Return the estimate of one aggregate with one exact value a part, drawn `runs` times: a run a row."""
-    noisy, parts = [], allocation_of(plan).vectors[place]
-    for part, value in zip(parts, exact, strict=True):
-        law = part.mechanism.law
-        assert not isinstance(law, TruncatedLaplace)
-        noise = law.sample(rng, size=runs)
-        noisy.append(Noisy(tuple(int(value) + int(z) for z in noise), part.part.unit, law))
-    question = plan.question
-    assert isinstance(question, Aggregation)
-    return question.aggregates[place].estimate([p.part for p in parts], noisy)
-
-
 @pytest.mark.parametrize("runs", [2000, DEEP])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -61,7 +44,7 @@ def draw_estimate(plan: Plan, place: int, exact: Sequence[int], runs: int, rng: 
 )
 def test_counts_and_sums(question: Any, loss: dict[str, Any], neighbors: str, runs: int) -> None:
     plan, truth = people(neighbors, loss).plan(question, **loss), 10_000
-    estimate = draw_estimate(plan, 0, [truth], runs, sd.Rng.seeded(7))
+    estimate = draw_estimate(plan, 0, [truth], sd.Rng.seeded(7), runs=runs)
     errors = np.abs(np.array(estimate.values(), dtype=float) - truth)
     expected = plan.error(0.95)
     assert (errors > expected).mean() <= 0.05 + coverage_slack(runs)
@@ -81,7 +64,7 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
     plan = people(neighbors, loss).plan(sd.mean(column), **loss, assume_rows=rows, assume_mean=mean)
     total = round((mean - 50) * rows)
     truth = 50 + total / rows
-    estimate = draw_estimate(plan, 0, [total, rows], runs, sd.Rng.seeded(11))
+    estimate = draw_estimate(plan, 0, [total, rows], sd.Rng.seeded(11), runs=runs)
     errors = np.abs(np.array(estimate.values()) - truth)
     expected = plan.error(0.95)
     assert (errors > expected).mean() <= 0.05 + coverage_slack(
@@ -92,8 +75,9 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
     low, high = np.array(estimate.intervals(0.95)).T
     covered = ((low <= truth + 1e-9) & (truth - 1e-9 <= high)).mean()
     assert covered >= (0.945 if runs >= 20_000 else 0.95 - coverage_slack(runs))
-    laws = [p.mechanism.law for p in plan.procedure.allocation.vectors[0]]
-    optimum = 2 * ratio_margin(laws[0], laws[1], truth - 50, 0.95) / rows
+    allocation = allocation_of(plan)
+    laws: list[Any] = [p.mechanism.law for p in allocation.vectors[0]]
+    optimum = 2 * ratio_margin(laws, truth - 50, 0.95, allocation.mixes[0]) / rows
     assert (high - low).mean() <= 1.1 * optimum
 
 
@@ -103,7 +87,7 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
 @pytest.mark.parametrize("mean", [2, 50, 95])
 def test_intervals_of_means_of_small_groups_cover(rows: int, mean: int, loss: dict[str, Any], runs: int) -> None:
     plan = people("add_remove", loss).plan(sd.mean("drop"), **loss)
-    estimate = draw_estimate(plan, 0, [(mean - 50) * rows, rows], runs, sd.Rng.seeded(13))
+    estimate = draw_estimate(plan, 0, [(mean - 50) * rows, rows], sd.Rng.seeded(13), runs=runs)
     low, high = np.array(estimate.intervals(0.95)).T
     values = np.array(estimate.values())
     assert ((low - 1e-9 <= mean) & (mean <= high + 1e-9)).mean() >= (
@@ -158,8 +142,8 @@ def test_outputs_of_neighbors_are_multiples_of_one_public_grid(base: int, loss: 
         seen.append(set())
         for _ in range(25):
             estimate = table.ask(question, **loss).outputs[0].estimate
-            assert isinstance(estimate, Noisy)
-            steps = list(estimate.steps)
+            assert isinstance(estimate, WeightedSum)
+            steps = [step for noisy in estimate.of for step in noisy.steps]
             assert all(isinstance(s, int) for s in steps)
             seen[-1] |= {s * unit % unit for s in steps}
     assert seen == [{0}, {0}]

@@ -415,11 +415,11 @@ def test_what_has_no_private_answer_is_refused_as_a_question() -> None:
 
 @pytest.mark.parametrize("column", ["sum", "mean"])
 def test_how_the_docs_read_an_epsilon_of_worlds_into_a_curators(column: str) -> None:
-    """The curator's epsilon = the worlds' x declared sensitivity / Df (a mean: its centred sum at half the epsilon)."""
+    """The curator's epsilon = the worlds' x declared sensitivity / Df (a mean: both its sums move, so half of it)."""
     days = Domain({"days": Integer(0, 31)})
     universe, size = [1, 2, 3, 10], 3
     worlds = Worlds(universe, size=size, query="sum")
-    declared = 31 if column == "sum" else 2 * 16
+    declared = Fraction(31, 1 if column == "sum" else 2)
     epsilon = worlds.epsilon_for(risk=1 / 3) * declared / worlds.sensitivity
 
     def worst(epsilon: float) -> float:
@@ -430,11 +430,14 @@ def test_how_the_docs_read_an_epsilon_of_worlds_into_a_curators(column: str) -> 
             assume_rows=size,
             assume_mean=None,
         )
-        law = allocation_of(plan).vectors[0][0].mechanism.law  # the sum; the count is the same in every world
-        assert isinstance(law, DiscreteLaplace)
+        laws = [p.mechanism.law for p in allocation_of(plan).vectors[0]]
+        signs = [1] if column == "sum" else [1, -1]  # of the total in each vector; the rest is the same in every world
         exact = [sum(table) for table in worlds.worlds]
-        outputs = range(-60, 90)
-        weights = np.array([[math.exp(-abs(x - f) / float(law.scale)) for f in exact] for x in outputs])
+        weights = np.array([[1.0] * len(exact)])
+        for law, sign in zip(laws, signs, strict=True):
+            assert isinstance(law, DiscreteLaplace)
+            odds = [[math.exp(-abs(x - sign * f) / float(law.scale)) for f in exact] for x in range(-60, 60, 2)]
+            weights = (weights[:, None, :] * np.array(odds)[None]).reshape(-1, len(exact))
         return float((weights / weights.sum(axis=1, keepdims=True)).max())
 
     assert worst(epsilon * (1 - 1e-9)) <= 1 / 3 < worst(epsilon * (1 + 1e-9))

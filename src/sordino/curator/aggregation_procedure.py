@@ -179,29 +179,36 @@ class AggregationProcedure:
 
     def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
         asked, parts = self.question.aggregates[place], self.allocation.vectors[place]
-        vectors = [p.part for p in parts]
+        own, mixes = self.compiled.parts[place], self.allocation.mixes
+        mix = mixes[place] if mixes else ()
         laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
         error: float | None = None
         times_rows = None
         if place == self.allocation.counted:  # by the selection of the keys
             error = parts[0].mechanism.law.error(confidence)
-        elif len(parts) == 1 or self.assume_rows is not None:
-            error = asked.error(vectors, laws, confidence, self.assume_rows, self.assume_mean)
+        elif len(own) == 1 or self.assume_rows is not None:
+            error = asked.error(own, laws, confidence, self.assume_rows, self.assume_mean, mix)
         if isinstance(asked, Average):
-            times_rows = asked.error(vectors, laws, confidence, None, self.assume_mean)
+            times_rows = asked.error(own, laws, confidence, None, self.assume_mean, mix)
         assumes = str(getattr(asked, "assumes", ""))
         return PlannedColumn(
             (asked.alias,),
             asked.describe(),
             (error,),
             "value",
-            (self._say_error(error, times_rows, sums=len(parts), assumes=assumes, confidence=confidence),),
+            (self._say_error(error, times_rows, sums=len(own), assumes=assumes, confidence=confidence),),
             tuple(_vector_data(p) for p in parts),
-            tuple(p.describe() for p in parts),
+            self._describe_vectors(place),
             assumes,
             times_rows,
             self._share(place),
         )
+
+    def _describe_vectors(self, place: int) -> tuple[str, ...]:
+        """Return an aggregate's vectors in words; those that another has before it, by their names alone."""
+        before = {p.place: p.column for several in reversed(self.allocation.vectors[:place]) for p in several}
+        parts = self.allocation.vectors[place]
+        return tuple(f"{p.part.role}, as in {before[p.place]}" if p.place in before else p.describe() for p in parts)
 
     def _selection_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
         errors = tuple(selection.errors(confidence, assume_rows=self.assume_rows))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,6 +13,7 @@ from sordino.curator.key_selection import CountingThreshold, KeySelection, choos
 from sordino.curator.quantile_scans import PlannedQuantile, plan_quantile, share_draws
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.estimates.weighted_sum import Mix
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.mechanism import Mechanism
@@ -27,6 +30,8 @@ from sordino.queries.query import SqlAggregate, Vector
 
 __all__ = ["Allocation", "NoisyVector", "allocate"]
 
+_NOWHERE = -1  # the place of a vector that gets no noise of its own
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
@@ -34,8 +39,9 @@ class NoisyVector:
 
     column: str
     part: Vector
-    sensitivity: Sensitivity
+    sensitivity: Sensitivity  # of all vectors of its block
     mechanism: Mechanism | CountingThreshold  # the latter where the selection of private keys counts it
+    place: int = 0  # among the noisy vectors of the question
 
     def describe(self) -> str:
         """Return the part in words."""
@@ -45,7 +51,10 @@ class NoisyVector:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """How a question is answered: the vectors of each aggregate, its selection if it is one, and the keys' threshold.
+    """How a question is answered: the vectors that each aggregate reads, its selection if it is one, the keys' threshold.
+
+    `mixes` are the rows by which the parts of an aggregate follow from its vectors, where vectors are shared: aggregates may
+    read the same ones. `noisy` are all vectors, each once. Empty where each aggregate has its parts for vectors.
 
     `resolved` is what is run: with private keys it also counts the units of each group, as its last term. `shares` are
     those of the aggregates; with that of private keys, which is also the share of a count of their units, they sum to 1.
@@ -58,6 +67,13 @@ class Allocation:
     event: Event
     shares: tuple[Fraction, ...] = ()
     counted: int | None = None  # the aggregate that the selection of private keys answers by its own noisy counts
+    mixes: tuple[Mix, ...] = ()
+
+    @property
+    def noisy(self) -> tuple[NoisyVector, ...]:
+        """All noisy vectors of the question, each once."""
+        found = {v.place: v for several in self.vectors for v in several if v.place != _NOWHERE}
+        return tuple(found[place] for place in sorted(found))
 
 
 def allocate(
@@ -70,8 +86,9 @@ def allocate(
 ) -> Allocation:
     """Return the parts of a question. Each selection and each aggregate that needs noise shares by its weight, or equally.
 
-    Private keys take an equal share, whatever the weights. An aggregate's share is shared equally by its vectors. By
-    sequential composition the shares, which sum to 1 exactly, amount to the loss. A count of units is the selection's own
+    Private keys take an equal share, whatever the weights. An aggregate's share is shared equally by its vectors; those that
+    several aggregates read get the sum of theirs (`queries.strategy`). By sequential composition the shares, which sum to 1
+    exactly, amount to the loss. A count of units is the selection's own
     (Korolova et al. 2009): it shares with it. Raises QuestionRefused where keys are private and no delta is given.
     """
     moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
@@ -89,7 +106,9 @@ def allocate(
     enforced = resolved.enforce(neighbors)
     selections = _selections(question, chosen, resolved, domain, enforced, rest, shares)
     additive = sum((shares[i] for i in noisy), Fraction(0))
-    vectors, event = _vectors(question, resolved, moved, shares, _part(rest, additive) if noisy else rest, counted)
+    own = [share / additive if i in noisy else Fraction(0) for i, share in enumerate(shares)]
+    left = _part(rest, additive) if noisy else rest
+    vectors, mixes, event = _vectors(question, resolved, neighbors, moved, own, left)
     if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
     events = [event] if noisy or not (chosen or threshold) else []
@@ -99,36 +118,65 @@ def allocate(
         keys = Fraction(1, len(chosen) + len(noisy) + 1)
         shares = [keys if i == counted else share * (1 - keys) for i, share in enumerate(shares)]
     event = events[0] if len(events) == 1 else Composed(events)
+    needed = dict.fromkeys(term for several in vectors for v in several for _, term in v.part.terms)
+    if new := tuple(term for term in needed if term not in resolved.terms):
+        last = len(resolved.terms) - isinstance(threshold, KeySelection)  # the units of private keys
+        resolved = replace(resolved, terms=(*resolved.terms[:last], *new, *resolved.terms[last:]))
     found = tuple(selections.get(i) for i in range(len(vectors)))
-    return Allocation(resolved, vectors, found, threshold, event, tuple(shares), counted)
+    return Allocation(resolved, vectors, found, threshold, event, tuple(shares), counted, mixes)
 
 
 def _vectors(
     question: Aggregation,
     resolved: CompiledQuery,
+    neighbors: Neighbors,
     moved: Sequence[Sequence[Sensitivity]],
     shares: Sequence[Fraction],
     loss: Loss,
-    counted: int | None,
-) -> tuple[tuple[tuple[NoisyVector, ...], ...], Event]:
-    """Return the vectors of each aggregate, which share the loss as the aggregates do, and their event.
+) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
+    """Return the vectors of each aggregate and their mixes, and the event of all: `shares` of the loss sum to 1, or to 0.
 
-    That which the selection of keys counts gets no noise here: what shows is the selection's own noisy count.
+    An aggregate without a share gets no noise here: nothing moves it, or the selection of keys counts it.
     """
-    active = [0 if i == counted else sum(s.l1 > 0 for s in several) for i, several in enumerate(moved)]
-    whole = sum((share for share, busy in zip(shares, active, strict=True) if busy), Fraction(0))
+    if sum(map(len, moved)) > 1:
+        return _shared_vectors(question, resolved, neighbors, shares, loss)
     sized: list[tuple[Sensitivity, Fraction]] = []
-    for several, parts, busy, share in zip(moved, resolved.parts, active, shares, strict=True):
+    for several, parts, share in zip(moved, resolved.parts, shares, strict=True):
         for s, p in zip(several, parts, strict=True):
-            still = s if busy else Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), s.because)
-            sized.append((still.rescale(1 / p.unit), share / (whole * busy) if still.l1 else Fraction(0)))
+            still = s if share else Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), s.because)
+            sized.append((still.rescale(1 / p.unit), share))
     mechanisms, event = cheapest(sized, loss)
     rest = iter(mechanisms)
     planned = tuple(
         tuple(NoisyVector(a.alias, p, s, next(rest)) for p, s in zip(parts, several, strict=True))
         for a, parts, several in zip(question.aggregates, resolved.parts, moved, strict=True)
     )
-    return planned, event
+    return planned, (), event
+
+
+def _shared_vectors(
+    question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors, shares: Sequence[Fraction], loss: Loss
+) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
+    """Return the same where there are several vectors: the fewest that answer all, by the strategy of least error."""
+    from sordino.queries.strategy import find_strategy
+
+    found = find_strategy(question.aggregates, resolved, neighbors, shares, squared=isinstance(loss, ZCDP))
+    blocks = found.blocks
+    mechanisms, event = cheapest([(b.noise_sensitivity, b.share) for b in blocks], loss)
+    starts = list(itertools.accumulate([len(b.vectors) for b in blocks], initial=0))
+    planned = tuple(
+        tuple(
+            NoisyVector(a.alias, blocks[b].vectors[k], blocks[b].sensitivity, mechanisms[b], starts[b] + k)
+            for b, k in reading.vectors
+        )
+        for a, reading in zip(question.aggregates, found.readings, strict=True)
+    )
+    readers = Counter(v.place for several in planned for v in several)
+    mixes = tuple(
+        reading.mix if not reading.is_plain or any(readers[v.place] > 1 for v in several) else ()
+        for reading, several in zip(found.readings, planned, strict=True)
+    )
+    return planned, mixes, event
 
 
 def _count_by(
@@ -136,7 +184,7 @@ def _count_by(
 ) -> tuple[tuple[NoisyVector, ...], ...]:
     """Return the vectors of all aggregates, that which the selection of keys counts with the selection's noise."""
     assert not isinstance(keys.selector, PartitionSelection)
-    own = replace(vectors[counted][0], mechanism=keys.selector)
+    own = replace(vectors[counted][0], mechanism=keys.selector, place=_NOWHERE)
     return (*vectors[:counted], (own,), *vectors[counted + 1 :])
 
 

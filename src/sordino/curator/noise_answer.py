@@ -11,12 +11,14 @@ from sordino.curator.data_access import Answer
 from sordino.curator.key_selection import KeySelection
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.shown_count import ShownCount
+from sordino.estimates.weighted_sum import SharedNoise
 from sordino.loss import format_number
 from sordino.mechanisms.partition_selection import PartitionSelection
 from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold
 from sordino.mechanisms.truncated_threshold import TruncatedThreshold
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery
+from sordino.queries.query import Vector
 from sordino.release import Key, Output
 
 if TYPE_CHECKING:
@@ -38,18 +40,19 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
         rows, exact_parts, shown = _release_keys(table, parts, parts.threshold, rng)
     else:
         rows = resolved.key_rows()
-        exact_parts = (
-            [[] for several in parts.vectors for _ in several] if table is None else exact_vectors(table, resolved)
-        )
-    exact = iter(exact_parts)
+        exact_parts = [[] for _ in parts.noisy]
+        if table is not None:
+            exact_parts = exact_vectors(table, resolved, [v.part for v in parts.noisy])
+    noisy = {v.place: _add_noise(v, exact, rng) for v, exact in zip(parts.noisy, exact_parts, strict=True)}
     outputs: list[Output] = []
     for i, (asked, several) in enumerate(zip(question.aggregates, parts.vectors, strict=True)):
-        exact_own = [next(exact) for _ in several]
         if i == parts.counted:
             outputs.append(Output(asked.alias, _shown_count(parts, shown), _mechanisms(several)))
         elif parts.selections[i] is None:
-            noisy = [_add_noise(p, v, rng) for p, v in zip(several, exact_own, strict=True)]
-            outputs.append(Output(asked.alias, asked.estimate([v.part for v in several], noisy), _mechanisms(several)))
+            own, mix = [noisy[v.place] for v in several], parts.mixes[i] if parts.mixes else ()
+            shared = SharedNoise(mix, tuple(v.place for v in several)) if mix else None
+            estimate = asked.estimate(resolved.parts[i], own, shared)
+            outputs.append(Output(asked.alias, estimate, _mechanisms(several)))
     keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
     return keys, tuple(outputs)
 
@@ -70,8 +73,8 @@ def _shown_count(parts: Allocation, shown: Sequence[int | None]) -> ShownCount:
     return ShownCount(tuple(n for n in shown if n is not None), keys.selector.law, keys.threshold, keys.min_units)
 
 
-def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:
-    """Return the exact value of each part in each declared cell, in order; cells that no row has are 0.
+def exact_vectors(table: pa.Table, resolved: CompiledQuery, vectors: Sequence[Vector] | None = None) -> list[list[int]]:
+    """Return the exact value of each vector, or of all parts, in each declared cell, in order; cells without rows are 0.
 
     Rows whose key is NULL were dropped by declaration; they are left out here.
     """
@@ -85,7 +88,9 @@ def exact_vectors(table: pa.Table, resolved: CompiledQuery) -> list[list[int]]:
             if place is not None and value is not None:
                 exact_cells[place] = int(value)
         found.append(exact_cells)
-    return _weigh(resolved, found, math.prod(sizes))
+    if vectors is None:
+        vectors = [part for several in resolved.parts for part in several]
+    return _weigh(resolved, vectors, found, math.prod(sizes))
 
 
 def _release_keys(
@@ -101,7 +106,7 @@ def _release_keys(
     for i in range(len(resolved.terms)):
         column = table.column(f"t{i}").to_pylist()
         found.append([int(column[places[key]] or 0) for key in kept])
-    return kept, _weigh(resolved, found, len(kept)), tuple(shown.values())
+    return kept, _weigh(resolved, [v.part for v in parts.noisy], found, len(kept)), tuple(shown.values())
 
 
 def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...], int]:
@@ -114,15 +119,16 @@ def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:
     return tuple(c if k.private else k.labels[int(c)] for c, k in zip(row, resolved.keys, strict=True))
 
 
-def _weigh(resolved: CompiledQuery, found: Sequence[Sequence[int]], cells: int) -> list[list[int]]:
-    """Return each part as the weighted sum of its terms, cell by cell."""
+def _weigh(
+    resolved: CompiledQuery, vectors: Sequence[Vector], found: Sequence[Sequence[int]], cells: int
+) -> list[list[int]]:
+    """Return each vector as the weighted sum of its terms, cell by cell."""
     at = {term: i for i, term in enumerate(resolved.terms)}
-    vectors: list[list[int]] = []
-    for several in resolved.parts:
-        for part in several:
-            weighted = [(weight, found[at[term]]) for weight, term in part.terms]
-            vectors.append([sum(w * v[c] for w, v in weighted) for c in range(cells)])
-    return vectors
+    made: list[list[int]] = []
+    for vector in vectors:
+        weighed = [(weight, found[at[term]]) for weight, term in vector.terms]
+        made.append([sum(w * v[c] for w, v in weighed) for c in range(cells)])
+    return made
 
 
 def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:

@@ -65,7 +65,9 @@ def take_rows(estimate: Any, places: Sequence[int]) -> Any:
         held = getattr(estimate, name)
         if hasattr(held, "per_row"):
             changed[name] = take_rows(held, places)
-        elif held and hasattr(held[0], "per_row"):
+        elif not held:  # no rows, or no such vectors
+            changed[name] = held
+        elif hasattr(held[0], "per_row"):
             changed[name] = tuple(take_rows(h, places) for h in held)
         else:
             changed[name] = tuple(held[i] for i in places)

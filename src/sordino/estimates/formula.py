@@ -9,6 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from sordino.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estima
 from sordino.estimates.noisy import Law, Noisy
 from sordino.estimates.ratio import Ratio
 from sordino.estimates.second_moments import SecondMoments
+from sordino.estimates.weighted_sum import WeightedSum
 from sordino.loss import parse_fraction
 from sordino.noise.laws import DiscreteLaplace
 
@@ -83,7 +85,7 @@ class Formula:
 
 def has_joint_law(estimate: object) -> bool:
     """Return whether the noise of an estimate has a law that a formula's interval can follow from."""
-    return isinstance(estimate, (Noisy, Ratio, SecondMoments))
+    return isinstance(estimate, (Noisy, WeightedSum, Ratio, SecondMoments))
 
 
 def evaluate(tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] = lambda _: None) -> Any:
@@ -123,7 +125,7 @@ def _intervals(of: Formula, confidence: float) -> tuple[tuple[Number | None, Num
 def _ends(
     of: Formula, rows: slice, values: Sequence[Number | None], miss: float
 ) -> list[tuple[Number | None, Number | None]]:
-    points = _even_points(sum(_noises(e) for e in of.of), _draws(of))
+    points = _even_points(1 + max(place for places in _noises(of) for place in places), _draws(of))
     uncertain = np.zeros(len(values), dtype=bool)
 
     def reject(divisor: Any) -> None:
@@ -158,12 +160,10 @@ def _evaluate_draws(
     reject: Callable[[Any], None] = lambda _: None,
 ) -> Any:
     """Return the formula of what the true values may be, a row a row; `moved` is the noise that is taken as larger."""
-    columns, at = [], 0
-    for estimate in of.of:
-        width = _noises(estimate)
-        shift = None if moved is None or not at <= moved < at + width else moved - at
-        columns.append(_draw(estimate, rows, points[at : at + width], shift))
-        at += width
+    columns = [
+        _draw(estimate, rows, points[list(places)], None if moved not in places else places.index(moved))
+        for estimate, places in zip(of.of, _noises(of), strict=True)
+    ]
     return np.broadcast_to(evaluate(of.tree, columns, reject), (height, points.shape[1]))
 
 
@@ -185,32 +185,52 @@ def _draws(of: Formula) -> int:
     return _FEW_DRAWS if any(isinstance(e, SecondMoments) for e in of.of) else _DRAWS
 
 
-def _noises(estimate: ColumnEstimate) -> int:
+def _noises(of: Formula) -> list[list[int]]:
+    """Return the places of each estimate's noises among all: vectors that estimates share have one place."""
+    found: list[list[int]] = []
+    place: dict[object, int] = {}
+    for i, estimate in enumerate(of.of):
+        parts = _parts(estimate)
+        names: Sequence[object] = getattr(estimate, "vectors", ()) or [(i, k) for k in range(len(parts))]
+        found.append([place.setdefault(name, len(place)) for name in names])
+    return found
+
+
+def _parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
+    """Return the noisy vectors that an estimate follows from."""
     if isinstance(estimate, Noisy):
-        return 1
-    if isinstance(estimate, Ratio):
-        return 2
+        return (estimate,)
+    if isinstance(estimate, (Ratio, WeightedSum)):
+        return estimate.of
     assert isinstance(estimate, SecondMoments)
-    return len(estimate.parts)
+    return estimate.parts
 
 
 def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: int | None) -> Any:
     """Return what the true values may be, one row a row and one column a draw: what was released, less noise."""
+    drawn = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(_parts(estimate))]
     if isinstance(estimate, Noisy):
-        return _draw_noisy(estimate, rows, points[0], moved == 0) * float(estimate.unit)
+        return drawn[0] * float(estimate.unit)
+    if isinstance(estimate, WeightedSum):
+        mixed = _mix([estimate.weights], drawn)[0]
+        least = -math.inf if estimate.least is None else float(estimate.least)
+        most = math.inf if estimate.most is None else float(estimate.most)
+        return np.clip(mixed, least, most) * float(estimate.scale)
     if isinstance(estimate, Ratio):
-        top = _draw_noisy(estimate.numerator, rows, points[0], moved == 0)
-        bottom = np.maximum(_draw_noisy(estimate.denominator, rows, points[1], moved == 1), 1.0)
+        top, bottom = _mix(estimate.mix, drawn)
         center = float(estimate.center)
-        made = np.clip(top / bottom, float(estimate.lower) - center, float(estimate.upper) - center) + center
-        return made * float(estimate.numerator.unit)
+        low, high = float(estimate.lower) - center, float(estimate.upper) - center
+        return (np.clip(top / np.maximum(bottom, 1.0), low, high) + center) * float(estimate.numerator.unit)
     assert isinstance(estimate, SecondMoments)
-    drawn = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(estimate.parts)]
     shape = drawn[0].shape
     parts = tuple(
         replace(p, steps=tuple(int(s) for s in d.ravel())) for p, d in zip(estimate.parts, drawn, strict=True)
     )
     return np.array(replace(estimate, parts=parts).values()).reshape(shape)
+
+
+def _mix(mix: Sequence[Sequence[Fraction]], drawn: Sequence[Any]) -> list[Any]:
+    return [sum(float(w) * d for w, d in zip(row, drawn, strict=True)) for row in mix]
 
 
 def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: bool) -> Any:

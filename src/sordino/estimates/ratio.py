@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -13,12 +13,17 @@ import numpy as np
 
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.weighted_sum import Mix, mix_steps
 from sordino.noise.laws import DiscreteLaplace, two_laplace_tail
+from sordino.noise.sums import at_least
 
 __all__ = ["Ratio", "ratio_margin"]
 
-_LUMPY = 12  # below this deviation of a count's noise, its whole steps show in a ratio's interval
+_LUMPY = 12  # below this deviation of a noise, its whole steps show in a ratio's interval
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly
+_PLAIN: Mix = ((Fraction(1), Fraction(0)), (Fraction(0), Fraction(1)))
+
+Weights = Sequence[Any]  # of each noise, as arrays
 
 
 @ESTIMATES.register("ratio")
@@ -26,9 +31,11 @@ _MOST_EXACT = 300_000  # terms up to which they are summed exactly
 class Ratio:
     """A mean: center + (noisy centred sum) / (noisy count), clamped to [lower, upper], in steps of the sum's unit.
 
-    The interval inverts the test that the mean is m: under it, sum - m * count is noise alone, Z_s - m Z_n, whose law is
-    known (Fieller 1954). It holds whatever the count, so an empty group gets the whole range. Where noise carried the ratio
-    so far past a bound that every mean is rejected, it is the interval of the bound itself, not a point.
+    Sum and count are `numerator` and `denominator`, or follow from these and `rest`, noisy vectors all, by the two rows of
+    `mix`; `vectors` says which of the answer's they are. The interval inverts the test that the mean is m: under it,
+    sum - m count is noise alone, a weighted sum of independent noises whose law is known (Fieller 1954). It holds whatever
+    the count, so an empty group gets the whole range. Where noise carried the ratio so far past a bound that every mean is
+    rejected, it is the interval of the bound itself, not a point.
     """
 
     numerator: Noisy
@@ -36,13 +43,21 @@ class Ratio:
     center: BigInt
     lower: BigInt
     upper: BigInt
+    rest: tuple[Noisy, ...] = ()
+    mix: Mix = _PLAIN
+    vectors: tuple[int, ...] = ()
 
-    per_row: ClassVar[tuple[str, ...]] = ("numerator", "denominator")
+    per_row: ClassVar[tuple[str, ...]] = ("numerator", "denominator", "rest")
+
+    @property
+    def of(self) -> tuple[Noisy, ...]:
+        """The noisy vectors that it follows from."""
+        return (self.numerator, self.denominator, *self.rest)
 
     def values(self) -> list[Number]:
         """Return the clamped ratios; the noisy count is at least 1."""
         unit = self.numerator.unit
-        return [float((self.center + self._ratio(i)) * unit) for i in range(len(self.numerator.steps))]
+        return [float((self.center + ratio) * unit) for ratio in self._ratios()]
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the larger distance from each value to an end of its interval."""
@@ -57,24 +72,28 @@ class Ratio:
         if not self.numerator.steps:
             return []
         alpha, unit = 1.0 - confidence, float(self.numerator.unit)
-        total = np.array([float(s) for s in self.numerator.steps])
-        count = np.array([float(s) for s in self.denominator.steps])
+        total, count = (np.array([float(s) for s in steps]) for steps in mix_steps(self.mix, self.of))
         low, high = float(self.lower - self.center), float(self.upper - self.center)
-        start = np.array([float(self._ratio(i)) for i in range(len(total))])
-        tail = _tails(self.numerator.law, self.denominator.law, cells=len(total))
-        beyond = tail(start, total - start * count) < alpha
-        total = np.where(beyond, start * count, total)
+        start = np.array([float(ratio) for ratio in self._ratios()])
+        top, bottom = ([float(w) for w in row] for row in self.mix)
+        accepts = _acceptance([o.law for o in self.of], alpha, cells=len(total))
+
+        def inside(mean: Any, total: Any) -> Any:
+            return accepts([a - mean * b for a, b in zip(top, bottom, strict=True)], total - mean * count)
+
+        total = np.where(inside(start, total), total, start * count)
         far = np.array([[low], [high]])
-        edges = _edges(lambda mean: tail(mean, total - mean * count) >= alpha, start, far)
+        edges = _edges(lambda mean: inside(mean, total), start, far)
         lower, upper = np.where(count < 1.0, far, edges) + self.center
         rows = zip(lower * unit, upper * unit, self.values(), strict=True)
         return [(min(float(a), v), max(float(b), v)) for a, b, v in rows]  # by an ulp, where they meet
 
     to_dict = estimate_to_dict
 
-    def _ratio(self, i: int) -> Fraction:
-        raw = Fraction(self.numerator.steps[i], max(1, self.denominator.steps[i]))
-        return max(Fraction(self.lower - self.center), min(Fraction(self.upper - self.center), raw))
+    def _ratios(self) -> list[Fraction]:
+        low, high = Fraction(self.lower - self.center), Fraction(self.upper - self.center)
+        rows = zip(*mix_steps(self.mix, self.of), strict=True)
+        return [max(low, min(high, total / max(Fraction(1), count))) for total, count in rows]
 
 
 @functools.lru_cache(maxsize=8)
@@ -83,19 +102,19 @@ def _fieller(ratio: Ratio, confidence: float) -> tuple[tuple[Number, Number], ..
     return tuple(ratio._ends(confidence))
 
 
-def ratio_margin(numerator: Law, denominator: Law, mean: float, confidence: float) -> float:
+def ratio_margin(laws: Sequence[Law], mean: float, confidence: float, mix: Mix = ()) -> float:
     """Return the error of a ratio times its count, in steps, not exceeded with probability `confidence`.
 
-    `mean` is the centred mean in steps.
+    `mean` is the centred mean in steps; sum and count follow from noisy vectors of these laws by the rows of `mix`.
     """
-    alpha, high = 1.0 - confidence, 1.0
-    tail, at = _tails(numerator, denominator, cells=1), np.array([mean])
-    while float(tail(at, np.array([high]))[0]) > alpha:
+    low, high = 0.0, 1.0
+    weights = [np.array([float(a) - mean * float(b)]) for a, b in zip(*(mix or _PLAIN), strict=True)]
+    accepts = _acceptance(laws, 1.0 - confidence, cells=1)
+    while accepts(weights, np.array([high]))[0]:
         high *= 2.0
-    low = 0.0
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if float(tail(at, np.array([middle]))[0]) > alpha else (low, middle)
+        low, high = (middle, high) if accepts(weights, np.array([middle]))[0] else (low, middle)
     return high
 
 
@@ -113,63 +132,64 @@ def _edges(inside: Callable[[Any], Any], start: Any, far: Any) -> Any:
     return np.where(whole, far, outside)
 
 
-def _tails(numerator: Law, denominator: Law, *, cells: int) -> Callable[[Any, Any], Any]:
-    """Return P(|Z_s - mean Z_n| >= |distance|) as a function of arrays of means and distances, in steps, of `cells` rows.
+def _acceptance(laws: Sequence[Law], alpha: float, *, cells: int) -> Callable[[Weights, Any], Any]:
+    """Return whether P(|sum of weight times Z| >= |distance|) >= alpha, of arrays of weights and distances, of `cells` rows.
 
-    Where the count's noise is small its whole steps show, and the sum over its values is taken exactly; else continuous
+    Beyond two noises the law of their sum is characterised by its variance and fourth moment.
+    """
+    if len(laws) > 2:
+        from sordino.estimates.second_moments import noise_margin
+
+        return lambda weights, distance: np.abs(distance) <= noise_margin(laws, weights, alpha)
+    tail = _tails(laws[0], laws[1], cells=cells)
+    return lambda weights, distance: tail(weights, distance) >= alpha
+
+
+def _tails(first: Law, second: Law, *, cells: int) -> Callable[[Weights, Any], Any]:
+    """Return P(|sum of weight times Z| >= |distance|) of two noises, as a function of arrays of weights and distances.
+
+    Where the second noise is small its whole steps show, and the sum over its values is taken exactly; else continuous
     laws stand in for the discrete ones.
     """
-    variance = denominator.variance()
-    if variance < _LUMPY**2:
-        reach = denominator.error(1 - 1e-9)
+    if second.variance() < _LUMPY**2:
+        reach = second.error(1 - 1e-9)
         if cells * (reach + 1) <= _MOST_EXACT:
-            return _mixture(numerator, denominator, reach)
-    if isinstance(numerator, DiscreteLaplace) and isinstance(denominator, DiscreteLaplace):
-        top, bottom = float(numerator.scale), float(denominator.scale)
-        return lambda mean, distance: two_laplace_tail(top, bottom * np.abs(mean), np.abs(distance))
-    own = numerator.variance()
+            return _mixture(first, second, reach)
+    if isinstance(first, DiscreteLaplace) and isinstance(second, DiscreteLaplace):
+        top, bottom = float(first.scale), float(second.scale)
+        return lambda weights, distance: two_laplace_tail(
+            top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance)
+        )
+    variances = first.variance(), second.variance()
 
-    def gaussian(mean: Any, distance: Any) -> Any:
-        size, spread = np.abs(distance), np.sqrt(own + variance * np.square(mean))
+    def gaussian(weights: Weights, distance: Any) -> Any:
+        size = np.abs(distance)
+        spread = np.sqrt(sum(v * np.square(w) for v, w in zip(variances, weights, strict=True)))
         ratio = np.divide(size, spread * math.sqrt(2.0), out=np.where(size > 0, np.inf, 0.0), where=spread > 0)
         return np.vectorize(math.erfc, otypes=[float])(ratio)
 
     return gaussian
 
 
-def _mixture(numerator: Law, denominator: Law, reach: int) -> Callable[[Any, Any], Any]:
-    """Return the same tail as a sum over the values of Z_n, each with the discrete tail of Z_s on both sides."""
+def _mixture(first: Law, second: Law, reach: int) -> Callable[[Weights, Any], Any]:
+    """Return the same tail as a sum over the values of the second noise, each with the tail of the first on both sides."""
     steps = np.arange(-reach, reach + 1)
-    upper = _at_least(denominator)(steps)
+    upper = at_least(second)(steps)
     mass = upper - np.append(upper[1:], 0.0)
-    beyond = denominator.tail(reach)  # of the values of Z_n left out: counted as reaching any distance
-    at_least = _at_least(numerator)
+    beyond = second.tail(reach)  # of the values left out: counted as reaching any distance
+    reaches = at_least(first)
 
-    def mixture_tail(mean: Any, distance: Any) -> Any:
-        size, shift = np.abs(distance), mean[..., None] * steps
-        both = at_least(np.ceil(size[..., None] + shift)) + at_least(np.ceil(size[..., None] - shift))
+    def chance(weight: Any, rest: Any) -> Any:
+        """Return P(weight Z >= rest); a weight of 0 moves nothing."""
+        whole = np.divide(rest, weight, out=np.where(rest > 0, np.inf, -np.inf), where=weight > 0)
+        return reaches(np.ceil(whole - 1e-9))  # what rounding moved past a step has not passed it
+
+    def mixture_tail(weights: Weights, distance: Any) -> Any:
+        size, weight = np.abs(distance), np.abs(np.asarray(weights[0]))[..., None]
+        shift = np.asarray(weights[1])[..., None] * steps
+        over, under = size[..., None] - shift, size[..., None] + shift
+        weight = np.broadcast_to(weight, np.broadcast_shapes(weight.shape, over.shape))
+        both = chance(weight, over) + chance(weight, under)
         return np.minimum(np.where(size > 0, np.minimum(both, 1.0) @ mass + beyond, 1.0), 1.0)
 
     return mixture_tail
-
-
-def _at_least(law: Law) -> Callable[[Any], Any]:
-    """Return P(Z >= step) as a function of arrays of whole steps, in floats."""
-    if isinstance(law, DiscreteLaplace):
-        if law.scale == 0:
-            return lambda steps: np.where(steps <= 0, 1.0, 0.0)
-        scale = float(law.scale)
-        ratio = math.exp(-1.0 / scale)
-
-        def laplace(steps: Any) -> Any:
-            tail = np.exp(-np.where(steps > 0, steps, 1 - steps) / scale) / (1.0 + ratio)
-            return np.where(steps > 0, tail, 1.0 - tail)
-
-        return laplace
-    sigma = math.sqrt(float(law.sigma_squared))
-    if sigma >= _LUMPY:
-        return lambda steps: 0.5 * np.vectorize(math.erfc, otypes=[float])((steps - 0.5) / (sigma * math.sqrt(2.0)))
-    reach = math.ceil(10 * sigma) + 2
-    weights = np.exp(-np.square(np.arange(-reach, reach + 1)) / (2 * float(law.sigma_squared) or 1.0))
-    tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
-    return lambda steps: tails[np.clip(steps + reach, 0, 2 * reach + 1).astype(np.int64)]

@@ -18,6 +18,7 @@ from sordino.estimates import (  # noqa: F401
     selections,
     shown_count,
     time_values,
+    weighted_sum,
 )
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate
 

@@ -14,16 +14,17 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.weighted_sum import Mix, mix_steps, mix_weights
 from sordino.noise.laws import DiscreteLaplace
 
-__all__ = ["SecondMoments", "sum_margin"]
+__all__ = ["SecondMoments", "noise_margin", "sum_margin"]
 
 _STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20
 _HALVINGS = 36
@@ -38,9 +39,10 @@ _MOMENTS = {"variance": 3, "deviation": 3, "covariance": 4, "correlation": 6}
 class SecondMoments:
     """A variance, deviation, covariance or correlation of each group, from noisy sums of centred values.
 
-    `parts` holds the sums of x (and y), of their squares or products, and last the count; `lifts` what was taken off each
-    square or product, in steps; `spans` the bounds of each centred column, in steps. `ddof` is taken off the count, as
-    in 1 for a sample's variance.
+    `parts` holds the sums of x (and y), of their squares or products, and last the count, or noisy vectors of which these
+    follow by the rows of `mix`; `vectors` says which of the answer's they are. `lifts` is what was taken off each square or
+    product, in steps; `spans` the bounds of each centred column, in steps. `ddof` is taken off the count, as in 1 for a
+    sample's variance.
     """
 
     statistic: str
@@ -48,6 +50,8 @@ class SecondMoments:
     lifts: tuple[BigInt, ...]
     spans: tuple[tuple[BigInt, BigInt], ...]
     ddof: int
+    mix: Mix = ()
+    vectors: tuple[int, ...] = ()
 
     per_row: ClassVar[tuple[str, ...]] = ("parts",)
 
@@ -105,7 +109,7 @@ def sum_margin(laws: Sequence[Law], weights: Sequence[float], confidence: float)
     Laplace noises and the Gaussian one. Half of the smallest step is added, since all may lie on one grid; and where one
     noise moves in steps that the others do not hide, half of those.
     """
-    return float(_margin(laws, [np.array([w]) for w in weights], 1.0 - confidence)[0])
+    return float(noise_margin(laws, [np.array([w]) for w in weights], 1.0 - confidence)[0])
 
 
 # ---- sums in their scale
@@ -119,6 +123,7 @@ class _Sums:
     scales: tuple[float, ...]
     lifts: tuple[float, ...]  # what was taken off each moment, in its scale
     laws: tuple[Law, ...]
+    mix: Mix  # one row a moment, one column a noise
 
     @property
     def count(self) -> Any:
@@ -131,8 +136,8 @@ class _Sums:
     def margin(self, weights: Sequence[Any], alpha: float) -> Any:
         """Return what the noise of that weighted sum exceeds with chance `alpha` at most."""
         last = weights[-1] + sum(w * lift for w, lift in zip(weights, self.lifts, strict=True))
-        steps = [w / scale for w, scale in zip(weights[:-1], self.scales, strict=False)]
-        return _margin(self.laws, [*steps, last], alpha)
+        steps = [*(w / scale for w, scale in zip(weights[:-1], self.scales, strict=False)), last]
+        return noise_margin(self.laws, mix_weights(self.mix, steps), alpha)
 
 
 def _chunks(of: SecondMoments) -> list[slice]:
@@ -145,19 +150,17 @@ def _sums(of: SecondMoments, rows: slice) -> _Sums:
     squares = {3: [first**2], 4: [first * last], 6: [first**2, last**2, first * last]}[_MOMENTS[of.statistic]]
     scales = [*reaches, *squares, 1.0]
     lifts = [0.0] * sides + [float(lift) / s for lift, s in zip(of.lifts, squares, strict=True)] + [0.0]
-    count = _floats(of.parts[-1], rows)
-    moments = [_floats(p, rows) / s + lift * count for p, s, lift in zip(of.parts, scales, lifts, strict=True)]
-    return _Sums(tuple(moments), tuple(scales), tuple(lifts), tuple(p.law for p in of.parts))
-
-
-def _floats(part: Noisy, rows: slice) -> Any:
-    return np.array([float(s) for s in part.steps[rows]])[:, None]
+    parts = tuple(replace(p, steps=p.steps[rows]) for p in of.parts)
+    found = mix_steps(of.mix, parts) if of.mix else [p.steps for p in parts]  # exactly: differences of large sums
+    floats = [np.array([float(s) for s in steps])[:, None] for steps in found]
+    moments = [p / s + lift * floats[-1] for p, s, lift in zip(floats, scales, lifts, strict=True)]
+    return _Sums(tuple(moments), tuple(scales), tuple(lifts), tuple(p.law for p in of.parts), of.mix)
 
 
 # ---- the noise of a weighted sum
 
 
-def _margin(laws: Sequence[Law], weights: Sequence[Any], alpha: float) -> Any:
+def noise_margin(laws: Sequence[Law], weights: Sequence[Any], alpha: float) -> Any:
     """Return the margin of `sum_margin` for arrays of weights."""
     sizes = [np.abs(np.asarray(w, dtype=float)) for w in weights]
     parts = [np.square(w) * _variance(law) for w, law in zip(sizes, laws, strict=True)]

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from sordino.errors import DeclarationError
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
-from sordino.estimates.noisy import Noisy
 
 __all__ = ["Selected", "simultaneous_confidence"]
 
@@ -62,7 +61,8 @@ class Selected:
 
     def remarks(self, name: str) -> tuple[str, ...]:
         """Return what the values say of themselves, in words."""
-        return self.of.remarks(name) if isinstance(self.of, Noisy) else ()
+        remarks = getattr(self.of, "remarks", None)
+        return () if remarks is None else tuple(remarks(name))
 
     to_dict = estimate_to_dict
 

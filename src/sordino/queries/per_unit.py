@@ -119,14 +119,16 @@ class UnitValue:
             ".per_unit(...), and then an aggregate of those"
         )
 
-    def estimate(self, parts: Any, noisy: Any) -> NoReturn:
+    def estimate(self, parts: Any, noisy: Any, shared: Any = None) -> NoReturn:
         """Raise QuestionRefused, as `parts` does."""
-        del parts, noisy
+        del parts, noisy, shared
         self.parts(_NOTHING)
 
-    def error(self, parts: Any, laws: Any, confidence: float, rows: int | None, mean: float | None) -> NoReturn:
+    def error(
+        self, parts: Any, laws: Any, confidence: float, rows: int | None, mean: float | None, mix: Any = ()
+    ) -> NoReturn:
         """Raise QuestionRefused, as `parts` does."""
-        del parts, laws, confidence, rows, mean
+        del parts, laws, confidence, rows, mean, mix
         self.parts(_NOTHING)
 
 

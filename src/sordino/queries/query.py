@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from sordino.domain import Domain
 from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.weighted_sum import Mix, SharedNoise, WeightedSum
 from sordino.neighbors import Neighbors, Sensitivity
+from sordino.noise.sums import sum_error
 from sordino.primitives import Primitives
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.sensitivity_rules import count_sensitivity, sum_sensitivity
@@ -18,7 +20,7 @@ from sordino.queries.sensitivity_rules import count_sensitivity, sum_sensitivity
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Aggregate", "Query", "SensitivityRule", "SqlAggregate", "Vector"]
+__all__ = ["Aggregate", "Query", "SensitivityRule", "SqlAggregate", "Vector", "mixed_error", "share_noise"]
 
 
 @runtime_checkable
@@ -122,6 +124,18 @@ class Vector:
         return sum_sensitivity(neighbors, lower=low, upper=high, cells=cells, droppable=drop)
 
 
+def share_noise(
+    part: Vector, noisy: Sequence[Noisy], shared: SharedNoise, *, least: int | None = None, most: int | None = None
+) -> WeightedSum:
+    """Return a number that follows from noisy vectors which other aggregates of the question read too."""
+    return WeightedSum(tuple(noisy), shared.mix[0], part.unit, shared.vectors, least, most)
+
+
+def mixed_error(part: Vector, laws: Sequence[Law], mix: Mix, confidence: float) -> float:
+    """Return the error of a number that follows from noisy vectors of these laws."""
+    return float(sum_error(tuple(laws), mix[0], confidence) * part.unit)
+
+
 class Aggregate(Protocol):
     """One answered column: what is counted or summed, and how noisy parts become an estimate."""
 
@@ -132,15 +146,24 @@ class Aggregate(Protocol):
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the vectors to release; raises QuestionRefused where none has a bounded sensitivity."""
 
-    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
-        """Return the estimate that follows from the noisy parts."""
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
+        """Return the estimate that follows from the noisy parts, or from vectors that are `shared`, by the rows of a mix."""
 
     def error(
-        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self,
+        parts: Sequence[Vector],
+        laws: Sequence[Law],
+        confidence: float,
+        rows: int | None,
+        mean: float | None,
+        mix: Mix = (),
     ) -> float:
-        """Return the error not exceeded with probability `confidence`, from the laws of the parts' noise.
+        """Return the error not exceeded with probability `confidence`, from the laws of the noise of the parts.
 
-        For a mean: given public guesses at the rows and the mean; without rows, the error times the rows.
+        Where parts follow from other vectors by the rows of a `mix`, the laws are those of the vectors. For a mean: given
+        public guesses at the rows and the mean; without rows, the error times the rows.
         """
 
     def plain(self) -> Any:

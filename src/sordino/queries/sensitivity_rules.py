@@ -39,6 +39,8 @@ the sum by 2C at most, and (a - r)^2 <= a^2 + r^2 doubles the square.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -46,7 +48,14 @@ from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import ContributionBounds, Neighbors, Sensitivity
 
-__all__ = ["count_sensitivity", "distinct_sensitivity", "stack", "sum_sensitivity", "unit_total_sensitivity"]
+__all__ = [
+    "block_sensitivity",
+    "count_sensitivity",
+    "distinct_sensitivity",
+    "stack",
+    "sum_sensitivity",
+    "unit_total_sensitivity",
+]
 
 
 def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
@@ -164,6 +173,68 @@ def stack(parts: list[Sensitivity]) -> Sensitivity:
         max(p.linf for p in parts),
         "; ".join(dict.fromkeys(p.because for p in parts)),
     )
+
+
+def block_sensitivity(
+    neighbors: Neighbors, corners: Sequence[Sequence[int]], *, cells: int, droppable: bool
+) -> Sensitivity:
+    """Return how far one unit moves several vectors together, where a row adds a point of the hull of `corners`.
+
+    A corner has one number for each vector. `droppable` says whether a row may add nothing.
+
+    Theorem. With v, w over the corners, V the largest norm of v and D that of v - w (w = 0 too where a row may add nothing,
+    as where units have several rows), T and L as in the table above:
+
+        (l1, l2 squared)   add_remove: T V1, L V2^2      replace without GROUP BY: C D1, C^2 D2^2
+                           replace: 2 T V1, L (2 V2^2 + 2 max(0, -min v w))
+
+    Proof. Norms are convex, so they are largest at corners. What a unit adds to group g is a_g times a point of the hull, so
+    its norm is a_g V at most, and the table's bounds of sum a_g and sum a_g^2 apply. Under replace without groups rows come
+    in pairs, the old and the new, each pair at most D apart. With groups the l1 norms add up, and with p from a new rows and q
+    from r old ones |p - q|^2 <= (a^2 + r^2) V2^2 + 2 a r max(0, -min v w), where 2 a r <= a^2 + r^2.
+
+    >>> block_sensitivity(Neighbors("add_remove", None), [(5, 0), (0, 5)], cells=1, droppable=False).l1
+    Fraction(5, 1)
+    """
+    groups = min(neighbors.groups, cells)
+    total = min(neighbors.contributions, groups * neighbors.rows_per_group)
+    each, several = min(neighbors.rows_per_group, total), len(corners[0])
+    fixed = not droppable and neighbors.unit is None and neighbors.contributions == 1
+    points = corners if fixed else [*corners, (0,) * several]
+    apart = [[a - b for a, b in zip(v, w, strict=True)] for v, w in itertools.product(points, points)]
+    if neighbors.relation == "add_remove":
+        apart = [list(corner) for corner in corners]
+    one, square, most = (max(map(norm, apart)) for norm in (_l1, _l2_squared, _linf))
+    rows, squares = total, _squares(total, each)
+    if neighbors.relation == "replace" and cells > 1:
+        longest = max(map(_l2_squared, corners))
+        against = max(
+            0, -min(sum(a * b for a, b in zip(v, w, strict=True)) for v, w in itertools.product(corners, corners))
+        )
+        one, square, rows = max(map(_l1, corners)), 2 * longest + 2 * against, 2 * total
+    elif neighbors.relation == "replace":
+        squares = rows**2
+    because = (
+        f"{neighbors.relation} of {_unit(neighbors)} moves these {several} vectors together by {_steps(rows * one)}"
+    )
+    touched = min(rows, cells if cells == 1 else groups * (1 if neighbors.relation == "add_remove" else 2)) * several
+    return Sensitivity(touched, Fraction(rows * one), Fraction(squares * square), Fraction(each * most), because)
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count:,} steps"
+
+
+def _l1(vector: Sequence[int]) -> int:
+    return sum(map(abs, vector))
+
+
+def _l2_squared(vector: Sequence[int]) -> int:
+    return sum(x * x for x in vector)
+
+
+def _linf(vector: Sequence[int]) -> int:
+    return max(map(abs, vector))
 
 
 def _sum_of_rows(neighbors: Neighbors, *, lower: Fraction, upper: Fraction, cells: int, because: str) -> Sensitivity:

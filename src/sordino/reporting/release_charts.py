@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.estimates.noisy import Noisy
+from sordino.estimates.selected import Selected
+from sordino.estimates.weighted_sum import WeightedSum
 from sordino.release import show_number
 from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
@@ -94,7 +96,8 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
             x=alt.value(8), text="text:N", color=color, tooltip=tips
         )
         return words.properties(width=340, height=height, title=alt.TitleParams(output.name, fontSize=11, dy=6))
-    bars = isinstance(getattr(output.estimate, "of", output.estimate), Noisy) and keyed
+    shown = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
+    bars = isinstance(shown, (Noisy, WeightedSum)) and keyed
     timed = any(isinstance(v, datetime.date) for v in output.estimate.values())
     layers = _draw_layers(base, output.name, bars=bars, timed=timed, color=color, tips=tips)
     kind: Any = "temporal" if timed else "quantitative"

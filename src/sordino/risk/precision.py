@@ -16,11 +16,12 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.mechanisms.cheapest import cheapest
-from sordino.neighbors import Neighbors, Sensitivity
+from sordino.neighbors import Neighbors
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
 from sordino.queries.sql.parse import SqlText, parse_sql
+from sordino.queries.strategy import find_strategy
 from sordino.risk.arguments import amount, chance
 
 __all__ = ["Currency", "Precision", "precision_of"]
@@ -76,16 +77,14 @@ class Precision:
         >>> precision_of(count(), domain=adult, neighbors=Neighbors("add_remove", None), confidence=0.95).error(0.1)
         30
         """
-        found = compile_query(self.question, self.domain)
-        moved = [found.sensitivity(p, self.neighbors) for p in found.parts[0]]
-        busy = sum(1 for s in moved if s.l1)
-        sized: list[tuple[Sensitivity, Fraction]] = [
-            (s.rescale(1 / p.unit), Fraction(1, busy) if s.l1 else Fraction(0))
-            for s, p in zip(moved, found.parts[0], strict=True)
-        ]
-        mechanisms, _ = cheapest(sized, self.loss(epsilon))
-        laws = [m.law for m in mechanisms]
-        return self.question.aggregates[0].error(found.parts[0], laws, self.confidence, rows, None)
+        found, loss = compile_query(self.question, self.domain), self.loss(epsilon)
+        aggregates = self.question.aggregates
+        strategy = find_strategy(aggregates, found, self.neighbors, [Fraction(1)], squared=isinstance(loss, ZCDP))
+        mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], loss)
+        reading = strategy.readings[0]
+        laws = [mechanisms[block].law for block, _ in reading.vectors]
+        mix = () if reading.is_plain else reading.mix
+        return aggregates[0].error(found.parts[0], laws, self.confidence, rows, None, mix)
 
     def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
         """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.

@@ -206,9 +206,9 @@ def accuracy(
     >>> adult = Domain({"age": Integer(0, 125)})
     >>> asked = dict(query="SELECT AVG(age) FROM adult", domain=adult, neighbors="add_remove", privacy_unit="row")
     >>> round(accuracy(error=0.5, confidence=0.95, n=32561, **asked).lower, 6)
-    0.031832
+    0.023001
     >>> round(accuracy(error=0.5, confidence=0.95, n=32561, delta="1e-6", currency="rho", **asked).lower, 6)
-    0.057897
+    0.057407
     """
     if isinstance(query, Planned):
         if domain is not None or neighbors is not None or privacy_unit is not None:

@@ -18,10 +18,10 @@ import pytest
 
 import sordino as sd
 from battery import coverage_slack
+from planning import draw_estimate
 from protecting import protect
 from sordino import col
 from sordino.errors import QuestionRefused
-from sordino.estimates.noisy import Noisy
 from sordino.estimates.registry import estimate_from_dict
 from sordino.estimates.second_moments import sum_margin
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -66,21 +66,16 @@ def truth(made: Any, x: Any, y: Any) -> float:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def draw_estimate(plan: Any, x: Any, y: Any, runs: int, seed: int) -> Any:
+def draw_spread(plan: Any, x: Any, y: Any, runs: int, seed: int) -> Any:
     """Return the estimate of these columns, drawn `runs` times: a run a row."""
-    made, parts = plan.question.aggregates[0], plan.procedure.allocation.vectors[0]
+    made, parts = plan.question.aggregates[0], plan.procedure.allocation.resolved.parts[0]
     sides = 1 if made.other is None else 2
-    u, v = (
-        w - -p.part.terms[1][0] for w, p in zip((x, y if sides == 2 else x), (parts[0], parts[sides - 1]), strict=True)
-    )
+    u, v = (w - -p.terms[1][0] for w, p in zip((x, y if sides == 2 else x), (parts[0], parts[sides - 1]), strict=True))
     products = {3: [u * u], 4: [u * v], 6: [u * u, v * v, u * v]}[len(parts)]
     exact = [u.sum(), *([v.sum()] if sides == 2 else []), *(p.sum() for p in products), len(x)]
-    noisy = []
-    for i, (part, value) in enumerate(zip(parts, exact, strict=True)):
-        lift = part.part.terms[1][0] * len(x) if sides <= i < len(parts) - 1 else 0
-        noise = part.mechanism.law.sample(sd.Rng.seeded(seed + i), size=runs)
-        noisy.append(Noisy(tuple(round(value) + lift + int(z) for z in noise), part.part.unit, part.mechanism.law))
-    return made.estimate([p.part for p in parts], noisy)
+    lifts = [part.terms[1][0] * len(x) if sides <= i < len(parts) - 1 else 0 for i, part in enumerate(parts)]
+    values = [round(value) + lift for value, lift in zip(exact, lifts, strict=True)]
+    return draw_estimate(plan, 0, values, sd.Rng.seeded(seed), runs=runs)
 
 
 def coverage(estimate: Any, true: float) -> float:
@@ -105,7 +100,7 @@ def test_intervals_cover(mean: int, spread: int, asked: Any, loss: dict[str, Any
         if spread == 0 and asked.aggregate.statistic == "correlation":
             continue  # a column that does not vary has none
         least = 0.94 if runs >= 2_000 else 0.95 - coverage_slack(runs)
-        assert coverage(draw_estimate(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
+        assert coverage(draw_spread(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
@@ -115,14 +110,14 @@ def test_lumpy_noise_of_truths(rows: int, loss: dict[str, Any], neighbors: str) 
     """Of zeros and ones every noise is a few whole steps; under replace the count has none at all."""
     x = (np.arange(rows) % 10 < 3) * 1.0
     plan = people(loss=loss, neighbors=neighbors).plan(variance("b"), **loss)
-    assert coverage(draw_estimate(plan, x, x, 400, rows), float(np.var(x))) >= 0.95 - coverage_slack(400)
+    assert coverage(draw_spread(plan, x, x, 400, rows), float(np.var(x))) >= 0.95 - coverage_slack(400)
 
 
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.aggregate.statistic)
 def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: dict[str, Any]) -> None:
     x, y = columns(30_000, 50, 25)
-    estimate = draw_estimate(people(loss=loss).plan(asked, **loss), x, y, 200, 2)
+    estimate = draw_spread(people(loss=loss).plan(asked, **loss), x, y, 200, 2)
     error = np.quantile(np.abs(np.array(estimate.values()) - truth(asked.aggregate, x, y)), 0.95)
     low, high = np.array(estimate.intervals(0.95)).T
     assert float(np.median(high - low)) / 2 <= 1.25 * error
@@ -137,7 +132,7 @@ def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str,
         [*asks, std("x")] if spread == 25 else asks
     ):  # a deviation's error is stated for a quarter of the range
         plan = people(loss=loss).plan(asked, **loss, assume_rows=5_000)
-        errors = np.abs(np.array(draw_estimate(plan, x, y, 1000, 3).values()) - truth(asked.aggregate, x, y))
+        errors = np.abs(np.array(draw_spread(plan, x, y, 1000, 3).values()) - truth(asked.aggregate, x, y))
         assert (errors > 1.1 * plan.error(0.95)).mean() <= 0.05 + coverage_slack(1000)
     known = people(loss=loss).plan(variance("x"), **loss, assume_rows=5_000, assume_mean=float(x.mean()))
     assert known.error(0.95) <= people(loss=loss).plan(variance("x"), **loss, assume_rows=5_000).error(0.95)
@@ -171,8 +166,9 @@ def test_margin_of_a_combination(laws: Any, weights: list[float], confidence: fl
 def test_the_cost_is_whole_and_shared_equally() -> None:
     plan = people().plan([variance("x"), sd.count()], epsilon=1)
     scales = [p.mechanism.law.scale for p in plan.procedure.allocation.vectors[0]]
-    assert scales == [50 * 6, 1250 * 6, 6]  # half of epsilon 1, in three; centred: 50 and 50^2 / 2
-    assert plan.procedure.allocation.vectors[1][0].mechanism.law.scale == 2
+    assert (
+        scales == [100**2] * 3
+    )  # the whole of epsilon 1, and the count besides: what a row adds to them sums to 100^2
     assert plan.cost == sd.PureDP(1)
     assert [p.part.role for p in people().plan(correlation("x", "y"), epsilon=1).procedure.allocation.vectors[0]] == [
         "sum",
@@ -207,7 +203,7 @@ def test_through_ask_with_groups_and_missing_cells() -> None:
 def test_a_release_reads_back_as_it_was() -> None:
     x, y = columns(200, 40, 20)
     for asked in ASKED:
-        estimate = draw_estimate(people().plan(asked, epsilon=1), x, y, 3, 1)
+        estimate = draw_spread(people().plan(asked, epsilon=1), x, y, 3, 1)
         again = estimate_from_dict(json.loads(json.dumps(estimate.to_dict())))
         assert again == estimate
         assert again.intervals(0.9) == estimate.intervals(0.9)
@@ -217,7 +213,7 @@ def test_a_release_reads_back_as_it_was() -> None:
 @pytest.mark.parametrize(("asked", "most"), [(variance("x"), 2500), (std("x"), 50), (covariance("x", "y"), 1250)])
 def test_estimates_stay_within_what_is_possible(asked: Any, most: float) -> None:
     nothing = np.zeros(0)
-    estimate = draw_estimate(people().plan(asked, epsilon=0.01), nothing, nothing, 300, 4)
+    estimate = draw_spread(people().plan(asked, epsilon=0.01), nothing, nothing, 300, 4)
     lower = -most if asked.aggregate.statistic == "covariance" else 0
     ends = list(itertools.chain(*estimate.intervals(0.95), estimate.values()))
     assert min(ends) >= lower - 1e-9
@@ -225,7 +221,7 @@ def test_estimates_stay_within_what_is_possible(asked: Any, most: float) -> None
 
 
 def test_a_constant_column_has_no_variance_whatever_the_noise() -> None:
-    estimate = draw_estimate(people().plan(variance("one"), epsilon=0.1), np.full(50, 7.0), np.full(50, 7.0), 5, 4)
+    estimate = draw_spread(people().plan(variance("one"), epsilon=0.1), np.full(50, 7.0), np.full(50, 7.0), 5, 4)
     assert estimate.values() == [0.0] * 5
     assert estimate.intervals(0.95) == [(0.0, 0.0)] * 5
 

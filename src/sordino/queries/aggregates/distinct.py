@@ -12,11 +12,12 @@ from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.weighted_sum import Mix, SharedNoise
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import bind_number, presence
 from sordino.queries.expressions.nodes import Bin, Name, Node, When, describe, plain
-from sordino.queries.query import SqlAggregate, Vector
+from sordino.queries.query import SqlAggregate, Vector, share_noise
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 
 __all__ = ["Distinct", "distinct_cell"]
@@ -45,17 +46,27 @@ class Distinct:
         missable = any(cell.missable for cell in cells)
         return (Vector("count", ((1, term),), Fraction(1), None, missable, _OfValues(values, column)),)
 
-    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
         """Return the noisy count; the true one is at least 0, at most the number of declared values."""
         rule = parts[0].rule
         assert isinstance(rule, _OfValues)
+        if shared is not None:
+            return share_noise(parts[0], noisy, shared, least=0, most=rule.values)
         return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=rule.values)
 
     def error(
-        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self,
+        parts: Sequence[Vector],
+        laws: Sequence[Law],
+        confidence: float,
+        rows: int | None,
+        mean: float | None,
+        mix: Mix = (),
     ) -> float:
         """Return the quantile of the noise."""
-        del parts, rows, mean
+        del parts, rows, mean, mix
         return laws[0].error(confidence)
 
     def plain(self) -> Any:

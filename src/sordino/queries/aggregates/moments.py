@@ -17,8 +17,9 @@ from sordino.domain import Domain
 from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy
 from sordino.estimates.second_moments import SecondMoments, sum_margin
+from sordino.estimates.weighted_sum import Mix, SharedNoise, mix_weights
 from sordino.primitives import Primitives
-from sordino.queries.aggregates.count import count_part
+from sordino.queries.aggregates.count import count_part, count_term
 from sordino.queries.aggregates.sums import require_bounds
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.nodes import Arithmetic, Constant, Node, describe, plain
@@ -63,14 +64,23 @@ class MomentAggregate:
         """Return the vectors; raises QuestionRefused where a number has no bounds."""
         return _parts(self._numbers(), domain, _WORDS[self.statistic])
 
-    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
         """Return the statistic, clamped to what is possible; a correlation is 0 where a noisy variance is not above 0."""
         sides = len(self._numbers())
         lifts, spans = tuple(p.lift for p in parts[sides:-1]), tuple(p.ends for p in parts[:sides])
-        return SecondMoments(self.statistic, tuple(noisy), lifts, spans, self.ddof)
+        mix = () if shared is None else (shared.mix, shared.vectors)
+        return SecondMoments(self.statistic, tuple(noisy), lifts, spans, self.ddof, *mix)
 
     def error(
-        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self,
+        parts: Sequence[Vector],
+        laws: Sequence[Law],
+        confidence: float,
+        rows: int | None,
+        mean: float | None,
+        mix: Mix = (),
     ) -> float:
         """Return the error for the worst case; times the rows where not given.
 
@@ -78,8 +88,7 @@ class MomentAggregate:
         deviation and a correlation have no useful worst case (near 0 the root of a small error is large, and a column
         that does not vary has no correlation): they are taken where `assumes` says, less where the mean allows no more.
         """
-        sides = len(self._numbers())
-        shape = _Shape(tuple(parts[:sides]), tuple(p.lift for p in parts[sides:-1]))
+        shape = self._shape(parts, mix)
         most = shape.most(self.ddof) * shape.unit
         if self.statistic == "variance":
             error = shape.worst_variance(laws, confidence, shape.means(mean)) * shape.unit
@@ -91,6 +100,17 @@ class MomentAggregate:
         else:
             error, most = shape.correlation(laws, confidence), 2.0
         return error if rows is None else min(error / rows, most)
+
+    def directions(self, parts: Sequence[Vector]) -> list[list[float]]:
+        """Return weights of the parts in what the error follows from, at extreme means and spreads."""
+        shape = self._shape(parts)
+        if self.statistic == "correlation":
+            return [[0.0, 0.0, 0.0, 0.0, 1.0, float(shape.lifts[2])]]
+        return shape.directions() if self.other is None else shape.joint_directions()
+
+    def _shape(self, parts: Sequence[Vector], mix: Mix = ()) -> _Shape:
+        sides = len(self._numbers())
+        return _Shape(tuple(parts[:sides]), tuple(p.lift for p in parts[sides:-1]), mix)
 
     @property
     def assumes(self) -> str:
@@ -137,20 +157,20 @@ def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Vector, ...]:
     columns = [_center(node, domain, what) for node in of]
     pairs = [(0, 0), (1, 1), (0, 1)] if what == "correlation" else [(0, len(columns) - 1)]
     products = [_product(columns[i], columns[j], domain, what) for i, j in pairs]
-    every = products[-1][0]  # missing where any column is
-    rows = every if every.missable else None
-    count = SqlAggregate("rows" if rows is None else "count", rows)
+    every = columns[0].found if len(columns) == 1 else products[-1][0]  # missing where any column is
+    whole = len(columns) == 1  # a square is missing where its number is, so nothing else is
+    count = count_term(every)
     made = []
     for column in columns:
-        value = _where(column.found, every)
+        value = column.found if whole else _where(column.found, every)
         terms = ((1, SqlAggregate("sum", value)), (-column.middle, count))
         made.append(Vector("sum", terms, value.unit, (column.low, column.high), every.missable))
     for (i, j), (square, low, high) in zip(pairs, products, strict=True):
         middle = (low + high) // 2
-        terms = ((1, SqlAggregate("sum", _where(square, every))), (-middle, count))
+        terms = ((1, SqlAggregate("sum", square if whole else _where(square, every))), (-middle, count))
         role = "sum of squares" if i == j else "sum of products"
         made.append(Vector(role, terms, square.unit, (low - middle, high - middle), every.missable))
-    return (*made, count_part(rows))
+    return (*made, count_part(every))
 
 
 def _product(one: _Centred, other: _Centred, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
@@ -168,7 +188,7 @@ def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:
         absent = exp.Is(this=exp.paren(present.build(on)), expression=exp.Null())
         return exp.Case(ifs=[exp.If(this=absent, true=exp.Null())], default=of.build(on))
 
-    return BoundNumber(of.unit, of.interval, of.stored, True, build)
+    return BoundNumber(of.unit, of.interval, of.stored, True, build, meaning=(of.meaning, present.meaning))
 
 
 # ---- expected errors
@@ -180,6 +200,7 @@ class _Shape:
 
     columns: tuple[Vector, ...]
     lifts: tuple[int, ...]
+    mix: Mix = ()
 
     @property
     def unit(self) -> float:
@@ -196,8 +217,11 @@ class _Shape:
 
     def worst_variance(self, laws: Sequence[Law], confidence: float, means: Sequence[float]) -> float:
         """Return the largest margin of the variance over those means and all variances that they allow."""
-        spreads = [(a, v) for a in means for v in (0.0, _largest(self.columns[0], a))]
-        return max(self._variance(laws, confidence, a, v) for a, v in spreads)
+        return max(self._margin(laws, weights, confidence) for weights in self._spreads(means))
+
+    def directions(self) -> list[list[float]]:
+        """Return the weights of the parts in the equations of the variance, over means and variances of the range."""
+        return self._spreads(_grid(self.columns[0]))
 
     def deviation(self, laws: Sequence[Law], confidence: float, means: Sequence[float]) -> float:
         """Return the largest margin of the deviation over those means, where it is a quarter of the range or all."""
@@ -205,26 +229,37 @@ class _Shape:
         for a in means:
             spread = min(quarter, math.sqrt(_largest(self.columns[0], a)))
             if spread > 0:
-                found = max(found, self._variance(laws, confidence, a, spread**2) / (2 * spread))
+                found = max(found, self._margin(laws, self._variance(a, spread**2), confidence) / (2 * spread))
         return found
 
     def worst_covariance(self, laws: Sequence[Law], confidence: float) -> float:
         """Return the largest margin of the covariance over all means and covariances."""
+        return max(self._margin(laws, weights, confidence) for weights in self.joint_directions())
+
+    def joint_directions(self) -> list[list[float]]:
+        """Return the weights of the parts in the equations of the covariance, over means and covariances of the ranges."""
         found = []
         for a, b in itertools.product(*(_grid(c) for c in self.columns)):
             most = math.sqrt(_largest(self.columns[0], a) * _largest(self.columns[1], b))
-            found += [sum_margin(laws, [-b, -a, 1.0, self.lifts[0] + a * b - c], confidence) for c in (-most, most)]
-        return max(found)
+            found += [[-b, -a, 1.0, self.lifts[0] + a * b - c] for c in (-most, most)]
+        return found
 
     def correlation(self, laws: Sequence[Law], confidence: float) -> float:
         """Return the margin of the correlation at none, means in the middle, deviations a quarter of the ranges."""
         both = _quarter(self.columns[0]) * _quarter(self.columns[1])
         if not both:
             return 0.0
-        return sum_margin(laws, [0.0, 0.0, 0.0, 0.0, 1.0, float(self.lifts[2])], confidence) / both
+        return self._margin(laws, [0.0, 0.0, 0.0, 0.0, 1.0, float(self.lifts[2])], confidence) / both
 
-    def _variance(self, laws: Sequence[Law], confidence: float, a: float, v: float) -> float:
-        return sum_margin(laws, [-2 * a, 1.0, self.lifts[0] + a * a - v], confidence)
+    def _variance(self, a: float, v: float) -> list[float]:
+        """Return the weights of the parts in the equation of a variance v at the mean a."""
+        return [-2 * a, 1.0, self.lifts[0] + a * a - v]
+
+    def _spreads(self, means: Sequence[float]) -> list[list[float]]:
+        return [self._variance(a, v) for a in means for v in (0.0, _largest(self.columns[0], a))]
+
+    def _margin(self, laws: Sequence[Law], weights: Sequence[float], confidence: float) -> float:
+        return sum_margin(laws, mix_weights(self.mix, weights), confidence)
 
     def _inside(self, mean: float) -> float:
         column = self.columns[0]

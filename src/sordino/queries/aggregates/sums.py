@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,15 +13,16 @@ from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Law, Noisy, to_units
 from sordino.estimates.ratio import Ratio, ratio_margin
 from sordino.estimates.time_values import TimeValues
+from sordino.estimates.weighted_sum import Mix, SharedNoise
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.lattice import outward
 from sordino.primitives import WIDEST
-from sordino.queries.aggregates.count import count_part
+from sordino.queries.aggregates.count import count_part, count_term
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.nodes import Name, Node, describe, plain, sql_name
-from sordino.queries.query import SqlAggregate, Vector
+from sordino.queries.query import SqlAggregate, Vector, mixed_error, share_noise
 from sordino.queries.sensitivity_rules import unit_total_sensitivity
 
 __all__ = ["Average", "Sum"]
@@ -48,16 +49,29 @@ class Sum:
         found, low, high = require_bounds(self.of, domain, "sum")
         return (Vector("sum", ((1, SqlAggregate("sum", found)),), found.unit, (low, high), found.missable),)
 
-    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
         """Return the noisy sum; where no value is negative the true one is at least 0, and likewise above."""
         made, (low, high) = noisy[0], parts[0].ends
-        return Noisy(made.steps, made.unit, made.law, least=0 if low >= 0 else None, most=0 if high <= 0 else None)
+        least, most = 0 if low >= 0 else None, 0 if high <= 0 else None
+        if shared is not None:
+            return share_noise(parts[0], noisy, shared, least=least, most=most)
+        return Noisy(made.steps, made.unit, made.law, least=least, most=most)
 
     def error(
-        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self,
+        parts: Sequence[Vector],
+        laws: Sequence[Law],
+        confidence: float,
+        rows: int | None,
+        mean: float | None,
+        mix: Mix = (),
     ) -> float:
         """Return the quantile of the noise."""
         del rows, mean
+        if mix:
+            return mixed_error(parts[0], laws, mix, confidence)
         return to_units(laws[0].error(confidence), parts[0].unit)
 
     def plain(self) -> Any:
@@ -76,8 +90,8 @@ class Sum:
 class Average:
     """Average a number over the rows that have it: center + (sum of value - center) / count, both noisy.
 
-    By sequential composition the two costs add; the split is a public constant, half and half (minimax over the mean).
-    Centring at (lower + upper) / 2 halves the sum's sensitivity under add_remove.
+    Where no vectors do better (`queries.strategy`), sum and count get noise of their own: by sequential composition the two
+    costs add, split half and half. Centring at (lower + upper) / 2 halves the sum's sensitivity under add_remove.
     """
 
     of: Node
@@ -87,27 +101,38 @@ class Average:
         """Return the centred sums and the counts; raises QuestionRefused where the number has no bounds."""
         found, low, high = require_bounds(self.of, domain, "mean")
         middle = (low + high) // 2
-        terms = (
-            (1, SqlAggregate("sum", found)),
-            (-middle, SqlAggregate("count" if found.missable else "rows", _missable_number(found))),
-        )
+        terms = ((1, SqlAggregate("sum", found)), (-middle, count_term(found)))
         time = None if found.kind == "number" else (found.kind, found.zone)
         total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable, time=time)
-        return (total, count_part(_missable_number(found)))
+        return (total, count_part(found))
 
-    def estimate(self, parts: Sequence[Vector], noisy: Sequence[Noisy]) -> ColumnEstimate:
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
         """Return the ratio, clamped to the bounds."""
         middle, (low, high) = parts[0].lift, parts[0].ends
         made = Ratio(noisy[0], noisy[1], middle, low + middle, high + middle)
+        if shared is not None:
+            made = replace(made, rest=tuple(noisy[2:]), mix=shared.mix, vectors=shared.vectors)
         return made if parts[0].time is None else TimeValues(made, *parts[0].time, parts[0].unit)
 
     def error(
-        self, parts: Sequence[Vector], laws: Sequence[Law], confidence: float, rows: int | None, mean: float | None
+        self,
+        parts: Sequence[Vector],
+        laws: Sequence[Law],
+        confidence: float,
+        rows: int | None,
+        mean: float | None,
+        mix: Mix = (),
     ) -> float:
         """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""
         unit = float(parts[0].unit)
-        centred = float(parts[0].ends[1]) if mean is None else mean / unit - parts[0].lift
-        return ratio_margin(laws[0], laws[1], centred, confidence) * unit / (rows or 1)
+        centred = [float(end) for end in parts[0].ends] if mean is None else [mean / unit - parts[0].lift]
+        return max(ratio_margin(laws, at, confidence, mix) for at in centred) * unit / (rows or 1)
+
+    def directions(self, parts: Sequence[Vector]) -> list[list[float]]:
+        """Return the weights of the parts in what the error follows from: sum - mean count, at the extreme means."""
+        return [[1.0, -float(end)] for end in parts[0].ends]
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
@@ -192,7 +217,3 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
             f"{domain.row_ceiling} rows; declare a coarser resolution, tighter bounds or a row_ceiling"
         )
     return found, low, high
-
-
-def _missable_number(found: BoundNumber) -> BoundNumber | None:
-    return found if found.missable else None

@@ -11,7 +11,7 @@ import bisect
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -51,17 +51,18 @@ class BoundNumber:
     `kind` is "number", "date" (days since 1970) or "datetime" (seconds since 1970 in UTC, read by the clock of `zone`);
     of a number that is a length of time, `seconds` says how many its unit of 1 stands for. `missable` says whether a row
     may lack the value. Raises QuestionRefused where what is held may pass the range of primitives, so that no number
-    reaches one for which it is not total.
+    reaches one for which it is not total. Equal numbers have equal SQL, as `meaning` is the expression, or one of a kind.
     """
 
     unit: Fraction
     interval: Interval
     stored: Interval
     missable: bool
-    build: Build
+    build: Build = field(compare=False)
     kind: str = "number"
     zone: str = ""
     seconds: int = 0
+    meaning: object = field(default_factory=object)  # the same for numbers of one domain that are written alike
 
     def __post_init__(self) -> None:
         low, high = self.stored.lower, self.stored.upper

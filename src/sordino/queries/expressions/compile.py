@@ -92,7 +92,7 @@ T = TypeVar("T")
 def bind_number(node: Node, domain: Domain) -> BoundNumber:
     """Return what a numeric expression means; raises QuestionRefused for what is no number."""
     depth(node)
-    return number(node, domain)
+    return replace(number(node, domain), meaning=node)
 
 
 def bind_condition(node: Node, domain: Domain) -> Build:
@@ -106,13 +106,13 @@ def presence(node: Node, domain: Domain) -> BoundNumber:
     depth(node)
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, DateFormat):
-        return number(node.of, domain)
+        return replace(number(node.of, domain), meaning=node.of)
     ends = [end for end in _ends(node) if end is not None]
     if any(_has_codes(end, domain) for end in ends):
         missable = not isinstance(getattr(column, "missing", "drop"), Fill)
         one = Interval.point(Fraction(1))
-        return BoundNumber(Fraction(1), one, one, missable, _any_cell(node, domain))
-    return number(node, domain)
+        return BoundNumber(Fraction(1), one, one, missable, _any_cell(node, domain), meaning=("present", node))
+    return replace(number(node, domain), meaning=node)
 
 
 def _ends(node: Node | None) -> Iterator[Node | None]:

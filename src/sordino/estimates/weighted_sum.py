@@ -1,0 +1,103 @@
+"""Weighted sums of noisy vectors that several answers share, such as a count that follows from two noisy sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
+from sordino.estimates.noisy import Noisy, to_units
+from sordino.noise.sums import sum_error
+
+__all__ = ["Mix", "SharedNoise", "WeightedSum", "mix_steps", "mix_weights"]
+
+Mix = tuple[tuple[Fraction, ...], ...]  # one row a number that is wanted, one weight a noisy vector
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNoise:
+    """How the numbers of an aggregate follow from noisy vectors, and which of the answer's vectors those are."""
+
+    mix: Mix
+    vectors: tuple[int, ...]
+
+
+@ESTIMATES.register("weighted sum")
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """A number in steps of `scale`: the sum of weight times noisy vector, whose noises are independent.
+
+    `vectors` says which of the answer's noisy vectors they are: estimates that share one share its noise. The interval is
+    that of the law of the weighted sum of the noises. `least` and `most` are as in `Noisy`.
+    """
+
+    of: tuple[Noisy, ...]
+    weights: tuple[Fraction, ...]
+    scale: Fraction
+    vectors: tuple[int, ...]
+    least: BigInt | None = None
+    most: BigInt | None = None
+
+    per_row: ClassVar[tuple[str, ...]] = ("of",)
+
+    @property
+    def unit(self) -> Fraction:
+        """The step of the values."""
+        return self.scale / math.lcm(*(w.denominator for w in self.weights))
+
+    def values(self) -> list[Number]:
+        """Return the sums: whole numbers where the step is whole."""
+        whole = self.unit.denominator == 1
+        return [int(s * self.scale) if whole else float(s * self.scale) for s in self._steps()]
+
+    def errors(self, confidence: float) -> list[Number]:
+        """Return the quantile of the noise, the same for every row."""
+        return [self._to_units(self._margin(confidence))] * len(self.of[0].steps)
+
+    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
+        """Return value -+ error, cut to the bounds or, where the value lies past one, to the value."""
+        margin = self._margin(confidence)
+        ends = [(min(s, self._cut(s - margin)), max(s, self._cut(s + margin))) for s in self._steps()]
+        return [(self._to_units(low), self._to_units(high)) for low, high in ends]
+
+    def remarks(self, name: str) -> tuple[str, ...]:
+        """Return in words how many values noise has carried past what is possible."""
+        cut = tuple(-1 if s < self._cut(s) else 1 if s > self._cut(s) else 0 for s in self._steps())
+        bounds = (None if self.least is None else 0, None if self.most is None else 0)
+        return Noisy(cut, Fraction(1), self.of[0].law, *bounds).remarks(name)
+
+    to_dict = estimate_to_dict
+
+    def _steps(self) -> list[Fraction]:
+        return mix_steps((self.weights,), self.of)[0]
+
+    def _margin(self, confidence: float) -> Fraction:
+        return sum_error(tuple(o.law for o in self.of), self.weights, confidence)
+
+    def _to_units(self, steps: Fraction) -> Number:
+        return to_units(int(steps), self.scale) if steps.denominator == 1 else float(steps * self.scale)
+
+    def _cut(self, step: Fraction) -> Fraction:
+        step = step if self.least is None else max(step, Fraction(self.least))
+        return step if self.most is None else min(step, Fraction(self.most))
+
+
+def mix_steps(mix: Mix, of: tuple[Noisy, ...]) -> list[list[Fraction]]:
+    """Return the numbers that follow from noisy vectors, row by row, exactly."""
+    found = []
+    for row in mix:
+        below = math.lcm(*(w.denominator for w in row))
+        whole = [int(w * below) for w in row]
+        cells = zip(*(o.steps for o in of), strict=True)
+        found.append([Fraction(sum(w * s for w, s in zip(whole, steps, strict=True)), below) for steps in cells])
+    return found
+
+
+def mix_weights(mix: Mix, weights: Sequence[Any]) -> Sequence[Any]:
+    """Return the weights of noisy vectors in a weighted sum of what follows from them; those given without a mix."""
+    if not mix:
+        return weights
+    return [sum(float(row[i]) * w for row, w in zip(mix, weights, strict=True)) for i in range(len(mix[0]))]
