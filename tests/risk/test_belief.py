@@ -174,7 +174,7 @@ ASKS = [
 def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, loss: dict[str, Any], what: str) -> None:
     """The percentage and the chance are read out of the sentence, and held against the enumerated law of the event."""
     caps: dict[str, Loss] = {"PureDP": sd.PureDP(9), "ZCDP": sd.ZCDP(9, 1e-6), "ApproxDP": sd.ApproxDP(9, "1e-3")}
-    domain = sd.Domain({"age": sd.Integer(0, 3), "name": sd.Identifier()})
+    domain = sd.Domain({"age": sd.Integer(0, 4), "name": sd.Identifier()})
     people = protect(pa.table({"age": [1, 2], "name": ["a", "b"]}), domain, budget=caps[budget])
     questions: dict[str, Any] = {
         "count": sd.count(),
