@@ -81,7 +81,7 @@ def test_accuracy_and_risk_make_an_interval_and_the_choice_is_its_lower_end() ->
     assert made.relation == "add_remove"
     words = made.sentence()
     for part in (
-        "0.0318319",
+        "0.023001",
         "0.549306",
         "the mean of age of 32,561 rows is within 0.5",
         "Kazan & Reiter 2024",
