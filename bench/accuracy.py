@@ -23,12 +23,19 @@ from sordino.accounting.discrete import DiscreteGaussianEvent
 from sordino.accounting.events import BoundedRangeEvent
 from sordino.accounting.gaussian_calibration import analytic_gaussian_sigma
 from sordino.accounting.zcdp import epsilon_of, rho_for
-from sordino.loss import ApproxDP, Event
+from sordino.domain import Domain, Fill, Integer
+from sordino.loss import ApproxDP, Event, PureDP
 from sordino.mechanisms.cheapest import cheapest
 from sordino.mechanisms.gaussian import Gaussian
-from sordino.neighbors import Sensitivity
+from sordino.neighbors import Neighbors, Sensitivity
+from sordino.noise.laws import DiscreteLaplace, two_laplace_tail
+from sordino.queries.aggregation import compile_query
+from sordino.queries.build import as_aggregation, count, mean, std, variance
+from sordino.queries.build import sum as total
+from sordino.queries.strategy import find_strategy
 
 Row = dict[str, float | None]
+R, N = 1000, 10_000  # the range of a number, and rows
 
 
 def run() -> dict[str, Row]:
@@ -44,6 +51,7 @@ def run() -> dict[str, Row]:
         "a mean without bounds, lognormal(6, 1.5), 50,000 rows, epsilon 0.1": unbounded_mean("lognormal", "0.1"),
         "a mean without bounds, 80% zeros, 50,000 rows, epsilon 1": unbounded_mean("mixture", "1"),
         "share of (1, 1e-6) that a private-key question at epsilon 0.01 costs": private_key_share(),
+        **{f"{name}, {R:,} wide, at epsilon 1": found for name, found in shared_vectors().items()},
     }
 
 
@@ -114,6 +122,75 @@ def unbounded_mean(shape: str, epsilon: str) -> Row:
 
     found = mean_errors(shape, epsilon, seeds=10)
     return row(found["split"], found["one"], None, found["best"])
+
+
+def shared_vectors() -> dict[str, Row]:
+    """Errors at 95%. Before: each aggregate, and each of its parts, had noise of its own. Best: with the whole loss alone."""
+    domain = Domain({"x": Integer(0, R, missing=Fill(0))})
+    three = [count(), total("x"), mean("x")]
+    sums, counts = opendp_scale(total=True), opendp_scale(total=False)
+    peer_mean = None if sums is None or counts is None else ratio_of(2 * sums, 2 * counts)
+    alone = DiscreteLaplace(Fraction(1)).error(0.95)
+    asked: list[tuple[str, list[Any], int, float | None, float | None]] = [
+        ("error of AVG x rows", [mean("x")], 0, peer_mean, 3.0 * R),
+        ("error of COUNT beside SUM and AVG", three, 0, None if counts is None else 3 * counts * 3.0, alone),
+        ("error of SUM beside COUNT and AVG", three, 1, None if sums is None else 3 * sums * 3.0, 3.0 * R),
+        ("error of AVG x rows beside COUNT and SUM", three, 2, None if peer_mean is None else 3 * peer_mean, 3.0 * R),
+        ("error of VARIANCE x rows", [variance("x")], 0, None, None),
+        ("error of STDDEV x rows", [std("x")], 0, None, None),
+    ]
+    found: dict[str, Row] = {}
+    for name, several, place, peer, least in asked:
+        by = N if "x rows" in name else 1
+        found[name] = row(apart(several, place, domain) * by, together(several, place, domain) * by, peer, least)
+    return found
+
+
+def together(several: list[Any], place: int, domain: Domain) -> float:
+    """Return the planned error of one aggregate of a question, by the strategy that is asked with."""
+    question = as_aggregation(several)
+    compiled, shares = compile_query(question, domain), [Fraction(1, len(several))] * len(several)
+    strategy = find_strategy(question.aggregates, compiled, Neighbors("add_remove", None), shares, squared=False)
+    mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], PureDP(1))
+    reading = strategy.readings[place]
+    laws = [mechanisms[block].law for block, _ in reading.vectors]
+    return question.aggregates[place].error(compiled.parts[place], laws, 0.95, N, None, reading.mix)
+
+
+def apart(several: list[Any], place: int, domain: Domain) -> float:
+    """Return the same where every part has noise of its own, by an equal share."""
+    question = as_aggregation(several)
+    compiled = compile_query(question, domain)
+    parts = compiled.parts[place]
+    moved = [compiled.sensitivity(p, Neighbors("add_remove", None)).rescale(1 / p.unit).l1 for p in parts]
+    laws = [DiscreteLaplace(by * len(several) * len(parts)) for by in moved]
+    return question.aggregates[place].error(parts, laws, 0.95, N, None)
+
+
+def opendp_scale(*, total: bool) -> float | None:
+    """Return the least scale at which OpenDP states epsilon 1 for a bounded sum of unknown size, or a count."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return None
+    dp.enable_features("contrib")
+    bounds: Any = {"bounds": (0, R)} if total else {"T": int}
+    space = dp.vector_domain(dp.atom_domain(**bounds)), dp.symmetric_distance()
+    summed: Any = (dp.t.make_sum if total else dp.t.make_count)(*space)
+
+    def holds(scale: float) -> bool:
+        return bool((summed >> dp.m.then_laplace(scale=scale)).check(1, 1.0))
+
+    return float(dp.binary_search(lambda scale: holds(scale), bounds=(1e-3, 1e7)))
+
+
+def ratio_of(top: float, bottom: float) -> float:
+    """Return the error of a noisy sum over a noisy count times the rows, for the worst mean: that of the upper bound."""
+    low, high = 0.0, 100.0 * (top + bottom * R)
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(two_laplace_tail(top, bottom * R, middle)) > 0.05 else (low, middle)
+    return high
 
 
 def row(before: float | None, now: float, peer: float | None, best_known: float | None) -> Row:
