@@ -96,6 +96,23 @@ def test_filters_groups_formulas_and_sql() -> None:
     assert 3_500 < both.value["mean_real"] < 7_000
 
 
+def test_quantiles_and_the_largest_value_without_bounds() -> None:
+    table = people()
+    plan = table.plan([sd.quantiles("x", [0.5, 0.9]), sd.quantile("x", 1)], epsilon=2)
+    assert plan.error(0.95) == {"quantile_x_0.5": None, "quantile_x_0.9": None, "quantile_1_x": None}
+    release = table.ask(plan)
+    value = release.value
+    assert release.cost == PureDP(2)
+    assert abs(value["quantile_x_0.5"] / np.median(INCOMES) - 1) < 0.02
+    assert abs(value["quantile_x_0.9"] / np.quantile(INCOMES, 0.9) - 1) < 0.05
+    assert np.quantile(INCOMES, 0.995) < value["quantile_1_x"] <= release.upper < 2 * INCOMES.max()
+    assert "given as the bound" in release.notes[-1]
+    nothing = table.ask(table.where(col("x") > 10**9).agg(sd.quantiles("x", [0.5, 0.9])), epsilon=1)
+    assert nothing.value == {"quantile_x_0.5": None, "quantile_x_0.9": None}
+    real = table.ask(table.group_by("even").agg(sd.median("real")), epsilon=2)
+    assert all(2_800 < row["median_real"] < 3_500 for row in real.value)
+
+
 def test_a_declared_end_is_kept_and_its_share_is_spent_on_the_mean() -> None:
     table = protect(TABLE, sd.Domain({"x": sd.Integer(5), "even": sd.Boolean(), "real": sd.Real(resolution=0.01)}))
     release = table.ask(sd.mean("x"), epsilon=1)

@@ -1,4 +1,4 @@
-"""Means of numbers without bounds: one charge finds bounds for each and answers the question within them."""
+"""Means and quantiles of numbers without bounds: one charge finds bounds for each and answers the question within them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sordino.loss import Event, Loss
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.adaptive.magnitudes import search_number
+from sordino.queries.aggregates.quantile import Quantile
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.bound_number import BoundNumber
@@ -80,14 +81,15 @@ class FoundBoundsProcedure:
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand: nothing of the errors of means whose bounds are to be found."""
-        unknown = {a.alias for a in self.question.aggregates if isinstance(a, Average) and a.of in self.sought}
-        asked = {a.alias: a.describe() for a in self.question.aggregates}
-        return [
-            PlannedColumn(c.names, asked[c.names[0]], (None,), c.unit, (_WORDS,), (), (_say_shares(),), share=c.share)
-            if c.names[0] in unknown
-            else c
-            for c in self.within.procedure.columns(confidence)
-        ]
+        made = list(self.within.procedure.columns(confidence))
+        for i, (asked, column) in enumerate(zip(self.question.aggregates, made, strict=False)):
+            if _is_sought(asked, self.sought):
+                size, said = len(column.names), (_say_shares(),)
+                words, none = (_WORDS,) * size, (None,) * size
+                made[i] = PlannedColumn(
+                    column.names, asked.describe(), none, column.unit, words, (), said, share=column.share
+                )
+        return made
 
     def build(self, primitives: Callable[[], Primitives]) -> None:
         """Build the trees of the question in its stand-in bounds, so that what cannot be said is refused now."""
@@ -110,7 +112,7 @@ class FoundBoundsProcedure:
         answer = plan.procedure.release(plan.procedure.build(rows.primitives), rows, rng)
         assert isinstance(answer, tuple)
         outputs = self._without_unfound(answer[1], ends)
-        notes = tuple(_say(node, found) for node, found in ends.items())
+        notes = tuple(_say(node, found, self.question) for node, found in ends.items())
         return ReleaseContent(answer[0], outputs, notes, _chosen(ends))
 
     def _find_ends(self, session: AdaptiveSession, node: Node, part: Loss) -> Ends | None:
@@ -121,10 +123,12 @@ class FoundBoundsProcedure:
         return node if self.question.where is None else When(self.question.where, node, None)
 
     def _without_unfound(self, outputs: tuple[Output, ...], ends: dict[Node, Ends | None]) -> tuple[Output, ...]:
-        """Return the answer without the means that have no bounds, and without formulas, which may be made of them."""
-        lost = {
-            a.alias for a in self.question.aggregates if isinstance(a, Average) and a.of in ends and ends[a.of] is None
-        }
+        """Return the answer without what has no bounds, and without formulas, which may be made of them."""
+        unfound = tuple(node for node, found in ends.items() if found is None)
+        lost: set[str] = set()
+        for asked in self.question.aggregates:
+            if _is_sought(asked, unfound):
+                lost |= set(asked.columns()) if isinstance(asked, Quantile) else {asked.alias}
         if not lost:
             return outputs
         lost |= {f.alias for f in self.question.formulas}
@@ -143,13 +147,13 @@ class FoundBoundsProcedure:
 def plan_with_found_bounds(
     question: Aggregation, table: TableContext, *, asked: Loss, assume_rows: int | None = None
 ) -> Plan | None:
-    """Return the plan of a question with means of numbers that have no bounds; None where it has none or cannot be so answered.
+    """Return the plan of a question with means or quantiles of numbers without bounds; None where it cannot be so answered.
 
     Raises QuestionRefused for what else it refuses.
     """
     if question.steps or question.sample is not None or question.bounds is not None:
         return None
-    of = dict.fromkeys(a.of for a in question.aggregates if isinstance(a, Average))
+    of = dict.fromkeys(a.of for a in question.aggregates if isinstance(a, Average | Quantile))
     try:
         sought = tuple(node for node in of if not _is_bounded(_number(node, table.domain)))
     except QuestionRefused:
@@ -172,13 +176,17 @@ def _plan_within(
 ) -> Plan:
     """Return the plan of the question with each of these numbers clipped, at what their searches leave of a loss."""
     clipped = tuple(
-        replace(a, of=Clip(a.of, *bounds[a.of])) if isinstance(a, Average) and a.of in bounds else a
+        replace(a, of=Clip(a.of, *bounds[a.of])) if isinstance(a, Average | Quantile) and a.of in bounds else a
         for a in question.aggregates
     )
     domain = _with_grids(table.domain, bounds)
     rest = take(inner, _rest(tuple(bounds), table.domain))
     within = replace(question, aggregates=clipped)
     return plan_aggregation(within, replace(table, domain=domain, cap=inner), asked=rest, assume_rows=assume_rows)
+
+
+def _is_sought(asked: object, sought: Sequence[Node]) -> bool:
+    return isinstance(asked, Average | Quantile) and asked.of in sought
 
 
 def _rest(sought: tuple[Node, ...], domain: Domain) -> Fraction:
@@ -224,7 +232,7 @@ def _say_shares() -> str:
     )
 
 
-def _say(node: Node, found: Ends | None) -> str:
+def _say(node: Node, found: Ends | None, question: Aggregation) -> str:
     """Return what was found of a number, from noisy answers alone."""
     words = describe(node)
     if found is None:
@@ -234,10 +242,16 @@ def _say(node: Node, found: Ends | None) -> str:
     if most == 0:
         return f"{words} is clipped to [{low}, {high}], and no row lies beyond"
     share = show_number(100 * min(1.0, most / max(found.counted, most)))
+    mean = any(isinstance(a, Average) and a.of == node for a in question.aggregates)
+    hidden = (
+        f"the interval is for the clipped mean, and the mean of all values is further off by at most {share}% of how far those "
+        "rows lie beyond on average"
+        if mean
+        else "a quantile among them is given as the bound"
+    )
     return (
         f"{words} is clipped to [{low}, {high}]: at 95%, up to about {most:,.0f} rows lie beyond ({found.below:,.0f} below, "
-        f"{found.above:,.0f} above), {share}% of those counted; the interval is for the clipped mean, and the mean of all values "
-        f"is further off by at most {share}% of how far those rows lie beyond on average"
+        f"{found.above:,.0f} above), {share}% of those counted; {hidden}"
     )
 
 
