@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 import postgres_server as postgres
 import sordino as sd
 from engines.support import engine_of
+from places import ROOT
 from sordino import col
 from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.postgres import PostgresEngine
 from sordino.neighbors import PrivacyUnit
+from sordino.project.proposal import propose_project
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation
 from sordino.source import source_from
@@ -77,6 +80,36 @@ def exact_parts(engine: Any, domain: sd.Domain, question: Any) -> list[list[Frac
     flat = [part for several in found.parts for part in several]
     vectors = exact_vectors(engine.run(found.select(engine.primitives)), found)
     return [[x * part.unit for x in vector] for part, vector in zip(flat, vectors, strict=True)]
+
+
+def test_the_page_about_engines_is_true(postgres_server: postgres.Server, postgres_database: str) -> None:
+    postgres_server.execute(
+        "CREATE TABLE visits AS SELECT i % 80 AS age, 'North' AS region FROM generate_series(1, 500) AS n(i)",
+        database=postgres_database.rpartition("/")[2],
+    )
+    done = doctest.testfile(str(ROOT / "docs" / "engines.md"), module_relative=False, globs={"url": postgres_database})
+    assert done.attempted > 3
+    assert done.failed == 0
+
+
+def test_init_writes_a_project_file_and_check_reads_it(
+    postgres_server: postgres.Server, postgres_database: str, tmp_path: Path
+) -> None:
+    postgres_server.execute(
+        "CREATE TABLE visits (age INT, cost NUMERIC(8, 2), region TEXT, seen TIMESTAMPTZ, day DATE, member BOOLEAN)",
+        database=postgres_database.rpartition("/")[2],
+    )
+    proposal = propose_project(postgres_database, relation="public.visits")
+    assert f'source = "{postgres_database}"' in proposal.text
+    assert 'age = {type = "integer"' in proposal.text
+    assert (proposal.table, proposal.columns) == ("visits", 6)
+    text = proposal.text.partition("[tables.visits.columns]")[0] + '[tables.visits.columns]\nage = {type = "integer"}\n'
+    text = text.replace('epsilon = "FILL IN"', "epsilon = 1").replace('neighbors = "FILL IN"', 'neighbors = "replace"')
+    (tmp_path / "sordino.toml").write_text(text.replace('privacy_unit = "FILL IN"', 'privacy_unit = "row"'))
+    assert sd.check_project(tmp_path / "sordino.toml") == []
+    held = sd.connect(tmp_path / "sordino.toml")
+    assert held.table("visits").ask(sd.count(), epsilon=1).charge == "c-0001"
+    held.table("visits").close()
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

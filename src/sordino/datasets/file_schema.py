@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sordino.datasets.csv_import import TYPES, default_delimiter
 from sordino.errors import DeclarationError, SourceError, nearest
-from sordino.source import PACKED, Csv, header_line, header_names
+from sordino.source import PACKED, SERVERS, Csv, Source, header_line, header_names, source_from
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +45,16 @@ def read_schema(
     quote: str | None = None,
     relation: str | None = None,
 ) -> FileSchema:
-    """Return the columns that a CSV, Parquet or DuckDB file states of itself; no row is read.
+    """Return the columns that a CSV, Parquet or DuckDB file or a PostgreSQL server states of itself; no row is read.
 
     A CSV file's first line may be a row of the data, so `header` must say whether it holds names, and `columns` how many
     there are where it does not. Raises DeclarationError where that is missing or does not fit the file, SourceError where
     the file cannot be opened.
     """
+    if source.startswith(SERVERS):
+        if relation is None:
+            raise DeclarationError("say which table of the server with --relation, such as public.people")
+        return FileSchema(_server_columns(source_from(source, relation=relation)), relation=relation)
     ending = Path(source).suffix.lower()
     if ending not in (*_CSV, *_PARQUET, *_DUCKDB):
         packed = "; unpack it first" if ending in PACKED else ""
@@ -125,6 +130,13 @@ def _parquet_schema(source: str) -> FileSchema:
 def _physical_type(kind: object) -> str:
     """Return Arrow's word for a type, that of its values for a dictionary."""
     return str(getattr(kind, "value_type", None) or kind) if str(kind).startswith("dictionary") else str(kind)
+
+
+def _server_columns(source: Source) -> Columns:
+    from sordino.datasets.postgres_tables import open_connection, read_columns
+
+    with contextlib.closing(open_connection(source)) as connection:
+        return [(name, held.kind) for name, held in read_columns(connection, source).items()]
 
 
 def _duckdb_columns(source: str, relation: str | None) -> tuple[str, Columns]:

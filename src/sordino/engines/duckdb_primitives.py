@@ -135,7 +135,8 @@ class DuckDBPrimitives(SqlPrimitives):
     def _strip(self, text: str) -> str:
         return f"trim({text}, {_BLANKS})"
 
-    def _small(self, cell: str) -> str:
+    def _small(self, kind: str, cell: str) -> str:
+        del kind
         return f"CAST({cell} AS BIGINT)"
 
     def _narrow(self, number: str) -> str:

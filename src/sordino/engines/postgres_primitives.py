@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import FIRST_MICROS, LAST_MICROS
@@ -18,6 +19,7 @@ from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_primitives import SqlPrimitives
 from sordino.engines.unit_rows import unit_value
 from sordino.errors import QuestionRefused
+from sordino.noise.lattice import scale_of
 from sordino.primitives import UnitCell
 
 if TYPE_CHECKING:
@@ -168,8 +170,8 @@ class PostgresPrimitives(SqlPrimitives):
     def _strip(self, text: str) -> str:
         return f"trim({_BLANKS} FROM {text})"
 
-    def _small(self, cell: str) -> str:
-        return f"CAST(CAST({cell} AS INT) AS BIGINT)"
+    def _small(self, kind: str, cell: str) -> str:
+        return f"CAST(CAST({cell} AS INT) AS BIGINT)" if kind == "BOOLEAN" else cell
 
     def _narrow(self, number: str) -> str:
         return f"CASE WHEN {number} >= {-(2**63)} AND {number} < {2**63} THEN CAST({number} AS BIGINT) END"
@@ -189,14 +191,27 @@ class PostgresPrimitives(SqlPrimitives):
     def _is_nan(self, real: str) -> str:
         return f"{real} = {_NAN}"
 
+    def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return the steps, clipped: what is no number compares as above all others, and was made NULL."""
+        scaled = self.let(self._scale(real, *scale_of(step)))
+        low, high = whole_text(lower), whole_text(upper)
+        found = (
+            f"CASE WHEN {scaled} BETWEEN {_float(float(lower))} AND {_float(float(upper))} THEN CAST({scaled} AS BIGINT) "
+            f"WHEN {scaled} < {_float(float(lower))} THEN {low} WHEN {scaled} > {_float(float(upper))} THEN {high} END"
+        )
+        if max(abs(lower), abs(upper)) <= 2**53:
+            return self._column(found)
+        return self._clip(found, lower, upper)  # a float cannot distinguish such bounds from their neighbors
+
     def _scale(self, real: str, op: str, factor: float) -> str:
         """Return the steps; what would be too large or too small a float is clipped before, as floats fail there."""
         high, low = (n / factor if op == "*" else n * factor for n in (_FAR, 0.25))
+        found = f"floor({real} {op} {_float(factor)} + {_float(0.5)})"
+        if (factor < 1) == (op == "*"):  # else no number but 0 becomes 0
+            found = f"CASE WHEN {real} BETWEEN {_float(-low)} AND {_float(low)} THEN {_float(0.0)} ELSE {found} END"
         return (
-            f"CASE WHEN {real} = {_NAN} THEN {_NAN} "
-            f"WHEN {real} > {_float(high)} THEN {_float(_FAR)} WHEN {real} < {_float(-high)} THEN {_float(-_FAR)} "
-            f"WHEN {real} BETWEEN {_float(-low)} AND {_float(low)} THEN {_float(0.0)} "
-            f"ELSE floor({real} {op} {_float(factor)} + {_float(0.5)}) END"
+            f"CASE WHEN {real} BETWEEN {_float(-high)} AND {_float(high)} THEN {found} "
+            f"WHEN {real} < {_float(-high)} THEN {_float(-_FAR)} WHEN {real} <> {_NAN} THEN {_float(_FAR)} END"
         )
 
     def _call(self, function: str, real: str) -> str:

@@ -235,7 +235,7 @@ class SqlPrimitives(SqlSteps, ABC):
         """Return a whole number, clipped; text other than up to 18 digits (and .0), fractions and NaN are missing."""
         kind, cell = self._cell(column)
         if kind in WHOLE_KINDS or kind == "BOOLEAN":
-            return self._clip(cell if kind == "BIGINT" else self._small(cell), lower, upper)
+            return self._clip(cell if kind == "BIGINT" else self._small(kind, cell), lower, upper)
         if kind in LARGE:
             return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {self._narrow(cell)} END")
         if kind in FLOATING:
@@ -407,8 +407,8 @@ class SqlPrimitives(SqlSteps, ABC):
         """Return a text without the blanks around it."""
 
     @abstractmethod
-    def _small(self, cell: str) -> str:
-        """Return a whole number or a truth as BIGINT."""
+    def _small(self, kind: str, cell: str) -> str:
+        """Return a truth, or a whole number of less than 64 bits, as a number that is compared with BIGINT."""
 
     @abstractmethod
     def _narrow(self, number: str) -> str:

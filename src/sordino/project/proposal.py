@@ -10,6 +10,7 @@ from pathlib import Path
 from sordino.datasets.file_schema import read_schema
 from sordino.project.schema import FILL_IN
 from sordino.project.template import write_template
+from sordino.source import SERVERS
 
 __all__ = ["Proposal", "propose_project"]
 
@@ -39,7 +40,7 @@ def propose_project(
     relation: str | None = None,
     directory: str | Path = ".",
 ) -> Proposal:
-    """Return a project file for a CSV, Parquet or DuckDB file, made of its schema alone, every blank in it marked.
+    """Return a project file for a CSV, Parquet or DuckDB file or a PostgreSQL table: its schema alone, every blank marked.
 
     No bound, value or row of the data is read into it: those would leak. `directory` is where the project file will lie; a
     relative source is stated relative to it. A CSV file's first line may be a row, so `header` must say whether it holds
@@ -48,8 +49,10 @@ def propose_project(
     schema = read_schema(
         str(source), header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation
     )
-    table = _table_name(schema.relation or Path(source).stem)
-    place = str(source) if os.path.isabs(source) else os.path.relpath(source, directory)
+    is_server = str(source).startswith(SERVERS)
+    name = (schema.relation or "").rpartition(".")[2] if is_server else schema.relation or Path(source).stem
+    table = _table_name(name)
+    place = str(source) if is_server or os.path.isabs(source) else os.path.relpath(source, directory)
     text = write_template(schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation)
     return Proposal(text, table, len(schema.columns), schema.remarks)
 

@@ -12,10 +12,10 @@ from sordino.cli.shared.terminal import note
 
 __all__ = ["init"]
 
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file.")]
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file, or postgresql://...")]
 Columns = Annotated[int | None, option("--columns", "N", "CSV without names: how many columns it has.")]
 Quote = Annotated[str | None, option("--quote", "CHAR", "CSV: the character that cells may be quoted with, \" or '.")]
-Relation = Annotated[str | None, option("--relation", "NAME", "DuckDB: the table in the file.")]
+Relation = Annotated[str | None, option("--relation", "NAME", "DuckDB, PostgreSQL: the table.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="The project file.", callback=ends_in(".toml"))
 ]

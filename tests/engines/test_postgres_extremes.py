@@ -1,0 +1,244 @@
+"""Random questions of extreme cells: no row makes one fail on PostgreSQL, and each has the answer that DuckDB gives.
+
+Neighboring tables on the server differ by no more than declared, and each primitive is written as it was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import pytest
+
+import postgres_server as postgres
+import sordino as sd
+from curator.extremes import CELLS, Questions, declare
+from engines.support import assert_within_sensitivity
+from engines.test_postgres import exact_parts, postgres_engine
+from protecting import protect
+from sordino import col
+from sordino.engines.postgres_primitives import PostgresPrimitives
+from sordino.engines.table_layout import TableLayout
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.neighbors import Neighbors
+from sordino.queries.build import Selection
+
+S = Selection()
+BOTH = {  # DuckDB's type and the server's
+    "BIGINT": "BIGINT",
+    "TINYINT": "SMALLINT",
+    "HUGEINT": "NUMERIC(39, 0)",
+    "DOUBLE": "DOUBLE PRECISION",
+    "FLOAT": "REAL",
+    "DECIMAL(38,0)": "NUMERIC(38, 0)",
+    "DECIMAL(38,38)": "NUMERIC(38, 38)",
+    "DECIMAL(18,3)": "NUMERIC(18, 3)",
+    "VARCHAR": "TEXT",
+    "BOOLEAN": "BOOLEAN",
+    "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMPTZ",
+    "UUID": "UUID",
+}
+ALONE = {  # types and cells that only the server has
+    "NUMERIC": ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e-400", "77", "-0.0", "9" * 60],
+    "CHAR(6)": ["a", "77", "m  ", "it's"],
+    "DATE ": ["infinity", "-infinity", "4713-01-01 BC", "5874897-12-31", "0001-01-01", "2000-02-29"],
+    "TIMESTAMP ": [
+        "infinity",
+        "-infinity",
+        "4713-01-01 00:00:00 BC",
+        "294276-12-31 23:59:59.999999",
+        "2000-02-29 12:00",
+    ],
+    "TIMESTAMPTZ ": ["infinity", "-infinity", "4713-01-01 00:00:00+00 BC", "294276-12-31 23:59:59.999999+00"],
+}
+MORE = {
+    "VARCHAR": [
+        "2000-02-29 12:30:01.25+02",
+        "1999-12-31T23:59Z",
+        "2000-02-30",
+        "0.5",
+        "-1e-400",
+        "+5.0",
+        "1e9999",
+        "É",
+    ],
+    "DOUBLE": ["0.05", "0.15", "2.5", "1e-300", "-0.005"],
+    "TIMESTAMP": ["2000-02-29 12:34:56.789", "0001-01-01 00:00:00", "9999-12-31 23:59:59.5"],
+}
+ROWS = 40
+
+
+def fill(url: str, path: Path, kinds: dict[str, str], rng: random.Random) -> None:
+    """Put the same rows of extreme cells into a table t on the server, and in DuckDB where it has the types."""
+    import psycopg
+
+    held = {name: BOTH.get(kind, kind) for name, kind in kinds.items()}
+    shared = all(kind in BOTH for kind in kinds.values())
+    cast = ", ".join(f"CAST(%s AS {kind})" for kind in held.values())
+    with psycopg.connect(url, autocommit=True) as server, duckdb.connect(str(path)) as other:
+        server.execute("SET TimeZone = 'UTC'")
+        other.execute("SET TimeZone = 'UTC'")
+        server.execute(f"CREATE TABLE t ({', '.join(f'{n} {k}' for n, k in held.items())})".encode())
+        if shared:
+            other.execute(f"CREATE TABLE t ({', '.join(f'{n} {k}' for n, k in kinds.items())})")
+        good: dict[str, list[str | None]] = {kind: [None] for kind in kinds.values()}
+        for kind, cells in good.items():
+            for text in ALONE.get(kind) or [*CELLS[kind], *MORE.get(kind, [])]:
+                try:
+                    server.execute(f"SELECT CAST(%s AS {BOTH.get(kind, kind)})".encode(), [text])
+                    cells += [text, text]
+                except psycopg.Error:  # no cell of that type
+                    continue
+        for _ in range(ROWS):
+            row = [rng.choice(good[kind]) for kind in kinds.values()]
+            server.execute(f"INSERT INTO t VALUES ({cast})".encode(), row)
+            if shared:
+                listed = ", ".join(f"TRY_CAST(? AS {kind})" for kind in kinds.values())
+                other.execute(f"INSERT INTO t SELECT {listed}", row)
+
+
+def domain_of(kinds: dict[str, str], rng: random.Random) -> sd.Domain:
+    columns = {name: declare(rng) for name in kinds} | {"n": sd.Integer(0, 125), "id": sd.Identifier()}
+    return sd.Domain(columns, row_ceiling=rng.choice([2**40, 10**6]))
+
+
+def open_t(place: str | Path, domain: sd.Domain, unit: Any) -> sd.Curator:
+    return protect(place, domain, relation="t", unit=unit, budget=sd.ApproxDP(10**9, "0.9"), name="data")
+
+
+def answer(curator: sd.Curator, question: Any, seed: int) -> Any:
+    """Return what a question's release says, or that it is refused; a ChargedError goes up."""
+    curator._rng = sd.Rng.seeded(seed)
+    try:
+        release = curator.ask(sd.sql(question) if isinstance(question, str) else question, epsilon=1000, delta="1e-9")
+    except (QuestionRefused, DeclarationError):
+        return "refused"
+    return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
+
+
+def run(url: str, directory: Path, seed: int, count: int) -> Counter[str]:
+    """Ask the same random questions in both places; those that order by an engine's own hash are left out."""
+    rng, seen = random.Random(seed), Counter[str]()
+    kinds = {f"c{i}": rng.choice(list(BOTH)) for i in range(9)} | {"n": "BIGINT", "id": "VARCHAR"}
+    domain = domain_of(kinds, rng)
+    fill(url, directory / "t.duckdb", kinds, rng)
+    unit = rng.choice(["row", sd.PrivacyUnit("id", max_rows=ROWS)])
+    one, other = open_t(url, domain, unit), open_t(directory / "t.duckdb", domain, unit)
+    made = Questions(domain, rng)
+    for i in range(count):
+        question = made.sql() if rng.random() < 0.3 else made.question()
+        groups = [domain.columns.get(getattr(g.of, "name", "")) for g in getattr(question, "groups", ())]
+        private = any(isinstance(column, sd.Identifier) for column in groups)
+        if type(question).__name__ == "Robust" or private or (isinstance(question, str) and "GROUP BY" in question):
+            continue
+        found = answer(one, question, i)
+        assert found == answer(other, question, i), question
+        seen["refused" if found == "refused" else "answered"] += 1
+    one.close()
+    other.close()
+    return seen
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_questions_have_the_answers_of_duckdb(seed: int, postgres_database: str, tmp_path: Path) -> None:
+    assert run(postgres_database, tmp_path, seed, 20)["answered"] > 5
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_many_random_questions_have_the_answers_of_duckdb(seed: int, postgres_database: str, tmp_path: Path) -> None:
+    run(postgres_database, tmp_path, seed, 60)
+
+
+def test_what_only_the_server_holds_makes_no_question_fail(postgres_database: str, tmp_path: Path) -> None:
+    rng, seen = random.Random(5), Counter[str]()
+    kinds = {f"c{i}": kind for i, kind in enumerate([*ALONE, "NUMERIC", "DOUBLE"])} | {"n": "BIGINT", "id": "VARCHAR"}
+    fill(postgres_database, tmp_path / "t.duckdb", kinds, rng)
+    for unit in ("row", sd.PrivacyUnit("id", max_rows=2), sd.PrivacyUnit("id", max_rows=2, max_groups=1)):
+        domain = domain_of(kinds, rng)
+        curator, made = open_t(postgres_database, domain, unit), Questions(domain, rng)
+        for i in range(14):
+            found = answer(curator, made.sql() if rng.random() < 0.3 else made.question(), i)
+            seen["refused" if found == "refused" else "answered"] += 1
+        curator.close()
+    assert seen["answered"] > 14
+
+
+PAIRS: list[tuple[Any, str]] = [
+    (S.agg(sd.count(), sd.sum("x"), sd.variance("x")), "'NaN'"),
+    (S.where(col("x") > 50).agg(sd.count(), sd.sum("x")), "1e308"),
+    (S.where(col("x") <= 0).agg(sd.count("x")), "'-Infinity'"),
+    (S.group_by(col("x").bin(width=25)).agg(sd.count(), sd.sum("x")), "'Infinity'"),
+    (S.agg(sd.sum(col("x") * col("x")), sd.count_distinct("x")), "99.995"),
+]
+
+
+@pytest.mark.parametrize(("question", "cell"), PAIRS)
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_one_row_moves_an_exact_answer_by_no_more_than_declared(
+    question: Any,
+    cell: str,
+    relation: Literal["add_remove", "replace"],
+    postgres_server: postgres.Server,
+    postgres_database: str,
+) -> None:
+    domain = sd.Domain({"x": sd.Real(0, 100, resolution=0.01)})
+    added = "" if relation == "add_remove" else " UNION ALL SELECT 7"
+    postgres_server.execute(
+        "CREATE TABLE one AS SELECT CAST('NaN' AS DOUBLE PRECISION) AS x FROM generate_series(1, 100) UNION ALL SELECT 1"
+        + added,
+        f"CREATE TABLE other AS SELECT x FROM one WHERE x <> 7 UNION ALL SELECT CAST({cell} AS DOUBLE PRECISION)",
+        database=postgres_database.rpartition("/")[2],
+    )
+    found = []
+    for table in ("one", "other"):
+        engine = postgres_engine(postgres_database, domain, relation=table)
+        found.append(exact_parts(engine, domain, question))
+        engine.close()
+    assert_within_sensitivity(domain, question, found[0], found[1], Neighbors(relation, None))
+
+
+def words() -> PostgresPrimitives:
+    kinds = {"i": "INTEGER", "d": "DOUBLE", "t": "VARCHAR", "w": "TIMESTAMPTZ"}
+    domain = sd.Domain(
+        {"i": sd.Integer(0, 9), "d": sd.Real(0, 9, resolution=1), "t": sd.Identifier(), "w": sd.Identifier()}
+    )
+    return PostgresPrimitives(TableLayout(kinds, domain, None, None, source='"sordino_source"'))
+
+
+@pytest.mark.parametrize(
+    ("build", "golden"),
+    [
+        (
+            lambda on: on.integer("i", 0, 9),
+            "CASE WHEN \"i\" BETWEEN CAST('0' AS BIGINT) AND CAST('9' AS BIGINT) THEN \"i\"",
+        ),
+        (
+            lambda on: on.lattice("d", Fraction(1), 0, 9),
+            "FLOOR(\"d\" * CAST('1.0' AS DOUBLE PRECISION) + CAST('0.5' AS DOUBLE",
+        ),
+        (lambda on: on.is_text(on.text("t"), ["it's", "a\0"]), "(\"t\" IN ('it''s'))"),
+        (lambda on: on.like(on.text("t"), "like", "a\\%_"), "(\"t\" LIKE 'a\\%_' ESCAPE '')"),
+        (
+            lambda on: on.code_of(on.text("t"), ["a", "b"], None),
+            "FROM \"t\") WHEN 'a' THEN 0 WHEN 'b' THEN 1 END AS BIGINT)",
+        ),
+        (lambda on: on.place_of(on.text("t"), [f"v{i}" for i in range(40)]), "AS JSONB) ->> TRIM("),
+        (lambda on: on.label(on.integer("i", 0, 9), ["a", None]), "(CAST(ARRAY['a', NULL] AS TEXT[]))[CAST("),
+        (lambda on: on.wide(on.integer("i", 0, 9)), "AS NUMERIC)"),
+        (lambda on: on.bin(on.integer("i", 0, 9), [0, 2, 4, 6]), "DIV("),
+        (lambda on: on.chunk(7), 'HASHTEXTEXTENDED(CAST(ROW("d", "i", "t", "w") AS TEXT) COLLATE "C"'),
+        (lambda on: on.moments("w", "UTC", Fraction(60), 0, 9), 'EXTRACT(EPOCH FROM "w") * 1000000 AS BIGINT)'),
+    ],
+)
+def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
+    on = words()
+    cell = build(on)
+    text = cell.sql(dialect=on.dialect) + " FROM " + on.source().sql(dialect=on.dialect)
+    assert golden in text, text
