@@ -151,7 +151,8 @@ def compare(
 
     domain, keys = table
     real, rows = list(keys.values()), len(next(iter(keys.values())))
-    sizes = [int(domain[n].upper) + 1 if hasattr(domain[n], "upper") else len(domain[n].values) for n in keys]
+    named = [int(domain[n].upper) + 1 if hasattr(domain[n], "upper") else len(domain[n].values) for n in keys]
+    sizes = [n + 1 for n in named]  # a model may draw a missing cell, the last key of each column
     for epsilon, name in itertools.product(epsilons, names):
         found: list[list[float]] = []
         for seed in range(seeds):

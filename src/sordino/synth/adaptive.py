@@ -16,7 +16,7 @@ import numpy as np
 from sordino.synth.arrays import Floats
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.fitted_model import FittedModel, fit_field, independent_model, merge_measurements
-from sordino.synth.junction_tree import Pair
+from sordino.synth.junction_tree import Pair, grow_clique
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import FitSession, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, combine_one_way
@@ -35,12 +35,11 @@ MIN_RHO = 5e-5  # rho below which only one-way counts are asked, for a table of 
 _ONE_WAY = 0.2  # of the loss, for one-way counts
 _ONE_WAY_MOST = 0.5  # where their error is large
 _ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get more
-_SMALL_ERROR = 0.003  # the mean error of one-way counts below which larger cliques pay
 _SCORES = 0.03  # of the loss, for each round of scores
 _FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
-_SMALL, _LARGE, _LARGEST = 3e4, 5e5, 1.6e6  # cells of all cliques: first round, last round, last round at a small error
-_SWEEPS, _SWEEPS_LAST, _SWEEPS_LARGEST = 10, 40, 17
-_CLEAR = 3.5  # deviations at which a score is no accident
+_SMALL, _LARGE = 3e4, 3e5  # cells of all cliques, first and last round: pairs beyond them shape the rows alone
+_SWEEPS, _SWEEPS_LAST = 10, 30
+_FAINT_ERROR = 0.02  # the mean error of one-way counts above which a second round of pairs does not pay
 
 
 def fit_adaptive(
@@ -53,35 +52,37 @@ def fit_adaptive(
     """Return the model fitted through the session, spending all that is left of it; `pairs` None looks at all."""
     if len(columns) == 1:
         return independent_model(session.measure_one_way(columns, session.left), "independent columns")
-    one_way, error = _measure_one_way(session, columns)
+    one_way = _measure_one_way(session, columns)
     compressed = one_way.compress()
     pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
     excess, deviation = score_independence(session, compressed, pairs, share_of(_SCORES))
     scores = shrink_scores(excess, deviation)
-    if int((excess > _CLEAR * deviation).sum()) < min(len(columns), len(pairs)):
-        return _fit_few_pairs(session, one_way, compressed, pairs, scores)
-    large = cap if cap is not None else _LARGEST if error < _SMALL_ERROR else _LARGE
+    part, taken = _share_of_one_way(session, one_way, compressed, pairs, scores)
+    if not taken or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
+        return _fit_in_one_round(session, one_way, compressed, taken, part)
+    large = _LARGE if cap is None else cap
     budget = share_of(float(session.left) * _FIRST)
     each = session.variance(budget)
-    taken, cliques, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
+    taken, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
     measured = measure_pairs(session, compressed, taken, budget, {})
+    inside, cliques = grow_clique(taken, compressed.sizes, cap=min(_SMALL, large))
     potentials: dict[tuple[int, ...], Floats] = {}
     field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, potentials=potentials)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    wanted, cliques = _choose_again(session, compressed, field, pairs, first, taken, large)
+    wanted = _choose_again(session, compressed, field, pairs, first, taken, inside, large)
+    cliques = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[1]
     measured = merge_measurements(measured, measure_pairs(session, compressed, wanted, session.left, measured))
-    sweeps = _SWEEPS_LAST if large <= _LARGE else _SWEEPS_LARGEST
-    field = fit_field(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
+    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST, potentials=potentials)
     return FittedModel(one_way, compressed, field, measured, "a clique tree of pairs")
 
 
-def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> tuple[OneWayMarginals, float]:
-    """Return the one-way counts, asked again where their error is large, and the mean error of the first."""
+def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> OneWayMarginals:
+    """Return the one-way counts, asked again where their error is large."""
     first = share_of(_ONE_WAY)
     one_way = session.measure_one_way(columns, first)
     error = float(one_way.errors().mean())
     more = share_of(min(_ONE_WAY * (error / _ONE_WAY_ERROR) ** 2, _ONE_WAY_MOST)) - first
-    return (combine_one_way(one_way, session.measure_one_way(columns, more)) if more > 0 else one_way), error
+    return combine_one_way(one_way, session.measure_one_way(columns, more)) if more > 0 else one_way
 
 
 def _choose_again(
@@ -91,53 +92,69 @@ def _choose_again(
     pairs: Sequence[Pair],
     first: dict[Pair, float],
     done: list[Pair],
+    inside: list[Pair],
     cap: float,
-) -> tuple[list[Pair], list[int]]:
-    """Score every pair again, now against the model; return all pairs to measure, old ones first, and the cliques."""
+) -> list[Pair]:
+    """Score every pair again, now against the model; return all pairs to measure, old ones first."""
     models = model_pairs(session, compressed, field, pairs)
     excess, deviation = score_pairs(session, compressed, pairs, models, share_of(_SCORES))
     scores = dict(zip(pairs, shrink_scores(excess, deviation).tolist(), strict=True))
     fresh = [p for p in pairs if p not in done]
-    more, cliques, _ = choose_pairs(
+    more, _ = choose_pairs(
         compressed,
         fresh,
         np.array([scores[p] for p in fresh]),
         variance_each=session.variance(),
         cap=cap,
+        start=inside,
         kept=done,
         kept_distances=[first[p] for p in done],
     )
-    return [*done, *more], cliques
+    return [*done, *more]
 
 
-def _fit_few_pairs(
+def _share_of_one_way(
     session: FitSession,
     one_way: OneWayMarginals,
     compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     scores: Floats,
-) -> FittedModel:
-    """Spend what is left where few pairs show: on pairs, on one-way counts, or half each, whatever promises the most."""
+) -> tuple[Fraction, list[Pair]]:
+    """Return the part of what is left to spend on one-way counts - none, half or all - and the pairs that the rest measures.
+
+    It is the part that saves the most error: an error of one-way counts is in d - 1 pairs, and a measured pair saves what
+    stands out of the noise that the rest can pay. Where no pair shows, all goes to one-way counts.
+    """
     errors = one_way.errors() * 2.0 * compressed.rows
     have = float(np.mean([1.0 / v for v in one_way.variances]))
-    best: tuple[float, Fraction, list[Pair], list[int]] = (-1.0, Fraction(1), [], [])
+    best: tuple[float, Fraction, list[Pair]] = (-1.0, Fraction(1), [])
     for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
         more = 1.0 / session.variance(session.left * part, tables=len(errors)) if part else 0.0
         gain = (len(errors) - 1) * float(errors.sum()) * (1.0 - math.sqrt(have / (have + more)))
         taken: list[Pair] = []
-        cliques, worth = [1 << i for i in range(len(errors))], 0.0
+        worth = 0.0
         if part < 1:
             each = session.variance(session.left * (1 - part))
-            taken, cliques, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
+            taken, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
         if gain + worth > best[0]:
-            best = (gain + worth, part, taken, cliques)
-    _, part, taken, cliques = best
-    part = part if taken else Fraction(1)
+            best = (gain + worth, part, taken)
+    return (best[1], best[2]) if best[2] else (Fraction(1), [])
+
+
+def _fit_in_one_round(
+    session: FitSession,
+    one_way: OneWayMarginals,
+    compressed: CompressedMarginals,
+    taken: Sequence[Pair],
+    part: Fraction,
+) -> FittedModel:
+    """Spend a part of what is left on one-way counts, and the rest on the pairs taken."""
     if part:
         one_way = combine_one_way(one_way, session.measure_one_way(compressed.columns, session.left * part))
     if not taken:
         return independent_model(one_way, "independent columns: no pair shows above the noise")
     compressed = one_way.compress(compressed.codes)
     measured = measure_pairs(session, compressed, taken, session.left, {})
+    cliques = grow_clique(taken, compressed.sizes, cap=_SMALL)[1]
     field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST, potentials={})
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

@@ -9,6 +9,7 @@ import datetime
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as default
 from fractions import Fraction
 from typing import Any
 
@@ -34,6 +35,7 @@ from sordino.synth.error_law import ErrorLaw, kind_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in, text_values
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
 __all__ = ["ModelParts", "answer_question"]
@@ -44,7 +46,10 @@ _MOST_CELLS = 3_000_000  # of the table in which an answer's constraints are app
 
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """What a model holds: the declared columns and their codes, the fitted tree over codes, and the law of its errors."""
+    """What a model holds: the declared columns and their codes, the fitted tree over codes, and the law of its errors.
+
+    `loose` are measured tables that no clique of the tree holds: the rows drawn are moved towards them.
+    """
 
     domain: Domain
     columns: tuple[EncodedColumn, ...]
@@ -53,6 +58,7 @@ class ModelParts:
     field: MarkovRandomField
     measured: frozenset[tuple[int, ...]]
     errors: ErrorLaw
+    loose: Mapping[tuple[int, ...], NoisyTable] = default(default_factory=dict)
 
 
 def answer_question(

@@ -49,7 +49,7 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     """
     columns = tuple(_column_noise(fitted, within, c) for c in range(len(fitted.compressed.columns)))
     contrasts = list(_contrasts(session, fitted, within, columns))
-    rows, measured = fitted.compressed.rows, frozenset(fitted.measured)
+    rows, measured = fitted.compressed.rows, frozenset(fitted.inside)
     own = np.geomspace(0.25, 64.0, 80)
     about = np.maximum(np.exp(-0.5 * np.square(np.log(own) / math.log(1.6))), 0.02 / np.sqrt(own))
     wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)

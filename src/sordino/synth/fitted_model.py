@@ -35,6 +35,11 @@ class FittedModel:
     measured: Measured
     tier: str
 
+    @property
+    def inside(self) -> list[tuple[int, ...]]:
+        """The tables measured that a clique holds; the field knows nothing of others."""
+        return [m for m in self.measured if self.field.tree.home(m, self.compressed.sizes) is not None]
+
 
 def independent_model(one_way: OneWayMarginals, tier: str) -> FittedModel:
     """Return the model in which columns are independent."""
@@ -65,7 +70,9 @@ def fit_field(
     sweeps: int,
     potentials: dict[tuple[int, ...], Floats],
 ) -> MarkovRandomField:
-    """Return the field fitted to the one-way counts and the measured tables, from earlier `potentials`, which are renewed.
+    """Return the field fitted to the one-way counts and to the measured tables that a clique holds.
+
+    It begins with earlier `potentials`, which are renewed.
 
     In the end every table counts `rows`: soft measurements that disagree leave a total of their own, farther from the truth
     than the estimate that all one-way counts make together.
@@ -76,7 +83,11 @@ def fit_field(
         ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
     ]
-    given += [(columns, table.cells, _softness(compressed, columns, table)) for columns, table in measured.items()]
+    given += [
+        (columns, table.cells, _softness(compressed, columns, table))
+        for columns, table in measured.items()
+        if field.tree.home(columns, sizes) is not None
+    ]
     factors = [
         Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
         for columns, counts, softness in given

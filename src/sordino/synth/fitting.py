@@ -274,9 +274,8 @@ def _fit_parts(
     codes = fitted.compressed.codes
     within = fitted.one_way.shares_within(codes)
     errors = measure_errors(session, fitted, within)
-    return ModelParts(
-        domain, tuple(columns), codes, within, fitted.field, frozenset(fitted.measured), errors
-    ), fitted.tier
+    inside, loose = frozenset(fitted.inside), {p: t for p, t in fitted.measured.items() if p not in fitted.inside}
+    return ModelParts(domain, tuple(columns), codes, within, fitted.field, inside, errors, loose), fitted.tier
 
 
 def _workload(

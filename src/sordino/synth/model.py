@@ -28,6 +28,7 @@ from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_co
 from sordino.synth.inference import condition_on
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.model_file import encode, read, write
+from sordino.synth.row_refinement import expected_pairs, refine_rows
 from sordino.synth.sampler import draw_codes, draw_within, spacings
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Model", "load"]
 
 _ORDERED_BY = 6
+_REFINED = 200_000  # rows that are refined at most: beyond it the noise of sampling is small, and the time is not
 _CHUNK = 250_000  # rows drawn at a time
 _TRIES = 12  # rounds of drawing again what a condition or a constraint refuses
 
@@ -239,6 +241,9 @@ class Model:
         parts, alphas = self.parts, spacings()
         sizes = [c.size for c in parts.codes]
         codes = draw_codes(field, sizes, rows=rows, alphas=alphas, rng=rng)
+        if rows <= _REFINED:
+            loose = parts.loose if field is parts.field else {}
+            codes = refine_rows(codes, sizes, expected_pairs(field, codes, loose), rng)
         keys: list[Codes] = []
         largest = sorted(range(len(sizes)), key=lambda c: -sizes[c])
         for i, (code, merged, inside) in enumerate(zip(codes, parts.codes, weights, strict=True)):

@@ -44,6 +44,7 @@ from sordino.synth.encoded_column import model_column
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
 __all__ = ["Stored", "encode", "read", "write"]
@@ -146,6 +147,7 @@ def _read(source: Path) -> Stored | str | None:
         field,
         frozenset(tuple(m) for m in header["measured"]),
         _errors(header["errors"], frozenset(tuple(m) for m in header["measured"]), raw),
+        {tuple(m): NoisyTable(raw[f"loose{i}"], v) for i, (m, v) in enumerate(header.get("loose", []))},
     )
     return parts, tuple(_constraint_from(c) for c in header["constraints"]), header["facts"]
 
@@ -161,6 +163,7 @@ def _arrays(parts: ModelParts) -> dict[str, Any]:
     found |= {f"within{i}": w for i, w in enumerate(parts.within)}
     found |= {f"noise{i}": np.stack([c.share, c.variance, c.lean, c.drift]) for i, c in enumerate(parts.errors.columns)}
     found |= {f"table{i}": t for i, t in enumerate(parts.field.tables)}
+    found |= {f"loose{i}": t.cells for i, t in enumerate(parts.loose.values())}
     found |= {f"separator{i}": s for i, s in enumerate(parts.field.separators)}
     return found
 
@@ -172,6 +175,7 @@ def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping
         "cliques": [list(c) for c in parts.field.tree.cliques],
         "links": [[link.parent, link.child, list(link.separator)] for link in parts.field.tree.links],
         "measured": sorted(list(m) for m in parts.measured),
+        "loose": [[list(m), t.variance] for m, t in parts.loose.items()],
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
         "constraints": [_constraint_to(c) for c in constraints],
         "facts": dict(facts),

@@ -35,6 +35,7 @@ _MEAN = 0.8  # E|Z| of a standard normal, about sqrt(2 / pi)
 _THRESHOLDS = np.arange(0.5, 4.25, 0.25)
 _LOG_FACTORIALS = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, 1002.0)))])
 _SAMPLE = 200_000
+_OUTSIDE = 0.4  # of the gain where no clique can hold a pair: it shapes the rows, but not what other tables say of it
 
 
 def score_independence(
@@ -103,30 +104,34 @@ def choose_pairs(
     *,
     variance_each: float,
     cap: float,
+    start: Sequence[Pair] = (),
     kept: Sequence[Pair] = (),
     kept_distances: Sequence[float] = (),
-) -> tuple[list[Pair], list[int], float]:
-    """Return the new pairs to measure, the cliques of all, and the gain expected: how many is chosen by the total gain.
+) -> tuple[list[Pair], float]:
+    """Return the new pairs to measure, the best first, and the gain expected: how many is chosen by the total gain.
 
+    Cliques within the `cap` of cells, grown from the pairs `start`, hold some of the pairs; others count for less.
     `variance_each` is the variance of a cell where one table gets the whole loss; m tables get m times that.
     `kept` are pairs measured before, which are measured again.
     """
-    sizes, rows = compressed.sizes, compressed.rows
+    rows = compressed.rows
     means, kept_means = ([compressed.independent(p) for p in some] for some in (pairs, kept))
-    best: tuple[list[Pair], list[int], float] | None = None
-    counts = sorted({max(1, round(f * len(sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
+    best: tuple[list[Pair], float] = [], 0.0
+    first = _gains(distances, means, rows, math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept))))
+    best_first = [pairs[i] for i in np.argsort(-first, kind="stable").tolist() if first[i] > 0]
+    inside = set(grow_clique(best_first, compressed.sizes, cap=cap, start=start)[0])
+    weight = np.array([1.0 if p in inside else _OUTSIDE for p in pairs])
+    counts = sorted({max(1, round(f * len(compressed.sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         deviation = math.sqrt(variance_each * (count + len(kept)))
-        worth = _gains(distances, means, rows, deviation)
-        order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0]
-        by_pair = {pairs[i]: worth[i] for i in order}
-        taken, cliques = grow_clique([pairs[i] for i in order], sizes, cap=cap, start=kept, most=count)
-        gain = sum(by_pair[p] for p in taken) + float(_gains(kept_distances, kept_means, rows, deviation).sum())
-        if best is None or gain > best[2]:
-            best = taken, cliques, gain
-        if len(taken) < count:
+        worth = _gains(distances, means, rows, deviation) * weight
+        order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0][:count]
+        gain = float(worth[order].sum()) + float(_gains(kept_distances, kept_means, rows, deviation).sum())
+        if gain > best[1]:
+            best = [pairs[i] for i in order], gain
+        if len(order) < count:
             break
-    return best or ([], [1 << i for i in range(len(sizes))], 0.0)
+    return best
 
 
 def allocation(cells: Sequence[float], known: Sequence[float], total: float) -> list[float]:

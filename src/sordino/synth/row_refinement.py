@@ -1,0 +1,128 @@
+"""Moving drawn rows towards tables of pairs: what drawing row by row leaves of sampling noise. Knows released numbers only.
+
+Post-processing of a model: rows are moved, a column at a time, where that lowers the squared distance between the counts of
+pairs in the rows and the counts expected.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sordino.noise.rng import Rng
+from sordino.synth.arrays import Codes, Floats
+from sordino.synth.junction_tree import Pair
+from sordino.synth.markov_random_field import MarkovRandomField, marginal
+from sordino.synth.measurement import NoisyTable
+from sordino.synth.one_way_marginals import project
+
+__all__ = ["expected_pairs", "refine_rows"]
+
+_MOVES = (16, 8, 4, 2, 1)  # in each sweep, the rows that leave one code, or come to one, by the same residuals
+_LOOKED_AT = 0.2  # of the rows, those that fit worst, are looked at in each sweep
+_TOGETHER = 500  # rows looked at together: they move by the same residuals
+_EMPTY = 1e-3  # expected rows below which a cell is as good as impossible
+_LEAST = 0.01  # of tau, see `expected_pairs`
+_BARRED = 8.0  # added to what such a cell has too much
+
+
+def expected_pairs(
+    field: MarkovRandomField, codes: Sequence[Codes], loose: Mapping[tuple[int, ...], NoisyTable]
+) -> dict[Pair, Floats]:
+    """Return the table expected of each pair that a clique holds, and of those measured without one (`loose`).
+
+    A loose table is the drawn rows', drawn in turn towards the noisy counts: a cell is taken to lie about its drawn count
+    with variance tau m, tau by empirical Bayes, as in the fit.
+    """
+    found: dict[Pair, Floats] = {}
+    for i in sorted(range(len(field.tables)), key=lambda i: field.tables[i].size):
+        for pair in itertools.combinations(field.tree.cliques[i], 2):
+            if pair not in found:
+                found[pair] = marginal(field.tables[i], field.tree.cliques[i], pair)
+    if len(codes[0]):
+        scale = float(field.tables[0].sum()) / len(codes[0])
+        for (a, b), noisy in loose.items():
+            rows, columns = noisy.cells.shape
+            counts = np.bincount(codes[a] * columns + codes[b], minlength=rows * columns)
+            found[a, b] = _shrink(np.asarray(counts * scale, dtype=np.float64).reshape(rows, columns), noisy)
+    return found
+
+
+def _shrink(drawn: Floats, noisy: NoisyTable) -> Floats:
+    """Return drawn counts moved towards noisy ones by as much as the latter show above their noise, of the same total."""
+    total = max(float(drawn.sum()), 1e-9)
+    means = (drawn + np.multiply.outer(drawn.sum(axis=1), drawn.sum(axis=0)) / total) / 2.0
+    beyond = noisy.cells - drawn
+    tau = max((float(np.square(beyond).sum()) - beyond.size * noisy.variance) / total, _LEAST)
+    return project(drawn + beyond * (tau * means / (tau * means + noisy.variance)), total)
+
+
+def refine_rows(codes: Sequence[Codes], sizes: Sequence[int], targets: Mapping[Pair, Floats], rng: Rng) -> list[Codes]:
+    """Return the rows, some with a code changed in some columns, so that pairs occur about as often as `targets` expect.
+
+    With R the rows in a cell less those expected, a row that goes from code v of a column to t changes the sum of R^2 by
+    2 sum (R_t - R_v + 1), over the pairs of the column: it goes where that is least, if it is below 0. Few rows move by the
+    same residuals, and fewer from sweep to sweep, so that they do not all fill the same cells.
+    """
+    made = [np.array(c) for c in codes]
+    rows = len(made[0]) if made else 0
+    if rows < 2:
+        return made
+    for most in _MOVES:
+        for column in np.argsort(rng.uniform_doubles(len(made)), kind="stable").tolist():
+            others = [c for c in range(len(made)) if (min(c, column), max(c, column)) in targets]
+            if not others or sizes[column] < 2:
+                continue
+            tables = [targets[c, column] if c < column else targets[column, c].T for c in others]
+            expected = np.concatenate([t * (rows / max(float(t.sum()), 1e-9)) for t in tables])
+            starts = np.cumsum([0, *(sizes[c] for c in others)])[:-1]
+            places = np.stack([made[c] + start for c, start in zip(others, starts.tolist(), strict=True)], axis=1)
+            _move_column(made[column], places, expected, most, rng)
+    return made
+
+
+def _move_column(own: Codes, places: Codes, expected: Floats, most: int, rng: Rng) -> None:
+    """Move the rows that fit worst to other codes of one column, in place; `most` leave or join a code by the same residuals.
+
+    `expected` has the codes of all other columns by the codes of this one; `places` are each row's places among the former.
+    """
+    rows, size = len(own), expected.shape[1]
+    counts = np.bincount((places * size + own[:, None]).ravel(), minlength=expected.size).reshape(expected.shape)
+    excess = counts - expected + _BARRED * (expected < _EMPTY)
+    worst = min(rows, max(int(rows * _LOOKED_AT), _TOGETHER))
+    chosen = np.argpartition(-_sum_excess(excess, places, own), worst - 1)[:worst]
+    chosen = chosen[np.argsort(rng.uniform_doubles(worst), kind="stable")]
+    for start in range(0, worst, _TOGETHER):
+        some = chosen[start : start + _TOGETHER]
+        at, here, each = places[some], own[some], np.arange(len(some))
+        there = excess[at].sum(axis=1)
+        now = there[each, here]
+        there[each, here] = np.inf
+        best = there.argmin(axis=1)
+        gain = now - there[each, best] - places.shape[1]
+        moved = np.argsort(-gain, kind="stable")
+        moved = moved[gain[moved] > 0]
+        for ends in (best, here):
+            moved = moved[_rank(ends[moved]) < most]
+        np.add.at(excess, (at[moved], here[moved, None]), -1.0)
+        np.add.at(excess, (at[moved], best[moved, None]), 1.0)
+        own[some[moved]] = best[moved]
+
+
+def _rank(codes: Codes) -> Codes:
+    """Return for each place how many places before it hold the same code."""
+    order = np.argsort(codes, kind="stable")
+    ranked = codes[order]
+    made = np.empty_like(order)
+    made[order] = np.arange(len(codes)) - np.searchsorted(ranked, ranked)
+    return made
+
+
+def _sum_excess(excess: Floats, places: Codes, own: Codes) -> Floats:
+    """Return the sum of the excesses of each row's cells."""
+    found = np.zeros(len(own))
+    for place in places.T:
+        found += excess[place, own]
+    return found
