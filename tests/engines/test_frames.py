@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -121,7 +123,76 @@ def sources(folder: Path) -> dict[str, Any]:
         "polars": (pl.from_arrow(TABLE), {}),
         "polars lazy": (pl.DataFrame(pl.from_arrow(TABLE)).lazy(), {}),
         "duckdb relation": (duckdb.from_arrow(TABLE), {}),
+        "record batch": (TABLE.combine_chunks().to_batches()[0], {}),
+        "reader": (TABLE.to_reader(max_chunksize=7), {}),
+        "dataset": (ds.dataset(folder / "one.parquet"), {}),
+        "dataset of files": (ds.dataset([str(folder / f"many-{i}.parquet") for i in (1, 2)]), {}),
+        "stream": (Streamed(TABLE), {}),
+        "narwhals": (nw.from_native(TABLE), {}),
+        "narwhals of pandas": (nw.from_native(pandas.astype(object)), {}),
+        "narwhals lazy": (nw.from_native(pl.DataFrame(pl.from_arrow(TABLE)).lazy()), {}),
+        "rows": (TABLE.to_pylist(), {}),
     }
+
+
+class Streamed:
+    """What hands itself on as Arrow and is nothing else, as other libraries' tables do."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("read", READ)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_one_odd_row_in_a_list_of_dicts_moves_no_other(name: str, read: str) -> None:
+    domain, asked = READ[read]
+    rows: list[Any] = [{"x": cell} for cell in COLUMNS[name]] or [{}]
+    before = exact(rows, domain, asked)
+    turn = list(COLUMNS).index(name) + list(READ).index(read)
+    odd: list[Any] = [{"x": cell} for cell in ODD[turn % 4 :: 4]]
+    for row in [*odd, {}, {"y": 1}, {None: 2}, None, 17, "x", [1]]:
+        after = exact([row, *rows], domain, asked)
+        assert_within_sensitivity(domain, asked, before, after, Neighbors("add_remove", None))
+        assert exact([row, *rows], domain, sd.count())[0] == [len(rows) + 1]
+
+
+def test_a_list_of_no_rows_is_an_empty_table_and_columns_of_lists_are_refused() -> None:
+    assert exact([], READ["text"][0], sd.count()) == [[0]]
+    domain = sd.Domain({"x": sd.List(sd.Integer(0, 3), max_items=2)})
+    with pytest.raises(DeclarationError, match="list of dicts does not hold"):
+        exact([{"x": [1]}], domain, sd.count())
+
+
+def test_a_dataset_of_text_files_is_refused_since_its_rows_decide_its_types(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n1\n2\n")
+    with pytest.raises(DeclarationError, match="name the file itself"):
+        exact(ds.dataset(tmp_path / "x.csv", format="csv"), READ["integer"][0], sd.count())
+
+
+def test_streams_that_break_say_nothing_of_their_cells() -> None:
+    def batches() -> Any:
+        yield pa.record_batch({"x": pa.array([1])})
+        raise ValueError("S3CRET-9f")
+
+    broken = pa.RecordBatchReader.from_batches(pa.schema([("x", pa.int64())]), batches())
+    for frame in (broken, Streamed(pa.table([pa.array([1]), pa.array([2])], names=["x", "x"]))):
+        with pytest.raises(SourceError) as error:
+            exact(frame, READ["integer"][0], sd.count())
+        assert "S3CRET" not in repr(error.value)
+        assert error.value.__cause__ is error.value.__context__ is None
+    with pytest.raises(DeclarationError, match="no such column; known: 'y'"):
+        exact(Streamed(pa.table({"y": [1]})), READ["integer"][0], sd.count())
+
+
+def test_text_of_a_stream_that_is_not_utf8_is_missing() -> None:
+    raw = pa.array([b"Sales", b"\xff\xfe", b"Tech"])
+    text = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+    domain = sd.Domain({"x": sd.Category(["Sales", "Tech"], missing="keep")})
+    asked = S.group_by("x").agg(sd.count())
+    assert exact(Streamed(pa.table({"x": text})), domain, asked) == [[1, 1, 1]]
 
 
 def test_all_sources_give_one_exact_answer(tmp_path: Path) -> None:

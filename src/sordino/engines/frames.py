@@ -1,11 +1,11 @@
-"""Frames in memory - Arrow tables, pandas, polars, DuckDB relations - as Arrow tables of their declared columns.
+"""Frames in memory as Arrow tables of their declared columns: whatever hands itself on as Arrow, pandas, lists of dicts.
 
 Cells of mixed Python objects are read one by one as declared, so that one odd cell cannot change how others are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Category, Column, Domain, Identifier, Integer
@@ -30,6 +30,8 @@ def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table
     import pyarrow as pa
 
     kind = type(frame).__module__.split(".")[0]
+    if kind == "narwhals" and hasattr(frame, "to_native"):
+        return arrow_of(frame.to_native(), domain, unit=unit)
     if isinstance(frame, pa.Table):
         return frame.select(_present(domain, frame.column_names))
     if kind == "pandas":
@@ -40,9 +42,15 @@ def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table
         columns = _present(domain, list(frame.columns))
         chosen = ['"' + c.replace('"', '""') + '"' for c in columns]
         return _arrow(lambda: frame.select(*chosen).to_arrow_table(), "the relation")
+    if kind == "pyarrow" and hasattr(frame, "get_fragments"):
+        return _from_dataset(frame, domain)
+    if hasattr(frame, "__arrow_c_stream__"):
+        return _arrow(lambda: _from_stream(frame, domain), "the Arrow stream")
+    if isinstance(frame, list) and (not frame or any(isinstance(row, Mapping) for row in frame)):
+        return _from_rows(frame, domain)
     raise DeclarationError(
-        "a source is a path, an Arrow table, a pandas or polars frame, or a DuckDB relation, "
-        f"not a {type(frame).__name__}"
+        "a source is a path, an Arrow table, dataset or stream, a pandas or polars frame, a DuckDB relation, or a list of "
+        f"dicts, not a {type(frame).__name__}"
     )
 
 
@@ -52,6 +60,45 @@ def _present(domain: Domain, columns: list[str]) -> list[str]:
             hint = nearest(name, columns)
             raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
     return list(domain.stored)
+
+
+def _from_dataset(frame: Any, domain: Domain) -> pa.Table:
+    """Return an Arrow dataset's declared columns; one of text files has types that its rows decide, so it is refused."""
+    if type(getattr(frame, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
+        raise DeclarationError(
+            "an Arrow dataset of CSV or JSON files has types that Arrow read off its rows, so that one row could change how "
+            "others are read: name the file itself as the source"
+        )
+    columns = _present(domain, frame.schema.names)
+    return _arrow(lambda: frame.to_table(columns=columns), "the dataset")
+
+
+def _from_stream(frame: Any, domain: Domain) -> pa.Table:
+    """Return the declared columns of whatever has `__arrow_c_stream__`, batch by batch."""
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(frame)
+    columns = _present(domain, reader.schema.names)
+    schema = pa.schema([reader.schema.field(name) for name in columns])
+    return pa.Table.from_batches((batch.select(columns) for batch in reader), schema)
+
+
+def _from_rows(rows: Sequence[Any], domain: Domain) -> pa.Table:
+    """Return a list of dicts; a row lacks what its dict has no key for, and what is no dict is a row without any cell.
+
+    Columns are those declared: which keys there are would depend on the rows.
+    """
+    import pyarrow as pa
+
+    if domain.lists:
+        name = next(iter(domain.lists))
+        raise DeclarationError(f"column {name!r} is declared as a list, which a list of dicts does not hold: use Arrow")
+    arrays = {}
+    for name in domain.stored:
+        read, arrow = reader(domain[name])
+        cells = (row.get(name) if isinstance(row, Mapping) else None for row in rows)
+        arrays[name] = pa.array([read(cell) for cell in cells], type=arrow)
+    return pa.table(arrays)
 
 
 def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
