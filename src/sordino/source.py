@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from sordino.domain import Domain, Real
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -14,6 +15,7 @@ from sordino.neighbors import Neighbors
 
 __all__ = [
     "PACKED",
+    "REMOTE",
     "SERVERS",
     "Csv",
     "PrivateTable",
@@ -23,12 +25,19 @@ __all__ = [
     "header_names",
     "public",
     "source_from",
+    "split_ending",
 ]
 
 _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-_FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb"}
-PACKED = frozenset([".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4"])
+_FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
+_FORMATS |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+_KINDS = ("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql")
+_LINES = ("csv", "jsonl")  # read line by line, which may be compressed
+_OF_SEVERAL = ("duckdb", "sqlite", "postgresql")  # that hold several tables
+PACKINGS = {".gz": "gzip", ".zst": "zstd"}
+PACKED = frozenset([".bz2", ".xz", ".zip", ".lz4"])
 SERVERS = ("postgresql://", "postgres://")
+REMOTE = ("s3://", "s3a://", "gs://", "gcs://", "r2://", "az://", "abfss://", "hf://", "http://", "https://")
 _URL = re.compile(r"postgres(ql)?://([^:/?#@\s]*@)?[^/?#@\s]*(/[^/?#@\s]*)?(\?[^#@\s]*)?")
 _SECRETS = re.compile(r"[?&](password|sslpassword)=", re.IGNORECASE)
 _BLANKS = " \t\r\n"
@@ -108,32 +117,48 @@ class Csv:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Name a table: a CSV file, Parquet file(s) by path or glob, or a relation of a DuckDB file or a PostgreSQL server.
+    """Name a table: a CSV, JSON lines or Arrow file, Parquet file(s), or a relation of a DuckDB or SQLite file or a server.
 
-    `path` is absolute, or relative to the working directory; of a server it is a URL without a password, and `relation` a
-    table, a view or a query. The constructor checks the words, not the disk.
+    `path` is absolute, or relative to the working directory; of a PostgreSQL server it is a URL without a password, and
+    `relation` a table, a view or a query. Parquet files are named by a path, a glob, or a folder that ends in "/": its
+    sub-folders may be named key=value, whose keys are columns of text. CSV and JSON lines may be compressed, .csv.gz or
+    .csv.zst. The constructor checks the words, not the disk.
     """
 
     path: str
-    format: Literal["csv", "parquet", "duckdb", "postgresql"]
+    format: Literal["csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql"]
     relation: str | None = None
     csv: Csv | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in ("csv", "parquet", "duckdb", "postgresql"):
-            raise DeclarationError(f"source format must be csv, parquet, duckdb or postgresql, not {self.format!r}")
+        if self.format not in _KINDS:
+            raise DeclarationError(f"source format must be one of {', '.join(_KINDS)}, not {self.format!r}")
         if self.format == "postgresql":
             _check_url(self.path)
-        if (self.format in ("duckdb", "postgresql")) != (self.relation is not None):
-            what = "a PostgreSQL source" if self.format == "postgresql" else "a DuckDB file"
-            raise DeclarationError(f'{what} needs relation = "its table", and no file but a DuckDB file takes one')
+        if (self.format in _OF_SEVERAL) != (self.relation is not None):
+            what = {"postgresql": "a PostgreSQL source", "sqlite": "a SQLite file"}.get(self.format, "a DuckDB file")
+            raise DeclarationError(
+                f'{what} needs relation = "its table", and no file but a DuckDB or SQLite file takes one'
+            )
         if (self.format == "csv") != (self.csv is not None):
             raise DeclarationError("a CSV file needs csv rules (header, names), and only a CSV file takes them")
-        ending = Path(self.path).suffix.lower()
-        if ending in PACKED:
-            raise DeclarationError(f"source {self.path!r} is compressed: unpack it first, so that it ends in .csv")
+        ending, packing = split_ending(self.path)
+        if ending in PACKED or (packing and self.format not in _LINES):
+            raise DeclarationError(
+                f"source {self.path!r} is compressed: unpack it first (CSV and JSON lines are read from .gz and .zst)"
+            )
         if self.csv is not None and not self.csv.delimiter and ending == ".tsv":
             object.__setattr__(self, "csv", replace(self.csv, delimiter="\t"))
+
+    @property
+    def lossy(self) -> bool:
+        """Whether a row may be lost as a whole: where a line is one, or none."""
+        return self.format in _LINES
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of Parquet files, in sub-folders named key=value."""
+        return self.format == "parquet" and self.path.endswith(("/", "\\"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +261,17 @@ def public(
     return PublicTable(source, key, columns, max_rows)
 
 
+def split_ending(path: str | Path) -> tuple[str, str]:
+    """Return the ending of a file's name without that of its compression, and this in Arrow's and DuckDB's word.
+
+    >>> split_ending("people.csv.gz"), split_ending("people.parquet")
+    (('.csv', 'gzip'), ('.parquet', ''))
+    """
+    named = Path(str(path))
+    packing = PACKINGS.get(named.suffix.lower(), "")
+    return (named.with_suffix("") if packing else named).suffix.lower(), packing
+
+
 def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | None = None) -> Source:
     """Return the Source at `path`, its format given by the ending of its name (and by `relation`, `csv` where given).
 
@@ -246,13 +282,27 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     """
     if str(path).startswith(SERVERS):
         return Source(str(path), "postgresql", relation, csv)
-    ending = Path(str(path)).suffix.lower()
-    kind = "duckdb" if relation is not None else "csv" if csv is not None else _FORMATS.get(ending)
+    if str(path).startswith(REMOTE):
+        raise DeclarationError(
+            f"source {str(path).partition('://')[0]}://... lies on another machine: copy it here, or open it with your own "
+            "library and protect what it hands on as Arrow, such as pyarrow.dataset.dataset(...) of Parquet"
+        )
+    ending, _ = split_ending(path)
+    kind = _FORMATS.get(ending)
+    if relation is not None:
+        kind = "sqlite" if kind == "sqlite" else "duckdb"
+    elif csv is not None:
+        kind = "csv"
+    elif str(path).endswith(("/", "\\")) or (kind is None and Path(path).is_dir()):
+        return Source(f"{str(path).rstrip('/')}/", "parquet")
     if kind == "csv" and csv is None:
         raise DeclarationError(f"source {str(path)!r} is CSV: declare csv = {{header = true}} or its names")
     if kind is None:
-        raise DeclarationError(f"source {str(path)!r} must end in .csv, .parquet or .duckdb (or name a relation)")
-    return Source(str(path), kind, relation, csv)  # type: ignore[arg-type]  # one of the three, by the table above
+        raise DeclarationError(
+            f"source {str(path)!r} must end in .csv, .jsonl, .parquet, .arrow, .duckdb or .sqlite, or in / where it is a folder "
+            "of Parquet files (or name a relation)"
+        )
+    return Source(str(path), kind, relation, csv)  # type: ignore[arg-type]  # one of them, by the table above
 
 
 def header_names(path: Path, csv: Csv) -> tuple[str, ...]:
@@ -275,13 +325,23 @@ def header_names(path: Path, csv: Csv) -> tuple[str, ...]:
 def header_line(path: Path) -> str:
     """Return the first line of a CSV file, empty where there is none; raises SourceError where it is not text."""
     try:
-        with path.open("r", encoding="utf-8-sig", errors="replace") as file:
+        with _open_text(path) as file:
             line = file.readline(_LONGEST)
-    except OSError:
+    except (OSError, EOFError, ValueError):  # the latter where what is compressed is broken
         line = ""
     if any(c < " " and c not in _TEXT for c in line):
         raise SourceError(f"source {str(path)!r}: its first line is not text; unpack the file, or convert it to UTF-8")
     return line
+
+
+def _open_text(path: Path) -> TextIO:
+    """Open a text file, which may be compressed."""
+    _, packing = split_ending(path)
+    if not packing:
+        return path.open("r", encoding="utf-8-sig", errors="replace")
+    import pyarrow as pa
+
+    return io.TextIOWrapper(pa.input_stream(str(path), compression=packing), encoding="utf-8-sig", errors="replace")
 
 
 def _check_url(url: str) -> None:

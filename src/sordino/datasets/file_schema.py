@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from sordino.datasets.csv_import import TYPES, default_delimiter
+from sordino.datasets.sqlite_file import sqlite_columns
 from sordino.errors import DeclarationError, SourceError, nearest
-from sordino.source import PACKED, SERVERS, Csv, Source, header_line, header_names, source_from
+from sordino.source import PACKED, SERVERS, Csv, Source, header_line, header_names, source_from, split_ending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +27,9 @@ Columns = list[tuple[str, str | None]]
 _CSV = (".csv", ".data", ".txt", ".tsv")
 _PARQUET = (".parquet", ".pq")
 _DUCKDB = (".duckdb", ".db", ".ddb")
+_SQLITE = (".sqlite", ".sqlite3")
+_ARROW = (".arrow", ".feather", ".ipc")
+_JSON = (".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +61,32 @@ def read_schema(
         if relation is None:
             raise DeclarationError("say which table of the server with --relation, such as public.people")
         return FileSchema(_server_columns(source_from(source, relation=relation)), relation=relation)
-    ending = Path(source).suffix.lower()
-    if ending not in (*_CSV, *_PARQUET, *_DUCKDB):
+    ending, _ = split_ending(source)
+    folder = source.endswith("/") or Path(source).is_dir()
+    known = (*_CSV, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
+    if ending in _JSON:
+        raise DeclarationError(
+            f"source {source!r} is JSON lines, which states no columns outside of its rows: write the table into sordino.toml "
+            "by hand, with a column for each name"
+        )
+    if ending not in known and not folder:
         packed = "; unpack it first" if ending in PACKED else ""
-        raise DeclarationError(f"source {source!r} must end in {', '.join((*_CSV, *_PARQUET, *_DUCKDB))}{packed}")
+        raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
     if ending in _CSV:
         return _csv_schema(Path(source), header, columns, delimiter, quote)
     if any(given is not None for given in (header, columns, delimiter, quote)):
         said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files"
         raise DeclarationError(f"{said}; this one states its own schema")
+    if folder:
+        return _folder_schema(source)
     if ending in _PARQUET:
         return _parquet_schema(source)
     _check_present(source)
+    if ending in _ARROW:
+        return FileSchema(_arrow_columns(source))
+    if ending in _SQLITE:
+        relation, stated = _sqlite_columns(source, relation)
+        return FileSchema(stated, relation=relation)
     relation, found = _duckdb_columns(source, relation)
     return FileSchema(found, relation=relation)
 
@@ -125,6 +145,48 @@ def _parquet_schema(source: str) -> FileSchema:
     said = "types of text columns are those that `sordino import` read in the cells: change what is not public"
     found: Columns = [(field.name, seen.get(field.name, _physical_type(field.type))) for field in schema]
     return FileSchema(found, remarks=(said,) if seen else ())
+
+
+def _folder_schema(source: str) -> FileSchema:
+    """Return the columns of a folder of Parquet files: those of its first file, and the keys of sub-folders named key=value."""
+    files = sorted(glob.glob(f"{glob.escape(source.rstrip('/'))}/**/*.parquet", recursive=True))
+    if not files:
+        raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
+    found = _parquet_schema(files[0])
+    parts = (part.partition("=") for part in Path(files[0]).relative_to(source).parent.parts)
+    keys = [unquote(key) for key, sign, _ in parts if sign]
+    columns: Columns = [(name, kind) for name, kind in found.columns if name not in keys]
+    return FileSchema([*columns, *((key, "string") for key in keys)], remarks=found.remarks)
+
+
+def _arrow_columns(source: str) -> Columns:
+    import pyarrow as pa
+
+    schema: pa.Schema | None = None
+    try:
+        with pa.OSFile(source) as file:
+            try:
+                schema = pa.ipc.open_file(file).schema
+            except pa.ArrowInvalid:
+                file.seek(0)
+                schema = pa.ipc.open_stream(file).schema
+    except (pa.ArrowException, OSError, ValueError):
+        schema = None
+    if schema is None:
+        raise SourceError(f"source {source!r} cannot be opened as an Arrow file: check its path, format and rights")
+    return [(field.name, _physical_type(field.type)) for field in schema]
+
+
+def _sqlite_columns(source: str, relation: str | None) -> tuple[str, Columns]:
+    """Return a table and its columns; what SQLite calls their types binds no cell, so only a person can say them."""
+    found: tuple[str, list[tuple[str, str]]] | None = None
+    try:
+        found = sqlite_columns(source, relation)
+    except sqlite3.Error:
+        found = None
+    if found is None:
+        raise SourceError(f"source {source!r} cannot be opened as a SQLite file: check its path, format and rights")
+    return found[0], [(name, None) for name, _ in found[1]]
 
 
 def _physical_type(kind: object) -> str:

@@ -1,4 +1,4 @@
-"""A CSV file as a relation of text columns: each physical line is read by itself, nothing is detected.
+"""A CSV or JSON lines file as a relation of text columns: each physical line is read by itself, nothing is detected.
 
 DuckDB reads lines without quotes itself. Where quotes are declared it reads whole lines only, which are taken apart in
 SQL, since its own reader lets a quote that is never closed swallow the lines after it.
@@ -6,13 +6,13 @@ SQL, since its own reader lets a quote that is never closed swallow the lines af
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sordino.engines.quoting import quote_name, quote_text
-from sordino.source import Csv, header_names
+from sordino.source import Csv, header_names, split_ending
 
-__all__ = ["literal_path", "read_csv", "read_lines"]
+__all__ = ["literal_path", "read_csv", "read_json", "read_lines"]
 
 WILD = "*?["
 
@@ -52,6 +52,23 @@ def read_lines(path: Path, rules: Csv) -> str:
     return f"(SELECT line, {cells} AS cells FROM {lines})"
 
 
+def read_json(path: Path, columns: Iterable[str]) -> str:
+    """Return the relation of a JSON lines file: each line an object whose values are these columns, every cell as text.
+
+    Theorem. Lines are read apart, as of CSV: a line that is no JSON object is no row. A cell is the text of a value, a
+    number in its shortest form; missing where the object has no such name, null, an object or a list. Of a name that
+    stands twice in one object the first counts.
+    """
+    rules = Csv(header=False, names=("line",))
+    whole = f"(SELECT TRY_CAST(line AS JSON) AS sordino_json FROM {_read(path, rules, ['line'], '')})"
+    cells = []
+    for name in columns:
+        at = quote_text("/" + name.replace("~", "~0").replace("/", "~1"))
+        plain = f"json_type(sordino_json, {at}) NOT IN ('OBJECT', 'ARRAY', 'NULL')"
+        cells.append(f"CASE WHEN {plain} THEN json_extract_string(sordino_json, {at}) END AS {quote_name(name)}")
+    return f"(SELECT {', '.join(cells)} FROM {whole} WHERE json_type(sordino_json) = 'OBJECT')"
+
+
 def literal_path(path: str) -> str:
     """Return the pattern that one file alone meets: a name with * ? [ in it would otherwise read others."""
     return "".join(f"[{c}]" if c in WILD else c for c in path)
@@ -63,7 +80,8 @@ def _read(path: Path, rules: Csv, names: Sequence[str], delimiter: str) -> str:
     return (
         f"read_csv({quote_text(literal_path(str(path)))}, auto_detect = false, header = {str(rules.header).lower()}, "
         f"columns = {{{columns}}}, delim = {quote_text(delimiter)}, quote = '', escape = '', comment = '', "
-        "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, compression = 'none', "
+        "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, "
+        f"compression = '{split_ending(path)[1] or 'none'}', "
         "max_line_size = 16777216, encoding = 'utf-8', hive_partitioning = false, union_by_name = false)"
     )
 

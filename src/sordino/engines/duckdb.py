@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Domain
-from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_lines
+from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_json, read_lines
 from sordino.engines.duckdb_primitives import DuckDBPrimitives
 from sordino.engines.engine import EngineFailed
 from sordino.engines.list_items import list_items
@@ -105,8 +105,8 @@ class DuckDBEngine:
         self._lock = threading.Lock()
         self._directory = tempfile.mkdtemp(prefix="sordino-")
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
-        self._csv = source.csv if isinstance(source, Source) else None
-        self._files: dict[str, tuple[str, PeopleTable]] = {}  # of each Parquet source, until it was mended
+        self._lossy = isinstance(source, Source) and source.lossy
+        self._files: dict[str, tuple[str, str, PeopleTable]] = {}  # of each Parquet source, until it was mended
         known = people or {}
         self._wide = partial(DuckDBEngine, source, domain=domain, unit=unit, public=public, people=known)
         self._wider: dict[frozenset[str], DuckDBEngine] = {}
@@ -173,8 +173,8 @@ class DuckDBEngine:
 
     @property
     def unreadable_rows(self) -> bool:
-        """Whether a row of this source may be lost as a whole: in CSV, yes."""
-        return self._csv is not None
+        """Whether a row of this source may be lost as a whole: in CSV and JSON lines, yes."""
+        return self._lossy
 
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
@@ -197,23 +197,24 @@ class DuckDBEngine:
         """Read Parquet sources once more, bad text and moments too far away missing: they may be why a question failed."""
         files, self._files = self._files, {}
         made = bool(files)
-        for view, (pattern, table) in files.items():
-            cells = mend_parquet(pattern, self._types(quote_name(view)), table.domain.stored)
+        for view, (pattern, folder, table) in files.items():
+            cells = mend_parquet(pattern, self._types(quote_name(view)), table.domain.stored, folders=bool(folder))
             mended = quote_name(f"sordino_mended_{view}")
             held = self._execute(f"CREATE TABLE {mended} AS {cells}", []) or self._hold_arrow(
-                mended, pattern, view, table
+                mended, pattern, folder, view, table
             )
             made = made and held
             made = made and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", [])
         return made
 
-    def _hold_arrow(self, mended: str, pattern: str, view: str, table: PeopleTable) -> bool:
+    def _hold_arrow(self, mended: str, pattern: str, folder: str, view: str, table: PeopleTable) -> bool:
         """Copy the declared columns of Parquet files as Arrow reads them; False where their types would be others."""
         incoming = f"sordino_incoming_{view}"
         try:
             with self._lock:
                 found = self._connection.execute(f"SELECT file FROM glob({quote_text(pattern)})").fetchall()
-                _register(self._connection, incoming, load_parquet([name for (name,) in found], table.domain.stored))
+                cells = load_parquet([name for (name,) in found], table.domain.stored, folder=folder)
+                _register(self._connection, incoming, cells)
             was, now = self._types(quote_name(view)), self._types(quote_name(incoming))
             if any(
                 _kind(now[n]) != _kind(was[n]) or (n in table.domain.lists and now[n] != was[n])
@@ -289,6 +290,7 @@ class DuckDBEngine:
             connection.execute(setting)
         _hide_progress(connection)
         connection.execute(f"SET temp_directory = {quote_text(self._directory)}")
+        tables = {view: _hold(table) for view, table in tables.items()}
         files = {view: table.source for view, table in tables.items() if isinstance(table.source, Source)}
         self._allow(connection, files.values())
         for view, table in tables.items():
@@ -314,8 +316,11 @@ class DuckDBEngine:
                 connection.execute(f"{made} {store}.{relation}")
             elif source.format == "parquet":
                 files = str(path) if _is_pattern(source) else literal_path(str(path))
-                connection.execute(f"{made} {read_parquet(files)}")
-                self._files[view] = files, table
+                files += "/**/*.parquet" if source.is_folder else ""
+                connection.execute(f"{made} {read_parquet(files, folders=source.is_folder)}")
+                self._files[view] = files, str(path) if source.is_folder else "", table
+            elif source.format == "jsonl":
+                connection.execute(f"{made} {read_json(path, table.domain.stored)}")
             else:
                 assert source.csv is not None
                 connection.execute(f"{made} {read_csv(path, source.csv)}")
@@ -324,7 +329,8 @@ class DuckDBEngine:
         except duckdb_error():
             failed = True
         if failed:
-            what = {"duckdb": "a DuckDB file with that relation", "parquet": "Parquet", "csv": "CSV"}[source.format]
+            named = {"duckdb": "a DuckDB file with that relation", "csv": "CSV", "jsonl": "JSON lines"}
+            what = named.get(source.format, "Parquet")
             raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
 
     def _allow(self, connection: duckdb.DuckDBPyConnection, sources: Collection[Source]) -> None:
@@ -337,12 +343,17 @@ class DuckDBEngine:
                     "where both lie in one database there, or both are read by DuckDB"
                 )
             path = Path(source.path).absolute()
-            if not _is_pattern(source) and not path.is_file():
-                raise SourceError(f"source {source.path!r} is missing: there is no such file")
+            if not _is_pattern(source) and not (path.is_dir() if source.is_folder else path.is_file()):
+                raise SourceError(
+                    f"source {source.path!r} is missing: there is no such {'folder' if source.is_folder else 'file'}"
+                )
+            if source.is_folder:
+                folders.append(str(path))
+                continue
             paths.append(str(path))
             parts = list(itertools.takewhile(lambda part: not any(c in part for c in WILD), path.parts))
             folders += [] if len(parts) == len(path.parts) else [str(Path(*parts))]
-        if paths:
+        if paths or len(folders) > 1:
             connection.execute(f"SET allowed_paths = [{', '.join(map(quote_text, paths))}]")
             connection.execute(f"SET allowed_directories = [{', '.join(map(quote_text, folders))}]")
 
@@ -363,6 +374,15 @@ class DuckDBEngine:
         if rows is None:
             raise SourceError("the source cannot be opened: its schema cannot be read")
         return dict(rows)
+
+
+def _hold(table: PeopleTable) -> PeopleTable:
+    """Return a table as it is, its source in memory where it is one of those that are read when they are opened."""
+    if not isinstance(table.source, Source) or table.source.format not in ("arrow", "sqlite"):
+        return table
+    from sordino.engines.held_files import load_held
+
+    return replace(table, source=load_held(table.source, table.domain))
 
 
 def duckdb_error() -> type[Exception]:

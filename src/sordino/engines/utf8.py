@@ -12,7 +12,9 @@ table in each case: what is answered is one function of the table, whichever way
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.errors import DeclarationError
@@ -42,13 +44,17 @@ def mend_arrow(table: pa.Table) -> pa.Table:
     return table
 
 
-def read_parquet(files: str, *, bad: str = "strict", numbered: bool = False) -> str:
-    """Return the call that reads Parquet files; `bad` bytes in text fail ("strict"), or "replace" or "ignore"."""
+def read_parquet(files: str, *, bad: str = "strict", numbered: bool = False, folders: bool = False) -> str:
+    """Return the call that reads Parquet files; `bad` bytes in text fail ("strict"), or "replace" or "ignore".
+
+    With `folders`, the keys of sub-folders named key=value are columns of text, whatever their values look like.
+    """
     place = ", filename = 'sordino_file', file_row_number = true" if numbered else ""
-    return f"read_parquet({quote_text(files)}, hive_partitioning = false, union_by_name = true, utf8_validation = '{bad}'{place})"
+    keys = "hive_partitioning = true, hive_types_autocast = false" if folders else "hive_partitioning = false"
+    return f"read_parquet({quote_text(files)}, {keys}, union_by_name = true, utf8_validation = '{bad}'{place})"
 
 
-def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]) -> str:
+def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str], *, folders: bool = False) -> str:
     """Return the SELECT of these columns of Parquet files, text that is not UTF-8 missing.
 
     A bad byte is read as "?" one time and as nothing the other: both readings are equal for whole text alone.
@@ -57,15 +63,18 @@ def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]
         f"CASE WHEN sordino_a.{n} = sordino_b.{n} THEN sordino_a.{n} END AS {n}" if text else f"sordino_a.{n}"
         for n, text in ((quote_name(c), physical[c].startswith("VARCHAR")) for c in columns)
     )
-    one, other = (read_parquet(files, bad=bad, numbered=True) for bad in ("replace", "ignore"))
+    one, other = (read_parquet(files, bad=bad, numbered=True, folders=folders) for bad in ("replace", "ignore"))
     return (
         f"SELECT {chosen} FROM {one} AS sordino_a JOIN {other} AS sordino_b "
         "ON sordino_a.sordino_file = sordino_b.sordino_file AND sordino_a.file_row_number = sordino_b.file_row_number"
     )
 
 
-def load_parquet(files: Sequence[str], columns: Iterable[str]) -> pa.Table:
-    """Return these columns of Parquet files as Arrow, for moments that DuckDB's reader fails at; text is not validated."""
+def load_parquet(files: Sequence[str], columns: Iterable[str], *, folder: str = "") -> pa.Table:
+    """Return these columns of Parquet files as Arrow, for moments that DuckDB's reader fails at; text is not validated.
+
+    With `folder`, the keys of its sub-folders named key=value are columns of text.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -77,8 +86,24 @@ def load_parquet(files: Sequence[str], columns: Iterable[str]) -> pa.Table:
         for place, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type):
                 table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+        for key, value in _folder_keys(name, folder).items():
+            kept = table.drop_columns([key]) if key in table.column_names else table
+            cells = pa.array([value] * table.num_rows, pa.string())
+            table = kept.append_column(key, cells) if key in wanted else kept
         tables.append(table)
     return pa.concat_tables(tables, promote_options="default")
+
+
+def _folder_keys(name: str, folder: str) -> dict[str, str | None]:
+    """Return the keys and values of the sub-folders that a file lies in, as DuckDB reads them."""
+    if not folder:
+        return {}
+    parts = (part.partition("=") for part in Path(name).relative_to(folder).parent.parts)
+    return {
+        unquote(key): None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+        for key, sign, value in parts
+        if sign
+    }
 
 
 def _is_text(kind: Any) -> bool:

@@ -309,7 +309,7 @@ class _Reading:
         if source is None or neighbors is None or not self._is_clean(at):
             return None
         ceiling = {key: raw[key] for key in ("row_ceiling",) if key in raw}
-        make = partial(Domain, columns, **ceiling, unreadable_rows=source.format == "csv")
+        make = partial(Domain, columns, **ceiling, unreadable_rows=source.lossy)
         domain = self._attempt(at, make, key="columns")
         return None if domain is None else DeclaredTable(name, source, raw["budget"], domain, neighbors)
 

@@ -99,7 +99,7 @@ def source_of(raw: Mapping[str, Any], *, beside: Path) -> Source:
     if rules is not None:
         lists = {key: tuple(rules[key]) for key in ("names", "null_values") if key in rules}
         rules = Csv(**{**rules, **lists})
-    path = stated if stated.startswith(SERVERS) else str(beside / stated)
+    path = stated if stated.startswith(SERVERS) else str(beside / stated) + ("/" if stated.endswith("/") else "")
     try:
         if "format" in raw:
             return Source(path, raw["format"], raw.get("relation"), rules)

@@ -173,11 +173,14 @@ _CSV = _keys(
 _SOURCE = {
     "source": _say(
         _TEXT,
-        "where the table lies: a CSV, Parquet (a file or a glob) or DuckDB file, relative to this one, or the URL of a "
+        "where the table lies: a CSV, JSON lines, Parquet (a file, a glob, or a folder that ends in /), Arrow, DuckDB or "
+        "SQLite file, relative to this one, or the URL of a "
         "PostgreSQL server without a password: postgresql://USER@HOST/DATABASE",
     ),
-    "format": _word("csv", "parquet", "duckdb", "postgresql"),
-    "relation": _say(_TEXT, "the table or view of a DuckDB file or of a PostgreSQL server, or a query of the latter"),
+    "format": _word("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql"),
+    "relation": _say(
+        _TEXT, "the table or view of a DuckDB or SQLite file or of a PostgreSQL server, or a query of the latter"
+    ),
     "csv": _CSV,
     "columns": {
         "type": "object",
