@@ -83,7 +83,7 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "jinja2": ("reporting",),
     "fastapi": ("collector",),
     "uvicorn": ("collector",),
-    "sqlite3": ("ledger", "collector", "local.device"),
+    "sqlite3": ("ledger", "collector", "local.device", "datasets"),
 }
 BANNED = re.compile(r"random|numpy\.random|np\.random|scipy\.stats\._|uuid\.uuid[14]")
 SECURE = re.compile(r"secrets|os\.(urandom|getrandom)|cryptography\.hazmat\.primitives\.ciphers")
