@@ -196,7 +196,9 @@ def test_quantiles_and_spread_of_private_keys() -> None:
     found = curator_of(rows).ask(asked, epsilon=400, delta=1e-6).rows
     assert [r["town"] for r in found] == ["bergen", "oslo"]
     assert [r["median_age"] for r in found] in ([30, 49], [30, 50])  # half of oslo's rows lie below 50
-    assert [(r["quantile_age_0.1"], r["quantile_age_0.9"]) for r in found] == [(30, 30), (10, 90)]
+    assert (found[0]["quantile_age_0.1"], found[0]["quantile_age_0.9"]) == (30, 30)
+    assert found[1]["quantile_age_0.1"] in (9, 10)  # a tenth of oslo's rows lie below 10
+    assert found[1]["quantile_age_0.9"] in (89, 90)
     assert [round(r["std_age"]) for r in found] == [0, 29]
     beside = S.group_by("town", "sex").agg(sd.median("age"))
     both = curator_of(rows).ask(beside, epsilon=100, delta=1e-6)
