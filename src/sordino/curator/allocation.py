@@ -118,12 +118,19 @@ def allocate(
         keys = Fraction(1, len(chosen) + len(noisy) + 1)
         shares = [keys if i == counted else share * (1 - keys) for i, share in enumerate(shares)]
     event = events[0] if len(events) == 1 else Composed(events)
-    needed = dict.fromkeys(term for several in vectors for v in several for _, term in v.part.terms)
-    if new := tuple(term for term in needed if term not in resolved.terms):
-        last = len(resolved.terms) - isinstance(threshold, KeySelection)  # the units of private keys
-        resolved = replace(resolved, terms=(*resolved.terms[:last], *new, *resolved.terms[last:]))
+    resolved = _with_terms(resolved, vectors, isinstance(threshold, KeySelection))
     found = tuple(selections.get(i) for i in range(len(vectors)))
     return Allocation(resolved, vectors, found, threshold, event, tuple(shares), counted, mixes)
+
+
+def _with_terms(resolved: CompiledQuery, vectors: Sequence[Sequence[NoisyVector]], counts_units: bool) -> CompiledQuery:
+    """Return the question with the terms that its vectors need too; the units of private keys stay last."""
+    needed = dict.fromkeys(term for several in vectors for v in several for _, term in v.part.terms)
+    new = tuple(term for term in needed if term not in resolved.terms)
+    if not new:
+        return resolved
+    last = len(resolved.terms) - counts_units
+    return replace(resolved, terms=(*resolved.terms[:last], *new, *resolved.terms[last:]))
 
 
 def _vectors(

@@ -128,6 +128,8 @@ class _Search:
             getattr(a, "directions", lambda _: [[1.0]])(parts)
             for a, parts in zip(aggregates, compiled.parts, strict=True)
         ]
+        self._variances = {key: _variance(block, squared) for key, block in self._singles.items()}
+        self._blockwise = [[self._whole_error(i, at) for at in range(len(self.blocks))] for i in range(len(shares))]
         self._alone = [
             self._own_error(i, self._own_shares([i], whole=True)) if s else 0.0 for i, s in enumerate(shares)
         ]
@@ -143,7 +145,7 @@ class _Search:
         found = 0.0
         for i, at in enumerate(assigned):
             if self._alone[i]:
-                error = self._own_error(i, own) if at is None else self._block_error(i, at, whole[at])
+                error = self._own_error(i, own) if at is None else self._blockwise[i][at] * self._noise(whole[at])
                 found += float(self._shares[i]) * error / self._alone[i]
         return found
 
@@ -190,25 +192,30 @@ class _Search:
         return found
 
     def _own_error(self, i: int, shares: Mapping[object, Fraction]) -> float:
+        """Return the error of an aggregate by vectors of its own, at these shares."""
         keys = [_key(part) for part in self._parts[i]]
-        variances = [self._variance(self._singles[key], shares.get(key, Fraction(0))) for key in keys]
-        return _error(self._directions[i], (), variances)
+        variances = [self._variances[k] and self._variances[k] * self._noise(shares[k]) ** 2 for k in keys]
+        return _error(self._directions[i], variances)
 
-    def _block_error(self, i: int, at: int, share: Fraction) -> float:
-        mix = self._mixes[i][at]
-        assert mix is not None
-        return _error(self._directions[i], mix, [self._variance(self.blocks[at], share)] * len(mix[0]))
+    def _whole_error(self, i: int, at: int) -> float:
+        """Return the error of an aggregate by the vectors of a block that has the whole loss; infinite where they do not do."""
+        if (mix := self._mixes[i][at]) is None:
+            return math.inf
+        weighed = [mix_weights(mix, weights) for weights in self._directions[i]]
+        return _error(weighed, [_variance(self.blocks[at], self._squared)] * len(mix[0]))
 
-    def _variance(self, block: Block, share: Fraction) -> float:
-        """Return the variance of the noise, in steps, but for a constant of the loss."""
-        moved = block.sensitivity.rescale(1 / block.vectors[0].unit)
-        if not moved.l1:
-            return 0.0
-        return float(moved.l2_squared / share if self._squared else (moved.l1 / share) ** 2)
+    def _noise(self, share: Fraction) -> float:
+        """Return how much larger the noise's deviation is at a share of the loss."""
+        return math.pow(share, -0.5 if self._squared else -1.0)
 
 
-def _error(directions: Sequence[Sequence[float]], mix: Mix, variances: Sequence[float]) -> float:
-    weighed = [mix_weights(mix, weights) for weights in directions]
+def _variance(block: Block, squared: bool) -> float:
+    """Return the variance of a block's noise, in steps, but for a constant of the loss."""
+    moved = block.sensitivity.rescale(1 / block.vectors[0].unit)
+    return float(moved.l2_squared if squared else moved.l1**2)
+
+
+def _error(weighed: Sequence[Sequence[float]], variances: Sequence[float]) -> float:
     return max(math.sqrt(sum(w * w * v for w, v in zip(weights, variances, strict=True))) for weights in weighed)
 
 
@@ -276,24 +283,27 @@ def _cells(parts: Sequence[Vector]) -> Iterator[tuple[list[tuple[str, Terms]], i
     if len(parts) < 3:
         return
     y, (least, most) = (x, (low, high)) if len(parts) == 3 else (_centred(parts[1], count), parts[1].ends)
-    product, ones = {parts[-2].terms[0][1]: 1}, {count: 1}
     if least == most:
         return
-
-    def corner(up: bool, right: bool) -> tuple[str, Terms]:
-        """Return the sum of |x - a| |y - b|, a and b each a bound, and its name."""
-        a, b = (high if up else low), (most if right else least)
-        sign = 1 if up == right else -1
-        one, other = _ABOVE if up else _BELOW, _ABOVE if right else _BELOW
-        name = f"sum of products of distances from {one} and {other}"
-        return name, _plus((sign, product), (-sign * b, x), (-sign * a, y), (sign * a * b, ones))
-
-    found = [corner(up, right) for up in (False, True) for right in (False, True)]
+    sums: list[Terms] = [{parts[-2].terms[0][1]: 1}, x, y, {count: 1}]
+    found = _products(sums, ((low, _BELOW), (high, _ABOVE)), ((least, _BELOW), (most, _ABOVE)))
     if len(parts) == 3:
         doubled = (f"{found[1][0]}, doubled", _plus((2, found[1][1])))
         squares = [(f"sum of squared distances from {end}", found[i][1]) for i, end in ((0, _BELOW), (3, _ABOVE))]
         found = [squares[0], doubled, squares[1]]
     yield found, (high - low) * (most - least), count, parts[-2].unit
+
+
+def _products(
+    sums: Sequence[Terms], first: Sequence[tuple[int, str]], second: Sequence[tuple[int, str]]
+) -> list[tuple[str, Terms]]:
+    """Return the sums of |x - a| |y - b| for the bounds a and b; `sums` are those of x y, x, y and 1."""
+    found = []
+    for (i, (a, one)), (k, (b, other)) in itertools.product(enumerate(first), enumerate(second)):
+        sign = 1 if i == k else -1
+        terms = _plus(*zip((sign, -sign * b, -sign * a, sign * a * b), sums, strict=True))
+        found.append((f"sum of products of distances from {one} and {other}", terms))
+    return found
 
 
 def _centred(part: Vector, count: SqlAggregate) -> Terms:

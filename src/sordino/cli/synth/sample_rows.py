@@ -55,7 +55,6 @@ def synth_sample(
             target.commit()
         note(f"wrote {output}", quiet=quiet)
     seal = "" if source.private else "NOT PRIVATE (the model's noise was seeded): "
-    words = (
-        f"{seal}{count:,} synthetic rows from {model}: free, the model was paid for ({source.facts.get('loss', '')})"
-    )
+    cost = source.facts.get("loss", "")
+    words = f"{seal}{count:,} synthetic rows from {model}: free, the model was paid for ({cost})"
     note(words, quiet=quiet and source.private)
