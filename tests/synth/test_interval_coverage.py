@@ -104,9 +104,12 @@ def ask(name: str, epsilon: str, seeds: range, questions: int) -> dict[str, tupl
 
 @pytest.mark.parametrize(("name", "epsilon"), [("xor of three", "8"), ("half missing", "1"), ("independent", "0.1")])
 def test_intervals_of_answers_cover(name: str, epsilon: str) -> None:
-    """Three fits of 40 questions a kind at nominal 95%: below .88 is under 1 in 1,000 by chance for independent questions."""
-    for kind, (share, width, error) in ask(name, epsilon, range(3), 40).items():
-        assert share >= 0.88, kind
+    """Six fits of 20 questions a kind at nominal 95%; questions about a column share the noise of its counts.
+
+    For 40 such noises, of 6 fits and 5 columns or more, a share below .84 is under 1 in 1,000 by chance.
+    """
+    for kind, (share, width, error) in ask(name, epsilon, range(6), 20).items():
+        assert share >= 0.84, kind
         assert width <= 9 * error + 2, kind
 
 

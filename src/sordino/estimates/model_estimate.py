@@ -36,13 +36,15 @@ class ModelEstimate:
     """One column of a model's answer.
 
     Its intervals hold on average over random questions, not for each by itself. They are cut to what is possible: at
-    `least`, and at `most`, a value and its own deviation, such as the number of rows.
+    `least`, and at `most`, a value and its own deviation, such as the number of rows. `laplace` says that some are sums of
+    Laplace noise: they reach as far as one such draw of this deviation, or as a normal one, whichever is farther.
     """
 
     numbers: tuple[float, ...] = field(metadata={"key": "values"})
     deviations: tuple[float, ...]
     least: Annotated[float, _write_bound, _read_bound]
     most: tuple[float, float]
+    laplace: bool = False
 
     per_row: ClassVar[tuple[str, ...]] = ("numbers", "deviations")
 
@@ -52,16 +54,20 @@ class ModelEstimate:
 
     def errors(self, confidence: float) -> list[float]:
         """Return the error of each that is not exceeded with this probability."""
-        reach = normal_quantile(confidence)
+        reach = self._reach(confidence)
         return [reach * d for d in self.deviations]
 
     def intervals(self, confidence: float) -> list[tuple[float, float]]:
         """Return (lower, upper) of each."""
-        reach, (top, beyond) = normal_quantile(confidence), self.most
+        reach, (top, beyond) = self._reach(confidence), self.most
         return [
             (min(max(v - reach * d, self.least), v), max(min(v + reach * d, top + reach * beyond), v))
             for v, d in zip(self.numbers, self.deviations, strict=True)
         ]
+
+    def _reach(self, confidence: float) -> float:
+        normal = normal_quantile(confidence)
+        return max(normal, -math.log1p(-confidence) / math.sqrt(2.0)) if self.laplace else normal
 
     to_dict = estimate_to_dict
 
@@ -70,7 +76,7 @@ class ModelEstimate:
 class ModelSource:
     """Where an answer that costs nothing comes from: a model, the kind of question to it, and what the model cost.
 
-    `kind` is a key of KIND_WORDS; `paid` is in words.
+    `kind` is a key of KIND_WORDS, or `noise`: sums of the noisy counts themselves; `paid` is in words.
     """
 
     kind: str
@@ -82,6 +88,8 @@ class ModelSource:
 
     def remark(self) -> str:
         """Return what its intervals mean."""
+        if self.kind == "noise":
+            return "intervals are those of the noise in the counts that the model was fitted to, each by itself"
         return f"intervals hold on average over questions of this kind: {KIND_WORDS.get(self.kind, self.kind)}"
 
     def to_dict(self) -> dict[str, str]:

@@ -35,6 +35,7 @@ from sordino.synth.error_law import ErrorLaw, kind_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in, text_values
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.measured_counts import KeyShares, MeasuredCounts, Question, rake_pairs
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
@@ -48,7 +49,7 @@ _MOST_CELLS = 3_000_000  # of the table in which an answer's constraints are app
 class ModelParts:
     """What a model holds: the declared columns and their codes, the fitted tree over codes, and the law of its errors.
 
-    `loose` are measured tables that no clique of the tree holds: the rows drawn are moved towards them.
+    `counts` are the noisy tables themselves, which answer what lies within one of them.
     """
 
     domain: Domain
@@ -58,7 +59,13 @@ class ModelParts:
     field: MarkovRandomField
     measured: frozenset[tuple[int, ...]]
     errors: ErrorLaw
-    loose: Mapping[tuple[int, ...], NoisyTable] = default(default_factory=dict)
+    counts: MeasuredCounts = default(default_factory=MeasuredCounts)
+
+    @property
+    def loose(self) -> dict[tuple[int, ...], NoisyTable]:
+        """The measured tables that no clique of the tree holds: rows drawn, and answers, are moved towards them."""
+        sizes = [c.size for c in self.codes]
+        return {t: n for t, n in self.counts.tables.items() if self.field.tree.home(t, sizes) is None}
 
 
 def answer_question(
@@ -91,10 +98,13 @@ def answer_question(
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
     kind = kind_of([place[asked.dependencies[n][0] if n in asked.dependencies else n] for n in names], parts.measured)
-    sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes)
+    exact = not forbidden and not asked.dependencies.keys() & set(names) and _is_exact(meets, asked)
+    sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, exact)
     rows = resolved.key_rows()
     keys = [Key(g.alias, tuple(row[i] for row in rows)) for i, g in enumerate(question.groups)]
-    outputs = [Output(a.alias, sums.estimate(a), "the model's tables") for a in question.aggregates]
+    found = [sums.estimate(a) for a in question.aggregates]
+    outputs = [Output(a.alias, f, "the model's tables") for a, (f, _) in zip(question.aggregates, found, strict=True)]
+    kind = "noise" if all(known for _, known in found) else kind
     return _make_release(question, keys, outputs, notes=notes, kind=kind, facts=facts)
 
 
@@ -158,6 +168,12 @@ def _whole(question: Aggregation) -> list[str]:
     return list(dict.fromkeys(n for node in nodes for n in names_in(node)))
 
 
+def _is_exact(meets: Any, asked: _Columns) -> bool:
+    """Return whether each key wholly meets a question's condition or does not, and no key of its groups and sums is a run."""
+    runs = any(asked.by_name[n].edges is not None for n in asked.whole)
+    return not runs and bool(np.all((np.asarray(meets) == 0.0) | (np.asarray(meets) == 1.0)))
+
+
 def _apply_constraints(
     asked: _Columns, names: Sequence[str], constraints: Sequence[Constraint]
 ) -> tuple[ClassGrid, list[Node], tuple[str, ...]]:
@@ -190,7 +206,7 @@ def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
         weights = np.zeros((parts.codes[column].size, size))
         np.add.at(weights, (parts.codes[column].codes, member), parts.within[column])
         shares.append(weights)
-    table = joint(parts.field, chosen, [c.size for c in parts.codes], shares)
+    table = rake_pairs(joint(parts.field, chosen, [c.size for c in parts.codes], shares), chosen, shares, parts.loose)
     total = float(table.sum())
     table *= allowed
     left = float(table.sum())
@@ -208,31 +224,56 @@ class _Sums:
     inside: Floats
     groups: Any
     sizes: int
+    exact: bool
 
-    def estimate(self, aggregate: Any) -> ModelEstimate:
-        """Return the estimate of one aggregate over all groups."""
-        values, deviations, least, most = self._column(aggregate)
-        return ModelEstimate(tuple(values.tolist()), tuple(deviations.tolist()), least, most)
+    def estimate(self, aggregate: Any) -> tuple[ModelEstimate, bool]:
+        """Return the estimate of one aggregate over all groups, and whether its error is that of known noise alone."""
+        (values, deviations, known), least, most = self._column(aggregate)
+        values = np.clip(values, least, max(most[0], least))
+        laplace = self.parts.counts.laplace and bool(known.any())
+        made = ModelEstimate(tuple(values.tolist()), tuple(deviations.tolist()), least, most, laplace=laplace)
+        return made, bool(known.all())
 
-    def _column(self, aggregate: Any) -> tuple[Floats, Floats, float, tuple[float, float]]:
-        """Return values, deviations, and the least and most possible value of one aggregate over all groups."""
+    def _column(self, aggregate: Any) -> tuple[tuple[Floats, Floats, Any], float, tuple[float, float]]:
+        """Return what `_linear` does, and the least and most possible value of one aggregate over all groups."""
         errors, cells = self.parts.errors, self.grid.cells
         total = max(float(self.parts.field.tables[0].sum()), 1.0)
         if aggregate.of is None or isinstance(aggregate, Count):
             present = 1.0 if aggregate.of is None else ~_absent(aggregate.of, cells)
-            return self._sum(present), self._deviation(present), 0.0, (total, errors.rows)
+            return self._linear(present), 0.0, (total, errors.rows)
         value, absent = evaluate_number(aggregate.of, cells)
         live, value = ~absent, np.where(absent, 0.0, value)
-        counts, sums = self._sum(live), self._sum(value)
         low, high = float(np.min(value)), float(np.max(value))
         if isinstance(aggregate, Sum):
             largest = max(high, 0.0)
             least = 0.0 if low >= 0 else -math.inf
-            return sums, self._deviation(value), least, (total * largest, errors.rows * largest)
+            return self._linear(value), least, (total * largest, errors.rows * largest)
+        counts, sums = self._sum(live), self._sum(value)
         means = np.divide(sums, counts, out=np.full(len(sums), (low + high) / 2.0), where=counts > 0)
         about = means[0] if self.groups is None else means[np.maximum(self.groups, 0)]
-        deviation = self._deviation(live * (value - about)) / np.maximum(counts, 1.0)
-        return means, np.minimum(deviation, high - low), low, (high, 0.0)
+        moved, deviation, known = self._linear(live * (value - about))
+        rows = np.maximum(self._linear(live)[0], 1.0)
+        return (means + moved / rows, np.minimum(deviation / rows, high - low), known), low, (high, 0.0)
+
+    def _linear(self, values: Any) -> tuple[Floats, Floats, Any]:
+        """Return the sums of `values` over rows by group, their deviations, and which err by the measured counts' noise alone.
+
+        What lies within a measured table comes of the measured counts, all else of the model.
+        """
+        found, deviation = self._sum(values), self._deviation(values)
+        known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
+        if not self.exact or not self.chosen:
+            return found, deviation, known
+        weights = np.broadcast_to(self.inside * values, self.grid.shape)
+        asked = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
+        rows = max(float(self.parts.field.tables[0].sum()), 1.0)
+        keys = KeyShares(self.parts.codes, self.parts.within, self.parts.errors, rows)
+        measured = self.parts.counts.estimate(asked, keys)
+        if measured is None:
+            return found, deviation, known
+        axes = zip(self.chosen, self.grid.members, self.grid.shape, strict=True)
+        known[:] = len(self.chosen) == 1 or all(keys.aligned(*axis) for axis in axes)
+        return *measured, known
 
     def _sum(self, values: Any) -> Floats:
         weight = np.broadcast_to(self.weight * values, self.grid.shape)

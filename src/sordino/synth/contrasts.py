@@ -21,6 +21,7 @@ from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.fitted_model import FittedModel
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import marginal
+from sordino.synth.measured_counts import rake_pairs
 from sordino.synth.measurement import FitSession
 
 __all__ = ["measure_errors"]
@@ -49,7 +50,7 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     """
     columns = tuple(_column_noise(fitted, within, c) for c in range(len(fitted.compressed.columns)))
     contrasts = list(_contrasts(session, fitted, within, columns))
-    rows, measured = fitted.compressed.rows, frozenset(fitted.inside)
+    rows, measured = fitted.compressed.rows, frozenset(fitted.measured)
     own = np.geomspace(0.25, 64.0, 80)
     about = np.maximum(np.exp(-0.5 * np.square(np.log(own) / math.log(1.6))), 0.02 / np.sqrt(own))
     wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
@@ -173,4 +174,5 @@ def _model(fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...
         inside = codes.sum_by_code(within[c] * half)
         sides = [codes.sum_by_code(within[c]) - inside, inside] if half.any() else [codes.sum_by_code(within[c])]
         classes.append(np.stack(sides, axis=1))
-    return joint(fitted.field, chosen, fitted.compressed.sizes, classes)
+    found = joint(fitted.field, chosen, fitted.compressed.sizes, classes)
+    return rake_pairs(found, chosen, classes, fitted.outside)

@@ -36,9 +36,9 @@ class FittedModel:
     tier: str
 
     @property
-    def inside(self) -> list[tuple[int, ...]]:
-        """The tables measured that a clique holds; the field knows nothing of others."""
-        return [m for m in self.measured if self.field.tree.home(m, self.compressed.sizes) is not None]
+    def outside(self) -> Measured:
+        """The tables measured that no clique holds: the field knows nothing of them."""
+        return {m: t for m, t in self.measured.items() if self.field.tree.home(m, self.compressed.sizes) is None}
 
 
 def independent_model(one_way: OneWayMarginals, tier: str) -> FittedModel:

@@ -17,7 +17,8 @@ from sordino.synth.constraints import Constraint, check_constraints
 from sordino.synth.contrasts import measure_errors
 from sordino.synth.encoded_column import EncodedColumn, encode_columns
 from sordino.synth.fitted_model import FittedModel, independent_model
-from sordino.synth.measurement import FitSession, LossShares, share_of, split_loss
+from sordino.synth.measured_counts import MeasuredCounts
+from sordino.synth.measurement import FitSession, LossShares, NoisyTable, share_of, split_loss
 from sordino.synth.model import Model
 from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, require_cells
 
@@ -274,8 +275,12 @@ def _fit_parts(
     codes = fitted.compressed.codes
     within = fitted.one_way.shares_within(codes)
     errors = measure_errors(session, fitted, within)
-    inside, loose = frozenset(fitted.inside), {p: t for p, t in fitted.measured.items() if p not in fitted.inside}
-    return ModelParts(domain, tuple(columns), codes, within, fitted.field, inside, errors, loose), fitted.tier
+    one_way = zip(fitted.one_way.noisy, fitted.one_way.variances, strict=True)
+    counts = MeasuredCounts(
+        tuple(NoisyTable(n, v) for n, v in one_way), fitted.measured, laplace=session.split.currency == "epsilon"
+    )
+    measured = frozenset(fitted.measured)
+    return ModelParts(domain, tuple(columns), codes, within, fitted.field, measured, errors, counts), fitted.tier
 
 
 def _workload(

@@ -44,6 +44,7 @@ from sordino.synth.encoded_column import model_column
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.measured_counts import MeasuredCounts
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
@@ -147,9 +148,17 @@ def _read(source: Path) -> Stored | str | None:
         field,
         frozenset(tuple(m) for m in header["measured"]),
         _errors(header["errors"], frozenset(tuple(m) for m in header["measured"]), raw),
-        {tuple(m): NoisyTable(raw[f"loose{i}"], v) for i, (m, v) in enumerate(header.get("loose", []))},
+        _counts(header, raw),
     )
     return parts, tuple(_constraint_from(c) for c in header["constraints"]), header["facts"]
+
+
+def _counts(header: Any, raw: dict[str, Any]) -> MeasuredCounts:
+    """Return the noisy tables; files of former versions have only those that no clique holds, or none."""
+    tables = {tuple(m): NoisyTable(raw[f"loose{i}"], v) for i, (m, v) in enumerate(header.get("loose", []))}
+    variances = header.get("one_way", [])
+    one_way = tuple(NoisyTable(raw[f"own{i}"], v) for i, v in enumerate(variances))
+    return MeasuredCounts(one_way, tables, laplace=bool(header.get("laplace", False)))
 
 
 def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> ErrorLaw:
@@ -163,7 +172,8 @@ def _arrays(parts: ModelParts) -> dict[str, Any]:
     found |= {f"within{i}": w for i, w in enumerate(parts.within)}
     found |= {f"noise{i}": np.stack([c.share, c.variance, c.lean, c.drift]) for i, c in enumerate(parts.errors.columns)}
     found |= {f"table{i}": t for i, t in enumerate(parts.field.tables)}
-    found |= {f"loose{i}": t.cells for i, t in enumerate(parts.loose.values())}
+    found |= {f"loose{i}": t.cells for i, t in enumerate(parts.counts.tables.values())}
+    found |= {f"own{i}": t.cells for i, t in enumerate(parts.counts.one_way)}
     found |= {f"separator{i}": s for i, s in enumerate(parts.field.separators)}
     return found
 
@@ -175,7 +185,9 @@ def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping
         "cliques": [list(c) for c in parts.field.tree.cliques],
         "links": [[link.parent, link.child, list(link.separator)] for link in parts.field.tree.links],
         "measured": sorted(list(m) for m in parts.measured),
-        "loose": [[list(m), t.variance] for m, t in parts.loose.items()],
+        "loose": [[list(m), t.variance] for m, t in parts.counts.tables.items()],
+        "one_way": [t.variance for t in parts.counts.one_way],
+        "laplace": parts.counts.laplace,
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
         "constraints": [_constraint_to(c) for c in constraints],
         "facts": dict(facts),
