@@ -122,7 +122,13 @@ class Primitives(Protocol):
         """
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
-        """Return the place of a text among distinct values, from 0; NULL for any other. Total for any text."""
+        """Return the place of a text among distinct values, from 0; NULL for any other. Total for any text.
+
+        Texts are equal where all of their characters are, blanks too.
+        """
+
+    def strip(self, text: exp.Expression) -> exp.Expression:
+        """Return a text without the blanks around it."""
 
     def keep(self, condition: exp.Expression) -> None:
         """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""

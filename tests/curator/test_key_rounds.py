@@ -15,7 +15,7 @@ import pytest
 import sordino as sd
 from engines.support import engine_of
 from protecting import protect
-from sordino.curator.key_rounds import list_keys, round_select
+from sordino.curator.key_rounds import round_select
 from sordino.curator.noise_answer import key_places
 from sordino.errors import QuestionRefused
 from sordino.mechanisms.weighted_selection import WeightedSelection, weighted_selection_for_pair
@@ -23,6 +23,7 @@ from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
+from sordino.queries.key_list import list_shown
 
 S = Selection()
 DOMAIN = sd.Domain(
@@ -50,7 +51,7 @@ def weights_of(table: list[Row], question: Aggregation, path: Path, unit: Privac
     """Return the exact weights of a round through real Parquet."""
     pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA), path, row_group_size=5)
     compiled = compile_query(question, DOMAIN)
-    left_out = list_keys(question, shown, DOMAIN) if shown else None
+    left_out = list_shown(compiled.keys, shown) if shown else None
     engine = engine_of(path, DOMAIN, unit=unit)
     try:
         found = engine.run(round_select(engine.primitives, compiled, ROUND, left_out))

@@ -29,7 +29,7 @@ from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.expressions.keys import Keys
 from sordino.queries.formulas import FormulaColumn
-from sordino.queries.key_list import KeyList, compile_key_list
+from sordino.queries.key_list import list_shown
 from sordino.queries.off_grid import never_equal
 from sordino.queries.post_processing import finish_answer
 from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
@@ -145,16 +145,13 @@ class AggregationProcedure:
 
     def _release_by_weight(self, first: exp.Select | None, rows: DataAccess, rng: Rng) -> Answer:
         """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
-        from sordino.curator.key_rounds import list_keys, select_in_rounds
+        from sordino.curator.key_rounds import select_in_rounds
 
-        selection, asked, compiled = self.allocation.threshold, self.question, self.compiled
+        selection, compiled = self.allocation.threshold, self.compiled
         assert isinstance(selection, WeightedSelection)
         assert first is not None
-        domain = step_domain(self.domain, asked.steps)
-        found = select_in_rounds(
-            first, rows, rng, question=asked, compiled=compiled, domain=domain, selection=selection
-        )
-        listed = list_keys(asked, found, domain) if found else Keys((), compiled.keys[0].build)
+        found = select_in_rounds(first, rows, rng, compiled=compiled, selection=selection)
+        listed = list_shown(compiled.keys, found) if found else Keys((), compiled.keys[0].build)
         resolved = replace(compiled, keys=(listed,), listed=True)
         chosen = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
         answering = replace(self.allocation, resolved=resolved, selections=chosen, threshold=None)
@@ -170,10 +167,8 @@ class AggregationProcedure:
         if not self.compiled.private_keys:
             return selection
         rows = tuple(zip(*(key.labels for key in keys), strict=True))
-        if not rows:
-            return selection.of_keys(Keys((), self.compiled.keys[0].build))
-        listed = KeyList(self.groups, rows)
-        return selection.of_keys(compile_key_list(listed, [(g.alias, g.of) for g in self.question.groups], self.domain))
+        groups = self.compiled.keys
+        return selection.of_keys(list_shown(groups, rows) if rows else Keys((), groups[0].build))
 
     # ---- words
 

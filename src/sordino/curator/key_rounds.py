@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import key_places
-from sordino.domain import Domain
 from sordino.mechanisms.threshold import key_order
 from sordino.mechanisms.weighted_selection import WeightedRound, WeightedSelection
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
-from sordino.queries.aggregation import Aggregation, CompiledQuery
+from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.expressions.keys import Keys
 from sordino.queries.expressions.sql_trees import Build, sql
-from sordino.queries.key_list import MOST_LISTED, KeyList, compile_key_list
+from sordino.queries.key_list import MOST_LISTED, list_shown
 from sordino.queries.query import SqlAggregate
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["list_keys", "round_select", "select_in_rounds"]
+__all__ = ["round_select", "select_in_rounds"]
 
 
 def round_select(on: Primitives, compiled: CompiledQuery, one: WeightedRound, shown: Keys | None) -> exp.Select:
@@ -42,15 +40,13 @@ def select_in_rounds(
     rows: DataAccess,
     rng: Rng,
     *,
-    question: Aggregation,
     compiled: CompiledQuery,
-    domain: Domain,
     selection: WeightedSelection,
 ) -> list[tuple[Any, ...]]:
     """Return the keys that show, in their own order; `first` is the tree of the first round."""
     found: list[tuple[Any, ...]] = []
     for i, one in enumerate(selection.rounds):
-        shown = list_keys(question, found, domain) if found else None
+        shown = list_shown(compiled.keys, found) if found else None
         table = rows.run(round_select(rows.primitives(), compiled, one, shown) if i else first)
         exact_weights = table.column("t0").to_pylist()
         exact = {key: int(exact_weights[place] or 0) for key, place in key_places(table, compiled).items()}
@@ -64,12 +60,6 @@ def _without(shown: Keys, condition: Build | None) -> Build:
         return hidden if condition is None else sql().and_(condition(on), hidden)
 
     return build
-
-
-def list_keys(question: Aggregation, rows: Sequence[tuple[Any, ...]], domain: Domain) -> Keys:
-    """Return keys that show as a public list of the question's groups; `domain` is that of the rows it groups."""
-    listed = KeyList(tuple(g.alias for g in question.groups), tuple(rows))
-    return compile_key_list(listed, [(g.alias, g.of) for g in question.groups], domain)
 
 
 def _is_not_listed(on: Primitives, keys: Keys) -> exp.Expression:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["exact_vectors", "key_places", "noisy_columns"]
 
+_LONGEST = 1_000
+
 
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
     """Return the keys and the noisy outputs of a release, except selections; every exact value gets its noise here.
@@ -110,9 +112,18 @@ def _release_keys(
 
 
 def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...], int]:
-    """Return the place of each private key, or combination of keys, in an engine's answer."""
+    """Return the place of each private key, or combination of keys, in an engine's answer.
+
+    A text of more than 1,000 characters is no key: whether one is follows from itself alone, and a list of those that show
+    goes back to the engine.
+    """
     cells = [table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))]
-    return {_labels(row, resolved): i for i, row in enumerate(zip(*cells, strict=True)) if None not in row}
+    rows = enumerate(zip(*cells, strict=True))
+    return {_labels(row, resolved): i for i, row in rows if not any(c is None or _is_too_long(c) for c in row)}
+
+
+def _is_too_long(cell: Any) -> bool:
+    return isinstance(cell, str) and len(cell) > _LONGEST
 
 
 def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:

@@ -59,10 +59,7 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
-        at = self._words(cell)
-        if all(v == v.strip(BLANKS) for v in values):  # as in code_of
-            at = f"trim({at}, {_BLANKS})"
-        return self._tree(find_place(at, values))
+        return self._tree(find_place(self._words(cell), values))
 
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
         """Return whether a text matches: by LIKE, or by a function of DuckDB's for parts of the text as they are."""

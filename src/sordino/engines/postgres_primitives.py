@@ -83,7 +83,7 @@ class PostgresPrimitives(SqlPrimitives):
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values."""
-        at = self._bare(self._words(cell), values)
+        at = self._words(cell)
         return self._tree(self._place(at, at, {v: i for i, v in enumerate(values)}, whole=False))
 
     def _bare(self, text: str, values: Sequence[str]) -> str:

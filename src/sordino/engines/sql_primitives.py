@@ -308,6 +308,10 @@ class SqlPrimitives(SqlSteps, ABC):
         """Return an identifier as text; a whole number held as a float reads as that number."""
         return self._tree(self._text(column))
 
+    def strip(self, text: exp.Expression) -> exp.Expression:
+        """Return a text without the blanks around it."""
+        return self._tree(self._strip(self._words(text)))
+
     def chunk(self, count: int) -> exp.Expression:
         """Return the unit's chunk, from 0; where a row is the unit, equal rows share one."""
         unit = self._held.unit

@@ -11,11 +11,12 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from sordino.cell_grammar import BLANKS
 from sordino.domain import STORED, Domain, Identifier, Integer
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.primitives import Primitives
@@ -35,6 +36,7 @@ __all__ = [
     "compile_key_list",
     "infer_key_list",
     "key_list",
+    "list_shown",
     "selection_name",
 ]
 
@@ -194,16 +196,40 @@ def compile_key_list(listed: KeyList, groups: Sequence[tuple[str, Node]], domain
             f"the listed keys name {unknown[0]!r}, which is no key of the group-by; {nearest(unknown[0], aliases)}"
         )
     columns = [_column(alias, of, domain, listed) for alias, of in groups]
-    rows = _expand(listed, aliases, columns)
     codes: dict[tuple[int, ...], tuple[Label, ...]] = {}
-    for row in rows:
+    for row in _expand(listed, aliases, columns):
         code = tuple(c.code(v) for c, v in zip(columns, row, strict=True))
         if code in codes:
             raise QuestionRefused(f"the listed keys have the same row twice: {', '.join(map(repr, row))}")
         codes[code] = tuple(c.keys.labels[i] for c, i in zip(columns, code, strict=True))
-    if len(columns) == 1 and columns[0].whole_list:
-        only = columns[0].keys
-        return Keys(tuple(codes.values()), only.build, only.code)
+    return _join_columns([c.keys for c in columns], codes, whole_list=columns[0].whole_list)
+
+
+def list_shown(groups: Sequence[Keys], rows: Sequence[tuple[Label, ...]]) -> Keys:
+    """Return the rows of keys that a private selection shows, one or more, as a public list of the same groups.
+
+    Each text is the one that the engine grouped rows by, blanks and all, and no other counts as it. Total for any rows whose
+    values are such texts, where keys are private, and labels, where they are declared: the question has been charged.
+    """
+    columns, places = [], []
+    for group, values in zip(groups, zip(*rows, strict=True), strict=True):
+        found = _match_texts(group.build, tuple(dict.fromkeys(values))) if group.private else group
+        columns.append(found)
+        places.append({label: i for i, label in enumerate(found.labels)})
+    codes = {tuple(at[v] for at, v in zip(places, row, strict=True)): row for row in rows}
+    return _join_columns(columns, codes, whole_list=groups[0].private)
+
+
+def _match_texts(build: Build, texts: tuple[Any, ...]) -> Keys:
+    return Keys(texts, build, lambda on, cell: on.place_of(cell, texts))
+
+
+def _join_columns(
+    columns: Sequence[Keys], codes: Mapping[tuple[int, ...], tuple[Label, ...]], *, whole_list: bool
+) -> Keys:
+    """Return the keys of several columns as one, of these codes; `whole_list` says that a column alone has no other keys."""
+    if len(columns) == 1 and whole_list:
+        return Keys(tuple(codes.values()), columns[0].build, columns[0].code)
     places = tuple(",".join(map(str, code)) for code in codes)
     return Keys(tuple(codes.values()), _join_codes(columns), lambda on, cell: on.place_of(cell, places))
 
@@ -267,7 +293,10 @@ def _open_keys(of: Node, domain: Domain, values: Sequence[Label], alias: str) ->
         )
     if isinstance(column, Identifier):
         texts = tuple(dict.fromkeys(_as_text(v).text for v in distinct))
-        return Keys(texts, lambda on: on.text(of.name), lambda on, cell: on.place_of(cell, texts))
+        exact = _match_texts(lambda on: on.text(of.name), texts)
+        if any(t != t.strip(BLANKS) for t in texts):
+            return exact
+        return replace(exact, code=lambda on, cell: on.place_of(on.strip(cell), texts))  # blanks around mean nothing
     numbers = [n for v in distinct if (n := _whole_number(v)) is not None]
     if len(numbers) < len(distinct):
         raise QuestionRefused(f"{alias!r} holds whole numbers within -2^62 and 2^62: list such keys")
@@ -307,14 +336,14 @@ def _text(cell: exp.Expression) -> exp.Expression:
     return made
 
 
-def _join_codes(columns: Sequence[_ListedColumn]) -> Build:
+def _join_codes(columns: Sequence[Keys]) -> Build:
     """Return the codes of all columns as one text, NULL where a row has no key in one of them."""
 
     def build(on: Primitives) -> exp.Expression:
         kinds, made = sql(), None
         for column in columns:
-            cell = column.keys.build(on)
-            code = cell if column.keys.code is None else column.keys.code(on, cell)
+            cell = column.build(on)
+            code = cell if column.code is None else column.code(on, cell)
             text = _text(code)
             if made is not None:
                 comma = kinds.DPipe(this=made, expression=kinds.Literal.string(","), safe=False)
