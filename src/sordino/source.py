@@ -293,7 +293,7 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
         kind = "sqlite" if kind == "sqlite" else "duckdb"
     elif csv is not None:
         kind = "csv"
-    elif str(path).endswith(("/", "\\")) or (kind is None and Path(path).is_dir()):
+    elif str(path).endswith(("/", "\\")) or (kind in (None, "parquet") and Path(path).is_dir()):
         return Source(f"{str(path).rstrip('/')}/", "parquet")
     if kind == "csv" and csv is None:
         raise DeclarationError(f"source {str(path)!r} is CSV: declare csv = {{header = true}} or its names")

@@ -51,11 +51,12 @@ def read_schema(
     quote: str | None = None,
     relation: str | None = None,
 ) -> FileSchema:
-    """Return the columns that a CSV, Parquet or DuckDB file or a PostgreSQL server states of itself; no row is read.
+    """Return the columns that a file, a folder of Parquet or a PostgreSQL server states of itself; no value is read.
 
     A CSV file's first line may be a row of the data, so `header` must say whether it holds names, and `columns` how many
-    there are where it does not. Raises DeclarationError where that is missing or does not fit the file, SourceError where
-    the file cannot be opened.
+    there are where it does not. The first line of JSON lines is a row, of which `header` takes the names alone.
+
+    Raises DeclarationError where that is missing or does not fit the file, SourceError where the file cannot be opened.
     """
     if source.startswith(SERVERS):
         if relation is None:
@@ -63,20 +64,17 @@ def read_schema(
         return FileSchema(_server_columns(source_from(source, relation=relation)), relation=relation)
     ending, _ = split_ending(source)
     folder = source.endswith("/") or Path(source).is_dir()
-    known = (*_CSV, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
-    if ending in _JSON:
-        raise DeclarationError(
-            f"source {source!r} is JSON lines, which states no columns outside of its rows: write the table into sordino.toml "
-            "by hand, with a column for each name"
-        )
+    known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
     if ending not in known and not folder:
         packed = "; unpack it first" if ending in PACKED else ""
         raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
-    if ending in _CSV:
+    if ending in _CSV and not folder:
         return _csv_schema(Path(source), header, columns, delimiter, quote)
+    if ending in _JSON and (columns, delimiter, quote) == (None, None, None):
+        return _json_schema(Path(source), header)
     if any(given is not None for given in (header, columns, delimiter, quote)):
-        said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files"
-        raise DeclarationError(f"{said}; this one states its own schema")
+        said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
+        raise DeclarationError(f"{said}; leave them out")
     if folder:
         return _folder_schema(source)
     if ending in _PARQUET:
@@ -124,6 +122,24 @@ def _csv_schema(
     said = f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise'
     found: Columns = [(name, None) for name in header_names(path, rules)]
     return FileSchema(found, rules, remarks=(said,) if sign and quote is None else ())
+
+
+def _json_schema(path: Path, header: bool | None) -> FileSchema:
+    """Return the names in the first line of JSON lines; a value binds no other, so only a person can say the types."""
+    _check_present(str(path))
+    if not header:
+        rule = "the first line of JSON lines is a row of the data, and a project file is public"
+        raise DeclarationError(f"{rule}: say --header to take its names, without its values, as the table's columns")
+    names: list[str] = []
+    with contextlib.suppress(ValueError, RecursionError):
+        row = json.loads(header_line(path))
+        names = list(row) if isinstance(row, dict) else []
+    if not all(names) or not names or len({name.lower() for name in names}) != len(names):
+        raise SourceError(
+            f"source {str(path)!r}: its first line is no JSON object whose names differ in more than case"
+        )
+    said = f"the columns are the names in the first line of {path}: add those that it leaves out"
+    return FileSchema([(name, None) for name in names], remarks=(said,))
 
 
 def _parquet_schema(source: str) -> FileSchema:

@@ -209,7 +209,7 @@ ProjectPath = Annotated[
 TableName = Annotated[str | None, option("--table", "NAME", "The table, if several are declared.")]
 BudgetName = Annotated[str | None, option("--budget", "NAME", "The budget, if the project has several.")]
 ChargeId = Annotated[str, typer.Argument(metavar="ID", help="A charge, such as c-0001.")]
-Header = Annotated[bool | None, typer.Option("--header/--no-header", help="CSV: whether the first line has the names.")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="CSV, JSON lines: the first line has names.")]
 Delimiter = Annotated[
     str | None,
     typer.Option(
