@@ -16,6 +16,7 @@ import pytest
 
 import sordino as sd
 from engines.support import assert_within_sensitivity, exact
+from protecting import protect
 from sordino import col
 from sordino.engines.utf8 import load_parquet
 from sordino.errors import DeclarationError, SourceError
@@ -236,3 +237,32 @@ def test_a_column_that_is_not_there_is_refused(kind: str, tmp_path: Path) -> Non
 def test_what_is_not_read_is_refused_with_what_works(path: str, says: str) -> None:
     with pytest.raises(DeclarationError, match=says):
         source_from(path, csv=None)
+
+
+JOBS = sd.Domain({"job": sd.Identifier()})
+
+
+def count_jobs(path: Path, relation: str | None = None) -> list[tuple[Any, ...]]:
+    held = protect(path, JOBS, budget=sd.ApproxDP(10**6, "0.5"), relation=relation)
+    found = held.ask(held.group_by("job").agg(sd.count()), epsilon=10_000, delta=1e-3).rows
+    return [tuple(row.values()) for row in found]
+
+
+def test_an_object_or_a_list_is_no_text_of_a_json_cell(tmp_path: Path) -> None:
+    rows = [
+        *[b'{"job": "cook"}'] * 30,
+        *[b'{"job": {"a": 1}}'] * 40,
+        *[b'{"job": ["cook"]}'] * 50,
+        *[b'{"job": null}'] * 60,
+    ]
+    (tmp_path / "jobs.jsonl").write_bytes(b"\n".join(rows) + b"\n")
+    assert count_jobs(tmp_path / "jobs.jsonl") == [("cook", 30)]
+
+
+def test_text_of_a_sqlite_file_that_is_not_utf_8_is_missing(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "jobs.sqlite") as connection:
+        connection.execute("CREATE TABLE jobs (job)")
+        for cell, many in (("'cook'", 30), ("CAST(x'636fff' AS TEXT)", 40), ("x'636f'", 50), ("NULL", 60)):
+            connection.executemany(f"INSERT INTO jobs VALUES ({cell})", [()] * many)
+    connection.close()
+    assert count_jobs(tmp_path / "jobs.sqlite", "jobs") == [("cook", 30)]
