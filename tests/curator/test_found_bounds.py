@@ -132,6 +132,14 @@ def test_too_few_rows_give_no_mean_and_say_so() -> None:
         _ = release.lower
 
 
+def test_ends_far_apart_on_both_sides_of_zero_are_found_by_few_rows() -> None:
+    far = pa.table({"x": np.array([-1e12] * 300 + [1e12] * 300)})
+    for seed in range(5):
+        release = protect(far, sd.Domain({"x": sd.Real()}), rng=sd.Rng.seeded(seed)).ask(sd.mean("x"), epsilon=10)
+        assert -1e13 < release.lower <= -1e12
+        assert 1e12 <= release.upper < 1e13
+
+
 @pytest.mark.parametrize("value", [0, 7, -3])
 def test_a_column_of_one_value(value: int) -> None:
     table = protect(pa.table({"x": [value] * 5_000}), sd.Domain({"x": sd.Integer()}))
@@ -207,7 +215,13 @@ def test_each_end_is_one_selection_of_rows_beyond_and_a_handicap() -> None:
     assert [c.handicap for c in upper] == [
         math.ceil(max(Fraction(k), Fraction(k, 8)) * 2) for k in range(-zero, len(edges) - zero)
     ]
-    assert [c.handicap for c in lower] == [math.ceil(Fraction(10 * (299 - j), 3)) for j in range(300)]
+    handicaps = [c.handicap for c in lower]
+    assert handicaps[299] == 0
+    grown = [a - b for a, b in itertools.pairwise(handicaps)]  # 10 / 3 rows an edge outward at most, an eighth at least
+    assert all(math.floor(Fraction(10, 24)) <= step <= 4 for step in grown)
+    assert handicaps[zero:] == [math.ceil(Fraction(10 * (299 - j), 3)) for j in range(zero, 300)]
+    assert handicaps[zero - 8] - handicaps[zero] in range(2, 6)  # eight edges that leave the width as it is
+    assert handicaps[8] - handicaps[12] == pytest.approx(40 / 3, abs=2)  # a doubling of the width
     assert {(c.score, c.target, c.below) for c in upper} == {("few", 0, False)}
     assert {(c.score, c.target, c.below) for c in lower} == {("few", 0, True)}
     margin = DiscreteLaplace(Fraction(20)).error(0.975)

@@ -48,7 +48,8 @@ def find_ends(q: Queryable, node: Node, number: BoundNumber, loss: Loss) -> Ends
     So the next edge is worth about 1 / rate rows, and the choice is where it would take in fewer than that: what optimal
     clipping needs, but for the logarithm of the number of edges (Huang, Liang, Yi 2021, "Instance-optimal mean estimation
     under differential privacy", section 3: about 1 / epsilon rows stay beyond). Below 0 the upper end's handicap falls by
-    an eighth of that with each edge: small tables need not reach all the way down.
+    an eighth of that with each edge: small tables need not reach all the way down. Below 0 the lower end's handicap grows
+    with the width between the ends, as the noise does, and by an eighth at least.
 
     Theorem: the rows beyond an edge are a count, which an added unit of C rows raises by 0 to C at every edge, so under
     add_remove the scores are monotone and the rate is epsilon / C (`Exponential`); else half of it. The handicap is public.
@@ -61,8 +62,7 @@ def find_ends(q: Queryable, node: Node, number: BoundNumber, loss: Loss) -> Ends
         steps = [Fraction(max(j - zero, 0)) + Fraction(min(j - zero, 0), 8) for j in range(top + 1)]
         last = max(1, _select(q, histogram, take(loss, SHARES["upper"]), steps, below=False))
     if number.interval.lower is None:
-        steps = [Fraction(last - 1 - j) for j in range(last)]
-        first = _select(q, histogram, take(loss, SHARES["lower"]), steps, below=True)
+        first = _select(q, histogram, take(loss, SHARES["lower"]), _lower_handicaps(edges[: last + 1]), below=True)
     answer = q.release(OutsideCount(histogram, first, last), take(loss, SHARES["beyond"]))
     found = answer.outputs[0].estimate
     assert isinstance(found, Noisy)
@@ -90,6 +90,19 @@ def _edges() -> tuple[int, ...]:
     powers = powers_of_two()
     cut = {low + (high - low) * i // EACH for low, high in itertools.pairwise(powers) for i in range(EACH)}
     return tuple(sorted({*cut, powers[-1]}))
+
+
+def _lower_handicaps(edges: Sequence[int]) -> list[Fraction]:
+    """Return the handicaps of a lower end at each edge but the last, which is the upper end; the one below it has none.
+
+    An edge outward costs 1 down to 0, and below it four for each doubling of the width, at most 1 and at least an eighth: so
+    ends far apart on both sides of 0 are found by tables that are not large.
+    """
+    top, found = edges[-1], [Fraction(0)]
+    for inner, outer in itertools.pairwise(edges[-2::-1]):
+        wider = EACH * (math.log2(top - outer) - math.log2(top - inner))
+        found.append(found[-1] + (Fraction(1) if inner > 0 else min(Fraction(1), max(Fraction(1, 8), Fraction(wider)))))
+    return found[::-1]
 
 
 def _select(

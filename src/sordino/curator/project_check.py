@@ -33,7 +33,7 @@ def check_project(path: str | Path | None = None) -> list[Diagnostic]:
 
 
 def describe_steps(project: Project) -> Iterator[str]:
-    """Yield how real columns without a declared resolution are read, or that they cannot be."""
+    """Yield how real columns without a declared resolution are read, or what alone reads them."""
     for name, table in project.tables.items():
         for column, declared in table.domain.columns.items():
             if not isinstance(declared, Real) or declared.resolution is not None:
@@ -41,7 +41,8 @@ def describe_steps(project: Project) -> Iterator[str]:
             what = f"tables.{name}.columns.{column}: no resolution is declared"
             if declared.step is None:
                 rule = (
-                    "and no two bounds to take one from: only `sordino bounds` reads it; add such as resolution = 0.01"
+                    "and no two bounds to take one from: only its AVG and quantiles, which find bounds, and `sordino bounds` "
+                    "read it; add such as resolution = 0.01"
                 )
                 yield f"{what}, {rule}"
             else:
