@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from sordino.estimates.noisy import Law, Noisy, one_sided_error
 from sordino.estimates.shown_count import CountLaw, ShownCount
+from sordino.estimates.weighted_sum import WeightedSum
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.truncated_laplace import TruncatedLaplace
 
@@ -101,3 +103,45 @@ def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: Cou
         if truth > 40 + 2 * far:
             margin = law.error(confidence)
             assert held <= confidence + 2 * mass(law, margin) + 2 * mass(law, margin + 1) + 0.01
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(3)), DiscreteGaussian(Fraction(20))], ids=str)
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("bounds", [(0, None), (None, 0), (None, None)])
+def test_a_weighted_sum_covers_as_often_as_stated(
+    law: Law, confidence: float, width: int, bounds: tuple[int | None, int | None]
+) -> None:
+    """A count (A + B) / width of two noisy sums: by the sum of the joint law over all values that it takes."""
+    reach = law.error(1 - 1e-7)
+    weight, steps = Fraction(1, width), range(-2 * reach, 2 * reach + 1)
+    masses = [mass(law, z) for z in range(-reach, reach + 1)]
+    joint = np.convolve(masses, masses)
+    sign = -1 if bounds[1] == 0 else 1
+    for truth in range(0, sign * 3 * reach // width, sign):
+        one = Noisy(tuple(width * truth + z for z in steps), Fraction(1), law)
+        other = Noisy((0,) * len(steps), Fraction(1), law)
+        estimate = WeightedSum((one, other), (weight, weight), Fraction(1), (0, 1), *bounds)
+        ends = np.array(estimate.intervals(confidence), dtype=float)
+        held = float(joint[(ends[:, 0] <= truth) & (truth <= ends[:, 1])].sum())
+        assert held >= confidence - 1e-6, truth
+        assert held <= max(confidence, 0.5) + 2 * joint.max(), truth
+        assert np.array_equal(np.maximum(ends[:, 0], ends[:, 1]), ends[:, 1])
+        values = np.array(estimate.values(), dtype=float)
+        assert ((ends[:, 0] <= values) & (values <= ends[:, 1])).all()
+        whole = (ends == np.round(ends)) | np.isclose(ends, values[:, None], rtol=0, atol=1e-12)
+        assert whole.all()  # or the value itself
+
+
+def test_an_empty_group_of_shared_vectors_is_covered_no_more_often_than_any_other() -> None:
+    """Cut to 0, an interval at 50% would cover it with 75%."""
+    law = DiscreteLaplace(Fraction(40))
+    reach = law.error(1 - 1e-7)
+    masses = [mass(law, z) for z in range(-reach, reach + 1)]
+    joint = np.convolve(masses, masses)
+    steps = tuple(range(-2 * reach, 2 * reach + 1))
+    parts = (Noisy(steps, Fraction(1), law), Noisy((0,) * len(steps), Fraction(1), law))
+    estimate = WeightedSum(parts, (Fraction(1), Fraction(1)), Fraction(1), (0, 1), least=0)
+    for confidence in (0.5, 0.9):
+        ends = np.array(estimate.intervals(confidence), dtype=float)
+        assert abs(float(joint[(ends[:, 0] <= 0) & (ends[:, 1] >= 0)].sum()) - confidence) < 0.01

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -12,6 +13,7 @@ import sordino as sd
 from sordino import col
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation, Sensitivity
 from sordino.queries.build import Selection, as_aggregation
+from sordino.queries.sensitivity_rules import block_sensitivity
 
 ROW = None
 CAPPED = PrivacyUnit("id", max_rows=5)
@@ -134,3 +136,47 @@ def test_several_answers_add_up_and_the_reason_is_a_sentence() -> None:
     assert figures(both) == (21, 401, 20)
     assert "moves" in both.because
     assert "\n" not in both.because
+
+
+BLOCKS = {
+    "cells": [(5, 0), (0, 5)],
+    "opposed": [(4, 1), (-3, 2)],
+    "turned": [(15, 26), (-15, 26)],
+    "far apart": [(2, 1), (-2, -1), (1, 1)],
+}
+
+
+@pytest.mark.parametrize("droppable", [False, True])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("corners", BLOCKS.values(), ids=BLOCKS)
+def test_no_unit_moves_vectors_together_by_more(
+    corners: list[tuple[int, int]], relation: Relation, cells: int, rows: int, droppable: bool
+) -> None:
+    """By brute force over what each of a unit's rows adds, in which group; for one row the bounds are reached."""
+    unit = ROW if rows == 1 else PrivacyUnit("id", max_rows=rows)
+    stated = block_sensitivity(Neighbors(relation, unit), corners, cells=cells, droppable=droppable)
+    single = [tuple(v if k == g else (0, 0) for k in range(cells)) for g in range(cells) for v in corners]
+    nothing = ((0, 0),) * cells
+    once = [*single, nothing] if droppable or rows > 1 else single
+    units = [add(*chosen) for chosen in itertools.combinations_with_replacement(once, rows)]
+    moved = units if relation == "add_remove" else [apart(v, w) for v, w in itertools.product(units, units)]
+    l1 = max(sum(map(abs, itertools.chain(*m))) for m in moved)
+    l2_squared = max(sum(x * x for x in itertools.chain(*m)) for m in moved)
+    assert l1 <= stated.l1
+    assert l2_squared <= stated.l2_squared
+    if rows == 1 and (relation == "add_remove" or cells == 1):
+        assert l1 == stated.l1
+        assert l2_squared == stated.l2_squared
+
+
+Moves = tuple[tuple[int, ...], ...]
+
+
+def add(*moves: Moves) -> Moves:
+    return tuple(tuple(map(sum, zip(*cell, strict=True))) for cell in zip(*moves, strict=True))
+
+
+def apart(one: Moves, other: Moves) -> Moves:
+    return tuple(tuple(a - b for a, b in zip(v, w, strict=True)) for v, w in zip(one, other, strict=True))

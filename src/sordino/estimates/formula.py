@@ -29,6 +29,7 @@ _DRAWS = 4096
 _FEW_DRAWS = 1024  # of spreads, whose values take longer
 _MOST_CELLS = 4_000_000  # rows times draws worked on together
 _EDGE = 1e-9
+_SIZES = 1025  # of a magnitude, at which the reach of its test is tabulated
 _FLAT = 0.005  # the share of draws in which a formula may turn before it counts as turning
 
 
@@ -47,10 +48,11 @@ class Formula:
 
     The interval is of the law of f(y - Z) over the noise Z of the parts, y being what was released: its quantiles, equal
     tails. For one noisy number, and for any f that is linear in them, that is the exact interval; for a ratio it is
-    Fieller's with equal tails (1954), and where the denominator may be 0 the interval has no ends. Where f turns within
-    reach of the noise, as abs(x) around 0, it is the image of the noise's central region, which covers too. The quantiles
-    are taken over 4,096 points (1,024 with spreads) that fill the noise's distribution evenly (an R-sequence), so the same
-    release has the same interval.
+    Fieller's with equal tails (1954), and where the denominator may be 0 the interval has no ends. Where f = g(h) and only g
+    turns within reach of the noise, as in sqrt(abs(x - y)) around 0, it is the image under g of the interval of h, which
+    covers as often or more (that of abs itself inverts a test of its own, which covers no more than it says); else the image
+    of the noise's central region, which covers too. The quantiles are taken over 4,096 points (1,024 with spreads) that fill
+    the noise's distribution evenly (an R-sequence), so the same release has the same interval.
     """
 
     tree: Tree
@@ -88,8 +90,12 @@ def has_joint_law(estimate: object) -> bool:
     return isinstance(estimate, (Noisy, WeightedSum, Ratio, SecondMoments))
 
 
-def evaluate(tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] = lambda _: None) -> Any:
+def evaluate(
+    tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
+) -> Any:
     """Return a formula of arrays; NaN where it has no value. `reject` sees what is divided by.
+
+    With `zeros`, what is below 0 in some draws and above it in others is 0 in one of them before `abs` or a product sees it.
 
     >>> float(evaluate(["/", ["column", 0], ["number", "4"]], [np.array(10.0)]))
     2.5
@@ -99,7 +105,9 @@ def evaluate(tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] =
         return columns[int(rest[0])]
     if kind == "number":
         return np.float64(float(parse_fraction(rest[0])))
-    parts = [evaluate(r, columns, reject) for r in rest]
+    parts = [evaluate(r, columns, reject, zeros=zeros) for r in rest]
+    if zeros and kind in ("abs", "*"):
+        parts = [_with_zero(p) for p in parts]
     if kind == "/" and np.ndim(parts[1]):
         reject(parts[1])
     with np.errstate(all="ignore"):
@@ -134,18 +142,16 @@ def _ends(
         np.logical_or(uncertain, np.minimum(below, above) > miss / 2, out=uncertain)
 
     made = _evaluate_draws(of, rows, len(values), points, reject=reject)
-    central = np.max(np.abs(points - 0.5), axis=0) <= np.quantile(np.max(np.abs(points - 0.5), axis=0), 1 - miss)
     folds = _folds(of, rows, points, made)
+    images = _images(of, rows, points, folds, miss) if folds.any() else np.full((len(values), 2), math.nan)
     ends: list[tuple[Number | None, Number | None]] = []
-    for value, row, unbounded, fold in zip(values, made, uncertain, folds, strict=True):
+    for value, row, unbounded, image in zip(values, made, uncertain, images, strict=True):
         known = row[np.isfinite(row)]
         if value is None or unbounded or len(known) < len(row) * (1 - miss / 2):
             ends.append((None, None))
             continue
-        inside = row[central & np.isfinite(row)]
-        low, high = np.quantile(known, [miss / 2, 1 - miss / 2], method="inverted_cdf")
-        if fold and len(inside):
-            low, high = inside.min(), inside.max()
+        plain = np.quantile(known, [miss / 2, 1 - miss / 2], method="inverted_cdf")
+        low, high = image if np.isfinite(image).all() else plain
         ends.append((min(float(low), value), max(float(high), value)))
     return ends
 
@@ -158,13 +164,19 @@ def _evaluate_draws(
     *,
     moved: int | None = None,
     reject: Callable[[Any], None] = lambda _: None,
+    central: Any = None,
 ) -> Any:
-    """Return the formula of what the true values may be, a row a row; `moved` is the noise that is taken as larger."""
+    """Return the formula of what the true values may be, a row a row; `moved` is the noise that is taken as larger.
+
+    Of `central` draws the image is wanted: where a part passes through 0 between two draws, one of them is taken as 0.
+    """
     columns = [
         _draw(estimate, rows, points[list(places)], None if moved not in places else places.index(moved))
         for estimate, places in zip(of.of, _noises(of), strict=True)
     ]
-    return np.broadcast_to(evaluate(of.tree, columns, reject), (height, points.shape[1]))
+    if central is not None:
+        columns = [np.where(central, column, math.nan) for column in columns]
+    return np.broadcast_to(evaluate(of.tree, columns, reject, zeros=central is not None), (height, points.shape[1]))
 
 
 def _folds(of: Formula, rows: slice, points: Any, made: Any) -> Any:
@@ -179,6 +191,88 @@ def _folds(of: Formula, rows: slice, points: Any, made: Any) -> Any:
         up, down = np.mean(rise > 0, axis=-1), np.mean(rise < 0, axis=-1)
         found |= np.minimum(up, down) > _FLAT
     return found
+
+
+def _images(of: Formula, rows: slice, points: Any, folds: Any, miss: float) -> Any:
+    """Return both ends of each row in which the formula turns, NaN in others.
+
+    Where all noise goes through one part that does not turn itself, that is the image of an interval of this part, which holds
+    the formula's value wherever the interval holds the part's; else that of the noise's central region.
+    """
+    ends = np.full((len(folds), 2), math.nan)
+    part = _straight_part(of, rows, points, folds)
+    if part is not None:
+        if of.tree[0] == "abs" and of.tree[1] == part and (law := _common_noise(of, part, rows, points)) is not None:
+            return _magnitude_ends(*law, miss)
+        drawn = _evaluate_draws(replace(of, tree=part), rows, len(folds), points)
+        low, high = np.quantile(drawn, [miss / 2, 1 - miss / 2], axis=1, keepdims=True, method="inverted_cdf")
+        central = (low <= drawn) & (drawn <= high)
+    else:
+        apart = np.max(np.abs(points - 0.5), axis=0)
+        central = np.broadcast_to(apart <= np.quantile(apart, 1 - miss), (len(folds), len(apart)))
+    image = _evaluate_draws(of, rows, len(folds), points, central=central)
+    known = folds[:, None] & central & np.isfinite(image)
+    some = known.any(axis=1)
+    least, most = np.where(known, image, math.inf).min(axis=1), np.where(known, image, -math.inf).max(axis=1)
+    ends[some] = np.stack([least, most], axis=1)[some]
+    return ends
+
+
+def _straight_part(of: Formula, rows: slice, points: Any, folds: Any) -> Tree | None:
+    """Return the largest part that all noise goes through and that does not turn where the formula does; None if none is."""
+    part = of.tree
+    while part[0] != "column":
+        noisy = [child for child in part[1:] if _reads_columns(child)]
+        if not noisy or any(child != noisy[0] for child in noisy):
+            return None
+        part = noisy[0]
+        inner = replace(of, tree=part)
+        drawn = _evaluate_draws(inner, rows, len(folds), points)
+        if np.isfinite(drawn).all() and not (folds & _folds(inner, rows, points, drawn)).any():
+            return part
+    return None
+
+
+def _common_noise(of: Formula, part: Tree, rows: slice, points: Any) -> tuple[Any, Any] | None:
+    """Return the size of a part's values, and draws of its noise where that is the same in all rows; None where it is not."""
+    free = tuple(replace(e, least=None, most=None) if isinstance(e, (Noisy, WeightedSum)) else e for e in of.of)
+    inner = Formula(part, free)
+    values = np.array(inner.values()[rows], dtype=float)
+    noise = _evaluate_draws(inner, rows, len(values), points) - values[:, None]
+    same = np.allclose(noise, noise[:1], rtol=0, atol=1e-9 * np.abs(noise).max())
+    return (np.abs(values), noise[0]) if same else None
+
+
+def _magnitude_ends(values: Any, noise: Any, miss: float) -> Any:
+    """Return the interval of |m| for each value |m + Z| and draws of Z: the |m| whose test does not reject the value.
+
+    It rejects where the value is further from |m| than r, the 1 - miss quantile of ||m| + Z| - |m|: r is less than that of
+    |Z| where |m| is small, as 0 cuts one side off. (The law of Z is symmetric.) |m| is taken on a grid, rounded outwards.
+    Values beyond all draws of Z have no turn within reach: they get NaN.
+    """
+    most_noise = np.abs(noise).max()
+    sizes = np.linspace(0.0, 2 * most_noise, _SIZES)
+    reach = [np.quantile(np.abs(np.abs(m + noise) - m), 1 - miss, method="inverted_cdf") for m in sizes]
+    most, least = np.maximum.accumulate(sizes + reach), np.minimum.accumulate((sizes - reach)[::-1])[::-1]
+    low = np.searchsorted(most, values, "left")  # the first that reaches up to the value
+    high = np.searchsorted(least, values, "right") - 1
+    below, above = np.clip(low - 1, 0, _SIZES - 1), np.minimum(high + 1, _SIZES - 1)
+    ends = np.stack([sizes[below], sizes[above]], axis=1)
+    return np.where(values[:, None] <= most_noise, ends, math.nan)
+
+
+def _reads_columns(tree: Any) -> bool:
+    return isinstance(tree, list | tuple) and (tree[0] == "column" or any(_reads_columns(part) for part in tree[1:]))
+
+
+def _with_zero(drawn: Any) -> Any:
+    """Return draws with the one nearest to 0 as 0, in the rows that have draws on both sides."""
+    if np.ndim(drawn) < 2:
+        return drawn
+    size = np.where(np.isnan(drawn), np.inf, np.abs(drawn))
+    crosses = (drawn < 0).any(axis=-1, keepdims=True) & (drawn > 0).any(axis=-1, keepdims=True)
+    nearest = np.arange(drawn.shape[-1]) == np.argmin(size, axis=-1)[:, None]
+    return np.where(crosses & nearest, 0.0, drawn)
 
 
 def _draws(of: Formula) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar
@@ -10,10 +11,9 @@ from sordino.codec import Records
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 
-__all__ = ["Law", "Noisy", "to_units"]
+__all__ = ["Law", "Noisy", "lower_end", "to_units"]
 
 Law = DiscreteLaplace | DiscreteGaussian
-
 
 LAWS = Records("name", noun="law")
 LAWS.register("discrete Laplace")(DiscreteLaplace)
@@ -62,8 +62,8 @@ class Noisy:
         upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
         ends = []
         for s in self.steps:
-            low = _lower_end(s, margin, one_sided, self.least, self.most)
-            high = -_lower_end(-s, margin, one_sided, *upside_down)
+            low = lower_end(s, margin, one_sided, self.least, self.most)
+            high = -lower_end(-s, margin, one_sided, *upside_down)
             ends.append((to_units(min(s, self._cut(low)), self.unit), to_units(max(s, self._cut(high)), self.unit)))
         return ends
 
@@ -89,15 +89,16 @@ def one_sided_error(law: Law, confidence: float) -> int:
     return law.error(both) if both > 0 else 0
 
 
-def _lower_end(step: int, margin: int, one_sided: int, least: int | None, most: int | None) -> int:
-    """Return the least true value whose test does not reject `step`."""
-    near = margin - one_sided
+def lower_end(
+    step: int | Fraction, margin: int | Fraction, one_sided: int | Fraction, least: int | None, most: int | None
+) -> int:
+    """Return the least true value, a whole number, whose test does not reject `step`."""
+    near, low = margin - one_sided, step - margin
     if least is not None and most is not None and most - least <= 2 * near:
-        return step - margin
-    low = step - margin
+        return math.ceil(low)
     if least is not None:
-        low = max(least, step - one_sided) if step <= least + margin else max(least + near + 1, low)
-    return low if most is None else min(low, most - near)
+        low = max(least, step - one_sided) if step <= least + margin else max(math.floor(least + near) + 1, low)
+    return math.ceil(low if most is None else min(low, most - near))
 
 
 def to_units(steps: int, unit: Fraction) -> Number:

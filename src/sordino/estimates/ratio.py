@@ -34,8 +34,8 @@ class Ratio:
     Sum and count are `numerator` and `denominator`, or follow from these and `rest`, noisy vectors all, by the two rows of
     `mix`; `vectors` says which of the answer's they are. The interval inverts the test that the mean is m: under it,
     sum - m count is noise alone, a weighted sum of independent noises whose law is known (Fieller 1954). It holds whatever
-    the count, so an empty group gets the whole range. Where noise carried the ratio so far past a bound that every mean is
-    rejected, it is the interval of the bound itself, not a point.
+    the count, so a group that noise may have made gets the whole range or most of it. Where noise carried the ratio so far
+    past a bound that every mean is rejected, it is the interval of the bound itself, not a point.
     """
 
     numerator: Noisy
@@ -81,10 +81,13 @@ class Ratio:
         def inside(mean: Any, total: Any) -> Any:
             return accepts([a - mean * b for a, b in zip(top, bottom, strict=True)], total - mean * count)
 
-        total = np.where(inside(start, total), total, start * count)
         far = np.array([[low], [high]])
-        edges = _edges(lambda mean: inside(mean, total), start, far)
-        lower, upper = np.where(count < 1.0, far, edges) + self.center
+        root = np.divide(total, count, out=start.copy(), where=count != 0)
+        start = np.clip(root, low, high)
+        ends, found = inside(far, total), inside(start, total)
+        total = np.where(found | ends.any(axis=0), total, start * count)
+        start = np.where(found | ~ends.any(axis=0), start, np.where(ends[0], low, high))
+        lower, upper = _edges(lambda mean: inside(mean, total), start, far) + self.center
         rows = zip(lower * unit, upper * unit, self.values(), strict=True)
         return [(min(float(a), v), max(float(b), v)) for a, b, v in rows]  # by an ulp, where they meet
 
@@ -121,7 +124,8 @@ def ratio_margin(laws: Sequence[Law], mean: float, confidence: float, mix: Mix =
 def _edges(inside: Callable[[Any], Any], start: Any, far: Any) -> Any:
     """Return, for each end in `far`, the last mean from `start` towards it that the test does not reject, by bisection.
 
-    On that way |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once.
+    On that way |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once where the end
+    is rejected.
     """
     outside = np.broadcast_to(far, (len(far), len(start)))
     within, whole = np.broadcast_to(start, outside.shape), inside(outside)

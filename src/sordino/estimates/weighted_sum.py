@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
-from sordino.estimates.noisy import Noisy, to_units
+from sordino.estimates.noisy import Noisy, lower_end, to_units
 from sordino.noise.sums import sum_error
 
 __all__ = ["Mix", "SharedNoise", "WeightedSum", "mix_steps", "mix_weights"]
@@ -31,7 +31,9 @@ class WeightedSum:
     """A number in steps of `scale`: the sum of weight times noisy vector, whose noises are independent.
 
     `vectors` says which of the answer's noisy vectors they are: estimates that share one share its noise. The interval is
-    that of the law of the weighted sum of the noises. `least` and `most` are as in `Noisy`.
+    that of the law of the weighted sum of the noises, one-sided beside `least` and `most`, as in `Noisy`. Sums may lie
+    between two steps, but true values never do, so the ends move inwards to the next step: that leaves out no possible
+    value. An interval reaches its value in any case.
     """
 
     of: tuple[Noisy, ...]
@@ -58,9 +60,14 @@ class WeightedSum:
         return [self._to_units(self._margin(confidence))] * len(self.of[0].steps)
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
-        """Return value -+ error, cut to the bounds or, where the value lies past one, to the value."""
-        margin = self._margin(confidence)
-        ends = [(min(s, self._cut(s - margin)), max(s, self._cut(s + margin))) for s in self._steps()]
+        """Return value -+ error in whole steps, narrower beside a bound and cut to it, but never so that it leaves the value."""
+        margin, one_sided = (self._margin(c) for c in (confidence, max(0.0, 2 * confidence - 1)))
+        upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
+        ends = []
+        for s in self._steps():
+            low = lower_end(s, margin, one_sided, self.least, self.most)
+            high = -lower_end(-s, margin, one_sided, *upside_down)
+            ends.append((min(s, self._cut(Fraction(low))), max(s, self._cut(Fraction(high)))))
         return [(self._to_units(low), self._to_units(high)) for low, high in ends]
 
     def remarks(self, name: str) -> tuple[str, ...]:
@@ -75,6 +82,8 @@ class WeightedSum:
         return mix_steps((self.weights,), self.of)[0]
 
     def _margin(self, confidence: float) -> Fraction:
+        if not confidence:
+            return Fraction(0)
         return sum_error(tuple(o.law for o in self.of), self.weights, confidence)
 
     def _to_units(self, steps: Fraction) -> Number:

@@ -33,7 +33,6 @@ from sordino.queries.sensitivity_rules import block_sensitivity
 __all__ = ["Block", "Reading", "Strategy", "find_strategy"]
 
 _ROWS = SqlAggregate("rows", None)
-_GAIN = 1e-9  # less is rounding
 _FEW = 16  # aggregates up to which each is tried by itself
 _TURNED = {False: (1, 1), True: (15, 26)}  # of l1 and of l2, where 26 / 15 is just above the root of 3
 
@@ -99,12 +98,12 @@ def find_strategy(
         for chosen in sets:
             tried = [block if i in chosen else at for i, at in enumerate(best)]
             error = search.error(tried)
-            if error < least * (1 - _GAIN):
+            if error < least:
                 best, least = tried, error
     for i in busy if len(busy) <= _FEW else []:
         tried = [None if k == i else at for k, at in enumerate(best)]
         error = search.error(tried)
-        if error < least * (1 - _GAIN):
+        if error < least:
             best, least = tried, error
     return search.strategy(best)
 
