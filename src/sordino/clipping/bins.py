@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sordino.errors import QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.second_moments import sum_margin
-from sordino.queries.adaptive.magnitudes import powers_of_two
+from sordino.queries.adaptive.magnitudes import TOP, powers_of_two
 from sordino.queries.expressions.bound_number import BoundNumber
 
 __all__ = [
     "ClippedSums",
     "bounds_in_steps",
+    "check_reach",
     "clip_edges",
     "equal_bins",
     "find_occupied",
@@ -69,6 +71,16 @@ def equal_bins(low: int, high: int, bins: int = _BINS) -> tuple[int, ...]:
     """
     width = max(1, -(-(high + 1 - low) // bins))
     return (*range(low, high + 1, width), high + 1)
+
+
+def check_reach(number: BoundNumber) -> None:
+    """Raise QuestionRefused where a declared bound lies beyond all bins, before a search is charged."""
+    ends = (e for e in (number.interval.lower, number.interval.upper) if e is not None)
+    if any(abs(int(end)) >= 2**TOP for end in ends):
+        raise QuestionRefused(
+            f"bounds are found among numbers of up to 2^{TOP} steps of their grid, and a declared end of this one lies beyond: "
+            "clip it first, as in CLIP(x, 0, 100)"
+        )
 
 
 def clip_edges(edges: Sequence[int], number: BoundNumber) -> tuple[int, ...]:

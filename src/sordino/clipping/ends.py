@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.clipping.bins import clip_edges
+from sordino.clipping.bins import check_reach, clip_edges
 from sordino.estimates.noisy import Noisy
 from sordino.loss import Loss, loss_from
 from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, powers_of_two
@@ -16,7 +16,7 @@ from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.nodes import Node
 from sordino.queries.queryable import Queryable, is_monotone
 
-__all__ = ["EACH", "SHARES", "Ends", "find_ends", "take"]
+__all__ = ["EACH", "SHARES", "Ends", "ends_histogram", "find_ends", "take"]
 
 SHARES = {"upper": Fraction(1, 4), "lower": Fraction(3, 20), "beyond": Fraction(1, 20)}  # of a question's loss
 EACH = 4  # candidates a power of two
@@ -54,8 +54,8 @@ def find_ends(q: Queryable, node: Node, number: BoundNumber, loss: Loss) -> Ends
     Theorem: the rows beyond an edge are a count, which an added unit of C rows raises by 0 to C at every edge, so under
     add_remove the scores are monotone and the rate is epsilon / C (`Exponential`); else half of it. The handicap is public.
     """
-    edges = clip_edges(_edges(), number)
-    histogram = MagnitudeHistogram(node, edges, offsets=False)
+    histogram = ends_histogram(node, number)
+    edges = histogram.edges
     first, last, top = 0, len(edges) - 1, len(edges) - 1
     if number.interval.upper is None:
         zero = next((j for j, edge in enumerate(edges) if edge >= 0), top)
@@ -79,6 +79,12 @@ def find_ends(q: Queryable, node: Node, number: BoundNumber, loss: Loss) -> Ends
         max(0.0, above + margin) if last < top else 0.0,
         float(below + inside + above),
     )
+
+
+def ends_histogram(node: Node, number: BoundNumber) -> MagnitudeHistogram:
+    """Return the bins whose edges are the candidates; raise QuestionRefused where a declared end lies beyond all bins."""
+    check_reach(number)
+    return MagnitudeHistogram(node, clip_edges(_edges(), number), offsets=False)
 
 
 def take(loss: Loss, share: Fraction) -> Loss:

@@ -16,6 +16,7 @@ from sordino.accounting.concentration import bounded_range_epsilon_for, pure_eps
 from sordino.clipping.bins import (
     ClippedSums,
     bounds_in_steps,
+    check_reach,
     clip_edges,
     equal_bins,
     find_occupied,
@@ -108,8 +109,10 @@ def find_bounds(
         raise QuestionRefused(f"method is one of {', '.join(_METHODS)}, not {str(method)[:40]!r}")
     number = search_number(node, source.domain, coarse=False)
     cuts = _cuts(ladder, method, number)
-    if cuts:
+    if method == "ladder":
         compile_query(_sums(node, number, cuts), source.domain)  # what cannot be asked is refused before the charge
+    else:
+        check_reach(number)
     words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
     if method == "ladder":
         words += f" of {len(cuts)} clipped sums up to {format_number(cuts[-1])}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sordino.clipping.ends import SHARES, Ends, find_ends, take
+from sordino.clipping.ends import SHARES, Ends, ends_histogram, find_ends, take
 from sordino.curator.adaptive_procedure import adaptive_event
 from sordino.curator.adaptive_session import AdaptiveSession
 from sordino.curator.aggregation_procedure import plan_aggregation
@@ -92,8 +92,16 @@ class FoundBoundsProcedure:
         return made
 
     def build(self, primitives: Callable[[], Primitives]) -> None:
-        """Build the trees of the question in its stand-in bounds, so that what cannot be said is refused now."""
-        self.within.procedure.build(primitives)
+        """Build the search's trees, and the question's in the widest bounds that it may find: refuse now what they cannot say."""
+        widest: dict[Node, Bounds] = {}
+        for node in self.sought:
+            number = _number(node, self.table.domain)
+            bins = ends_histogram(self._rows_asked(node), number)
+            for scan in bins.scans(self.table.domain):
+                scan.select(primitives())
+            widest[node] = bins.edges[0] * number.unit, bins.edges[-1] * number.unit
+        plan = _plan_within(self.question, self.table, self.inner, widest, assume_rows=self.assume_rows)
+        plan.procedure.build(primitives)
 
     def release(self, trees: None, rows: DataAccess, rng: Rng) -> ReleaseContent:
         """Return the answer within the bounds found, and what was found."""
@@ -167,7 +175,9 @@ def plan_with_found_bounds(
     within = _plan_within(question, table, inner, dict.fromkeys(sought, _STAND_IN), assume_rows=assume_rows)
     procedure = FoundBoundsProcedure(question, table, sought, inner, event, within, assume_rows)
     for node in sought:
-        search_number(procedure._rows_asked(node), table.domain, coarse=False)
+        asked_rows = procedure._rows_asked(node)
+        search_number(asked_rows, table.domain, coarse=False)
+        ends_histogram(asked_rows, _number(node, table.domain))
     return price(question, table, asked=asked, procedure=procedure)
 
 

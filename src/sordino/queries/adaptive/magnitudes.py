@@ -112,7 +112,7 @@ class MagnitudeHistogram:
         return ["rows", "offsets"] if self.offsets else ["rows"]
 
     def scans(self, domain: Domain) -> list[Scan]:
-        """Return the one scan: k0 (the bin), t0 (its rows), t1 (the sum of their offsets in steps)."""
+        """Return the one scan: k0 (the bin), t0 (its rows), and, with `offsets`, t1 (their sum in steps)."""
         low, high = self.edges[0], self.edges[-1]
         found = search_number(self.of, domain, coarse=self.coarse)
         value = clip(found, low * found.unit, high * found.unit)
@@ -122,17 +122,19 @@ class MagnitudeHistogram:
             from sqlglot import exp
 
             chosen = [exp.alias_(place(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
-            moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
-            chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
+            if self.offsets:
+                moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
+                chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
             return exp.Select(expressions=chosen).from_(on.source()).group_by(exp.Literal.number(1))
 
-        return [Scan(f"magnitudes {json.dumps([plain(self.of), list(self.edges), self.coarse])}", select)]
+        key = [plain(self.of), list(self.edges), self.coarse, self.offsets]
+        return [Scan(f"magnitudes {json.dumps(key)}", select)]
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact counts and, with `offsets`, the offsets, in parts."""
         del domain
         exact_counts, exact_offsets = [0] * (len(self.edges) - 1), [0] * (len(self.edges) - 1)
-        columns = [tables[0][n].to_pylist() for n in ("k0", "t0", "t1")]
+        columns = [tables[0][n].to_pylist() for n in ("k0", "t0", "t1" if self.offsets else "t0")]
         for place, rows, moved in zip(*columns, strict=True):
             if place is not None:
                 start, width = self.edges[place], self.edges[place + 1] - self.edges[place]
