@@ -31,7 +31,7 @@ ODD = [
     "'\"; --",
     "1",
     "01",
-    "a" * 100_000,
+    "a" * 1_000,
     "\ufeff",
 ]
 
@@ -57,7 +57,7 @@ BY_TOWN = S.group_by("town").agg(sd.count(), sd.sum("i"))
 
 
 def test_odd_keys_stay_apart_show_once_and_are_ordered_by_themselves() -> None:
-    rows = people([*ODD, None], 40)
+    rows = people([*ODD, "a" * 1_001, None], 40)  # a text of more than 1,000 characters is no key
     released = curator_of(rows).ask(BY_TOWN, **LOSS)
     assert [r["town"] for r in released.rows] == sorted(ODD)
     assert {r["count"] for r in released.rows} <= set(range(30, 50))

@@ -111,8 +111,12 @@ QUESTIONS: dict[str, Any] = {
     "by t and month": S.group_by("t", col("d").month()).agg(AGGREGATES[:8]),
     "by choice": S.where(~(col("e") == "x")).group_by(when(col("i") > 0, "up").otherwise("down")).agg(AGGREGATES),
     "by bins": S.group_by(col("r").bin([-1, 0, 2])).agg(AGGREGATES),
-    "private": S.group_by("town").agg(sd.count(), sd.variance("i"), sd.count_distinct("c"), sd.sum("r")),
-    "private and declared": S.where(col("i") < 2).group_by("town", "c", "t").agg(sd.count(), sd.mean("j")),
+    "private": S.group_by("town", keys="threshold").agg(
+        sd.count(), sd.variance("i"), sd.count_distinct("c"), sd.sum("r")
+    ),
+    "private and declared": S.where(col("i") < 2)
+    .group_by("town", "c", "t", keys="threshold")
+    .agg(sd.count(), sd.mean("j")),
     "nested": sd.sql(
         "WITH kept AS (SELECT i + j AS both, c, town FROM data WHERE i > -3) "
         "SELECT c, COUNT(*) AS n, VAR_POP(both) AS v, COUNT(DISTINCT town) AS towns FROM kept GROUP BY c"
@@ -247,20 +251,20 @@ class Asker:
         return rows.run(self._trees[key])
 
     def plan(self, plan: Any, held: Any) -> list[Exact]:
-        """Return each part's exact value by key, in steps, and at the end the units of each private key."""
+        """Return each noisy vector's exact value by key, in steps, and at the end the units of each private key."""
         rows = data_access_of(held).follow(plan.question.steps, plan.procedure.domain)
         resolved: CompiledQuery = plan.procedure.compiled
         table = self.run(plan.identity(), rows, resolved.select)
         if plan.procedure.allocation.threshold is None:
-            return [{(i,): x for i, x in enumerate(v)} for v in exact_vectors(table, resolved)]
+            noisy = [v.part for v in parts_of(plan)]
+            return [{(i,): x for i, x in enumerate(v)} for v in exact_vectors(table, resolved, noisy)]
         keys = list(zip(*(table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))), strict=True))
         columns = [[int(x or 0) for x in table.column(f"t{i}").to_pylist()] for i in range(len(resolved.terms))]
         place = {term: i for i, term in enumerate(resolved.terms)}
         whole = [(n, key) for n, key in enumerate(keys) if None not in key]
         found: list[Exact] = [
-            {key: sum(w * columns[place[t]][n] for w, t in part.terms) for n, key in whole}
-            for several in resolved.parts
-            for part in several
+            {key: sum(w * columns[place[t]][n] for w, t in vector.part.terms) for n, key in whole}
+            for vector in parts_of(plan)
         ]
         return [*found, {key: columns[-1][n] for n, key in whole if columns[-1][n]}]
 
@@ -295,5 +299,5 @@ def within(one: Exact, other: Exact, bound: Any, scale: Fraction) -> str | None:
 
 
 def parts_of(plan: Any) -> Sequence[Any]:
-    """Return the planned parts of all aggregates, in order."""
-    return [p for several in plan.procedure.allocation.vectors for p in several]
+    """Return the noisy vectors of all aggregates, each once, in order."""
+    return list(plan.procedure.allocation.noisy)

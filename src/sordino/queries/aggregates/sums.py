@@ -111,7 +111,8 @@ class Average:
     ) -> ColumnEstimate:
         """Return the ratio, clamped to the bounds."""
         middle, (low, high) = parts[0].lift, parts[0].ends
-        made = Ratio(noisy[0], noisy[1], middle, low + middle, high + middle)
+        first = replace(noisy[0], unit=parts[0].unit)  # shared vectors may be of squares, in steps of their own
+        made = Ratio(first, noisy[1], middle, low + middle, high + middle)
         if shared is not None:
             made = replace(made, rest=tuple(noisy[2:]), mix=shared.mix, vectors=shared.vectors)
         return made if parts[0].time is None else TimeValues(made, *parts[0].time, parts[0].unit)
