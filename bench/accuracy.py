@@ -24,11 +24,11 @@ from sordino.accounting.events import BoundedRangeEvent
 from sordino.accounting.gaussian_calibration import analytic_gaussian_sigma
 from sordino.accounting.zcdp import epsilon_of, rho_for
 from sordino.domain import Domain, Fill, Integer
+from sordino.estimates.ratio import two_laplace_tail
 from sordino.loss import ApproxDP, Event, PureDP
-from sordino.mechanisms.cheapest import cheapest
-from sordino.mechanisms.gaussian import Gaussian
+from sordino.mechanisms.additive_noise import Gaussian, cheapest
 from sordino.neighbors import Neighbors, Sensitivity
-from sordino.noise.laws import DiscreteLaplace, two_laplace_tail
+from sordino.noise.laws import DiscreteLaplace
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import as_aggregation, count, mean, std, variance
 from sordino.queries.build import sum as total

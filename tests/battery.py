@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from sordino.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_pair, gaussian_for_rho
 from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.gaussian import gaussian_for_pair, gaussian_for_rho
-from sordino.mechanisms.laplace import Laplace
-from sordino.mechanisms.mechanism import Mechanism
 from sordino.mechanisms.permute_and_flip import PermuteAndFlip
 from sordino.noise.rng import Rng
 

@@ -10,8 +10,7 @@ import pytest
 
 from battery import MECHANISMS, MechanismCase, audited_epsilon, chi_square_tail, draws, probabilities
 from sordino.errors import DeclarationError
-from sordino.mechanisms.gaussian import Gaussian, gaussian_for_pair, gaussian_for_rho
-from sordino.mechanisms.laplace import Laplace
+from sordino.mechanisms.additive_noise import Gaussian, Laplace, gaussian_for_pair, gaussian_for_rho
 from sordino.noise.rng import Rng
 
 ALARM = 1e-5

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.integrate import quad
 
 from mistyping import mistype
 from sordino.errors import DeclarationError
 from sordino.noise import laws
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, two_laplace_tail
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
 
 SCALES = [Fraction(1, 50), Fraction(1, 3), Fraction(7, 3), Fraction(20), Fraction(300)]
@@ -128,41 +124,3 @@ def test_bad_arguments_are_refused_by_name() -> None:
                 make(Fraction(2)).error(confidence)
     with pytest.raises(DeclarationError, match="1e-290"):
         DiscreteGaussian(Fraction(2)).error(1 - Fraction(1, 10**300))
-
-
-def brute_two(a: float, b: float, t: float) -> float:
-    """Return P(|a L1 + b L2| > t) by integrating over L2, for a > 0."""
-
-    def beyond(x: float) -> float:
-        upper = 0.5 * math.exp(-(t - b * x) / a) if b * x < t else 1 - 0.5 * math.exp((t - b * x) / a)
-        lower = 0.5 * math.exp((-t - b * x) / a) if -t - b * x < 0 else 1 - 0.5 * math.exp(-(-t - b * x) / a)
-        return (upper + lower) * 0.5 * math.exp(-abs(x))
-
-    kinks = sorted({0.0, t / b, -t / b}) if b else [0.0]
-    ends = [-60.0, *(k for k in kinks if abs(k) < 60), 60.0]
-    return float(sum(quad(beyond, low, high, epsabs=1e-13)[0] for low, high in pairwise(ends)))
-
-
-@pytest.mark.parametrize(("a", "b"), [(1, 0), (1, 1), (2, 1), (1, 3), (1, 1 + 1e-9), (5, 0.01), (1, 1e-300)])
-@pytest.mark.parametrize("t", [0.0, 0.1, 1.0, 7.0])
-def test_two_laplace_tail_is_the_integral(a: float, b: float, t: float) -> None:
-    brute = brute_two(a, b if b > 1e-100 else 0.0, t)
-    assert two_laplace_tail(a, b, t) == pytest.approx(brute, rel=1e-8)
-    assert two_laplace_tail(b, a, t) == two_laplace_tail(a, b, t)
-
-
-@given(a=st.floats(0, 1e6), b=st.floats(0, 1e6), t=st.floats(-1, 1e7))
-@settings(max_examples=300, deadline=None)
-def test_two_laplace_tail_is_a_probability_above_each_part(a: float, b: float, t: float) -> None:
-    tail = float(two_laplace_tail(a, b, t))
-    assert 0 <= tail <= 1
-    assert tail >= float(two_laplace_tail(max(a, b), 0.0, t)) * (1 - 1e-12)
-    assert tail >= float(two_laplace_tail(a, b, t + 1)) * (1 - 1e-12)
-
-
-def test_two_laplace_tail_broadcasts() -> None:
-    assert two_laplace_tail(np.array([1.0, 2.0]), 1.0, np.array([[0.0], [1.0], [2.0]])).shape == (3, 2)
-    assert two_laplace_tail(0.0, 0.0, np.array([-1.0, 0.0, 1.0])).tolist() == [1.0, 0.0, 0.0]
-    for bad in ((-1.0, 1.0, 1.0), (1.0, math.nan, 1.0), (1.0, 1.0, math.nan)):
-        with pytest.raises(DeclarationError, match="a and b"):
-            two_laplace_tail(*bad)

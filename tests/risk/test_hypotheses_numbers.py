@@ -22,7 +22,7 @@ from gaussian_tradeoff import (
 from published import rows_of
 from sordino.domain import Domain, Integer
 from sordino.errors import DeclarationError
-from sordino.mechanisms.laplace import Laplace
+from sordino.mechanisms.additive_noise import Laplace
 from sordino.queries.build import count
 from sordino.risk.hypotheses import (
     advantage_bound,

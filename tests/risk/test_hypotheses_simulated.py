@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from gaussian_tradeoff import gaussian_delta, gaussian_power, mu_for_rho
-from sordino.mechanisms.gaussian import gaussian_for_rho
-from sordino.mechanisms.laplace import Laplace
+from sordino.mechanisms.additive_noise import Laplace, gaussian_for_rho
 from sordino.noise.rng import Rng
 from sordino.risk.hypotheses import (
     advantage_bound,

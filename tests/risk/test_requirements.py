@@ -15,13 +15,11 @@ from mistyping import mistype
 from planning import allocation_of
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.aggregation_procedure import plan_aggregation
-from sordino.curator.plan import Plan
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import Plan, TableContext
 from sordino.domain import Boolean, Domain, Integer, Real
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, PureDP
-from sordino.mechanisms.gaussian import gaussian_for_rho
-from sordino.mechanisms.laplace import Laplace
+from sordino.mechanisms.additive_noise import Laplace, gaussian_for_rho
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mistyping import mistype
 from sordino import risk, sensitivity
 from sordino.errors import DeclarationError
-from sordino.mechanisms.laplace import Laplace
+from sordino.mechanisms.additive_noise import Laplace
 from sordino.noise.rng import Rng
 from sordino.risk import InfeasibleRisk, Worlds
 from sordino.risk.counting import subset_sums, tally

@@ -20,9 +20,7 @@ from sordino.accounting.zcdp import rho_for
 from sordino.domain import Boolean, Category, Column, Domain, Integer
 from sordino.estimates.noisy import Noisy
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
-from sordino.mechanisms.gaussian import gaussian_for_rho
-from sordino.mechanisms.laplace import Laplace
-from sordino.mechanisms.mechanism import Mechanism
+from sordino.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_rho
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
 from sordino.release import Output, Release

@@ -147,7 +147,7 @@ def test_a_column_more_shrinks_the_counts_against_the_same_noise() -> None:
 
 def test_clipping_adds_half_over_epsilon_to_each_empty_cell_and_projection_does_not() -> None:
     """72 ages x 14 occupations: 1,008 cells, 165 of them empty (errata). Laplace noise clipped at zero has mean scale / 2."""
-    from sordino.mechanisms.laplace import Laplace
+    from sordino.mechanisms.additive_noise import Laplace
 
     _, keys = extract()
     known = keys["occupation"] < 14

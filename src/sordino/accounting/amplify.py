@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.accounting.concentration import pure_rho
-from sordino.accounting.event_kinds import event_kind
+from sordino.accounting.event_fields import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_up

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.accounting.concentration import bounded_range_rho
-from sordino.accounting.event_kinds import event_kind
-from sordino.accounting.parameters import check_order, read_amount
+from sordino.accounting.event_fields import check_order, event_kind, read_amount
 from sordino.loss import Grid, Number, PrivacyLoss
 from sordino.rounding import float_up
 

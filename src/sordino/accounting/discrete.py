@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.accounting.concentration import laplace_rho
-from sordino.accounting.event_kinds import event_kind
-from sordino.accounting.parameters import check_order, read_amount
+from sordino.accounting.event_fields import check_order, event_kind, read_amount
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_down, float_up

@@ -15,8 +15,7 @@ from sordino.accounting.amplify import Sampled
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.concentration import pure_rho
 from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.accounting.event_kinds import event_from_dict, event_kind, event_to_dict
-from sordino.accounting.parameters import check_order, read_amount
+from sordino.accounting.event_fields import check_order, event_from_dict, event_kind, event_to_dict, read_amount
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss

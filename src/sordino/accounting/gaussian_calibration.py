@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from sordino.accounting.parameters import read_amount, read_delta
+from sordino.accounting.event_fields import read_amount, read_delta
 from sordino.errors import DeclarationError
 from sordino.loss import Number
 from sordino.rounding import bisect, bisect_whole

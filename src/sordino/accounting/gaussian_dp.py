@@ -27,7 +27,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
-from sordino.accounting.parameters import read_amount, read_delta
+from sordino.accounting.event_fields import read_amount, read_delta
 from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number
 from sordino.rounding import bisect, float_up

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.event_fields import read_amount, read_delta
 from sordino.accounting.events import Composed, DiscreteGaussianEvent, GaussianEvent, parts, summands
 from sordino.accounting.fft import (
     PmfSum,
@@ -24,7 +25,6 @@ from sordino.accounting.fft import (
     tilt_for_delta,
     tilt_for_epsilon,
 )
-from sordino.accounting.parameters import read_amount, read_delta
 from sordino.accounting.pld_rows import lay_out, rough_rho
 from sordino.loss import Event, Grid, Number
 from sordino.rounding import float_up

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sordino.accounting.event_fields import read_delta
 from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
-from sordino.accounting.parameters import read_delta
 from sordino.accounting.zcdp import epsilon_from_renyi, epsilon_of
 from sordino.loss import Event, Number
 from sordino.rounding import float_up

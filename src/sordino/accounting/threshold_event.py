@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.event_kinds import event_kind
+from sordino.accounting.event_fields import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Grid, Losses, Number, PrivacyLoss
 

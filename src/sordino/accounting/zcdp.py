@@ -9,7 +9,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from sordino.accounting.parameters import read_amount, read_delta
+from sordino.accounting.event_fields import read_amount, read_delta
 from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number
 from sordino.rounding import bisect

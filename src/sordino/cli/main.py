@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -13,22 +14,17 @@ import typer
 
 from sordino import __version__
 from sordino.cli.ask.ask import ask
-from sordino.cli.ask.board_report import report
 from sordino.cli.ask.budget import budget
-from sordino.cli.ask.contribution_bounds import caps
-from sordino.cli.ask.explain_release import explain
 from sordino.cli.ask.ledger_commands import amend, export, move, new, verify
-from sordino.cli.ask.list_releases import releases
+from sordino.cli.ask.past_releases import explain, releases, report, show
 from sordino.cli.ask.plan_question import plan
-from sordino.cli.ask.search_bounds import bounds
-from sordino.cli.ask.show_release import show
+from sordino.cli.ask.search_bounds import bounds, caps
 from sordino.cli.declare.check_project import check
 from sordino.cli.declare.import_csv import import_csv
 from sordino.cli.declare.init import init
 from sordino.cli.declare.make_dummy import dummy
 from sordino.cli.epsilon.assess_worlds import worlds
 from sordino.cli.epsilon.choose_interval import choose
-from sordino.cli.flags import in_flags
 from sordino.cli.learn.demo import demo
 from sordino.cli.learn.print_grammar import sql
 from sordino.cli.learn.sensitivity import sensitivity
@@ -37,15 +33,21 @@ from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
 from sordino.cli.shared.terminal import paint
-from sordino.cli.synth.answer_question import synth_answer
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.report_quality import synth_report
-from sordino.cli.synth.sample_rows import synth_sample
-from sordino.cli.synth.show_model import synth_show
+from sordino.cli.synth.use_model import synth_answer, synth_sample, synth_show
 from sordino.errors import SordinoError
 from sordino.reporting.text_table import plain
 
-__all__ = ["app", "main"]
+__all__ = ["app", "in_flags", "main"]
+
+_ARGUMENTS = (
+    "epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter|table|budget|query|"
+    "attacker_prior|max_posterior|test_level|max_power|relative_risk|risk|share|scale"
+)
+_NAMED = rf"({_ARGUMENTS})=(?:\.\.\.)?(?=([^\s,;)]?))"
+_GUESSED = r"\bassume_(rows|keys)\b=?|\bgive n\b"
+_WORDS = re.compile(rf"\w\([^()]*\)|(?<![\w.-]){_NAMED}|{_GUESSED}")  # the first: a call is quoted as it is
 
 app = typer.Typer(
     name="sordino",
@@ -255,3 +257,23 @@ def _escape_unprintable() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def in_flags(said: str) -> str:
+    """Return a message with flags for arguments.
+
+    >>> in_flags("give epsilon= and delta=, such as delta=1e-6, or assume_rows")
+    'give --epsilon and --delta, such as --delta 1e-6, or --assume-rows'
+    >>> in_flags("state epsilon=..., or PrivacyUnit(column, max_rows=...)")
+    'state --epsilon ..., or PrivacyUnit(column, max_rows=...)'
+    """
+    return _WORDS.sub(_flag, said)
+
+
+def _flag(found: re.Match[str]) -> str:
+    name, follows, guess = found.groups()
+    if name is not None:
+        return f"--{name}".replace("_", "-") + (" ..." if found.group().endswith("...") else " " if follows else "")
+    if guess is not None:
+        return f"--assume-{guess}"
+    return "give --rows" if found.group() == "give n" else found.group()

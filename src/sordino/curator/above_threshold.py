@@ -16,7 +16,7 @@ from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.charging import Charging
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import TableContext
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused
@@ -27,7 +27,7 @@ from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
-from sordino.queries.own import refuse_foreign
+from sordino.queries.query import refuse_foreign
 from sordino.release import Key, Output, Release
 
 if TYPE_CHECKING:

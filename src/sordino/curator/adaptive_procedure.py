@@ -11,8 +11,7 @@ from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import vectors_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows, price
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows, TableContext, price
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.noise.rng import Rng

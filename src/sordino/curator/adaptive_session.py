@@ -17,22 +17,20 @@ from sordino.curator.adaptive_procedure import AdaptiveProcedure
 from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.curator.count_cache import CountCache
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.plan import Plan
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import Plan, TableContext
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, Event, Loss, Number, format_number, loss_from, to_fraction
-from sordino.mechanisms.cheapest import cheapest, smooth_vectors
-from sordino.mechanisms.mechanism import Mechanism
+from sordino.mechanisms.additive_noise import Mechanism, cheapest, smooth_vectors
 from sordino.mechanisms.selection_choice import best_selection
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.own import refuse_foreign
+from sordino.queries.query import refuse_foreign
 from sordino.queries.queryable import (
     CountsQuery,
     Inquiry,
@@ -87,7 +85,7 @@ class AdaptiveSession:
 
     `make_release` makes an answer a Release: question, answer, event, cost, spent so far, left. One session may serve the
     threads of its algorithm; a forked process or a copy would count by itself, so neither is answered. Questions are of
-    Sordino's own classes (`queries.own`): what an algorithm makes of their answers is post-processing.
+    Sordino's own classes (`queries.query`): what an algorithm makes of their answers is post-processing.
     """
 
     def __init__(

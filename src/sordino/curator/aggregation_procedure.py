@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 from sordino.accounting.amplify import poisson_sampled
 from sordino.curator.allocation import Allocation, NoisyVector, allocate
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.loss_split import EQUAL, LossSplit
 from sordino.curator.noise_answer import noisy_columns
-from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, cost_of, price
+from sordino.curator.plan import EQUAL, LossSplit, Plan, PlannedColumn, PlannedRows, TableContext, cost_of, price
 from sordino.curator.quantile_scans import PlannedQuantile
-from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.ranks import Ranks

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.curator.loss_split import EQUAL, LossSplit
-from sordino.curator.plan import Plan
+from sordino.curator.plan import EQUAL, LossSplit, Plan
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, format_number, loss_from, loss_to_numbers, read_loss, to_fraction
 from sordino.queries.aggregates.robust import Robust

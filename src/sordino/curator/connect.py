@@ -10,8 +10,7 @@ from typing import Any, Literal, overload
 
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.curator import Curator
-from sordino.curator.loss_split import Share, Weights, read_split
-from sordino.curator.plan import Plan
+from sordino.curator.plan import Plan, Share, Weights, read_split
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.engines.frames import arrow_of

@@ -20,11 +20,9 @@ from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.charging import Charging, cause_of
 from sordino.curator.data_access import DataAccess, open_rows
 from sordino.curator.explain import explain
-from sordino.curator.loss_split import EQUAL, LossSplit, Share, Weights, read_split
-from sordino.curator.plan import Plan
+from sordino.curator.plan import EQUAL, LossSplit, Plan, Share, TableContext, Weights, read_split
 from sordino.curator.planning import Question, Whole, is_batch, plan_again, plan_question, read_question
 from sordino.curator.practice import check_target, open_practice
-from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused

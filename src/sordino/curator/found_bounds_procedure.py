@@ -11,8 +11,7 @@ from sordino.curator.adaptive_procedure import adaptive_event
 from sordino.curator.adaptive_session import AdaptiveSession
 from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, price
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import Plan, PlannedColumn, PlannedRows, TableContext, price
 from sordino.domain import Domain, Fill, Real
 from sordino.errors import QuestionRefused
 from sordino.estimates.point_estimate import PointEstimate

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sordino.curator.loss_split import LossSplit
-from sordino.curator.plan import Plan, PlannedColumn, Procedure
+from sordino.curator.plan import LossSplit, Plan, PlannedColumn, Procedure
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.queries.aggregates.moments import MomentAggregate

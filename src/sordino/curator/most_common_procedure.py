@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
-from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, TableContext, price
 from sordino.estimates.selections import Choices
 from sordino.loss import Event, Loss
 from sordino.mechanisms.exponential import Exponential

@@ -1,36 +1,113 @@
-"""Plan: what a question would cost and how wrong its answer would be, from public facts alone; nothing is spent."""
+"""Plan: what a question would cost and how wrong its answer would be, from public facts alone; nothing is spent.
+
+It follows from what is publicly known of the table, and from what is asked about the split of the loss."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.table_context import TableContext
 from sordino.domain import Domain
-from sordino.loss import ZCDP, Event, Loss, loss_from, loss_to_numbers
+from sordino.errors import DeclarationError
+from sordino.loss import ZCDP, Event, Loss, Number, loss_from, loss_to_numbers, to_fraction
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.queryable import ReleaseContent
 from sordino.queries.row_steps import step_neighbors
 from sordino.release import currencies_to_dict, other_currencies, show_number
+from sordino.source import PrivateTable, PublicTable
 
 __all__ = [
+    "EQUAL",
     "ONE_ROW",
     "UNKNOWN_ROWS",
+    "LossSplit",
     "Plan",
     "PlannedColumn",
     "PlannedQuestion",
     "PlannedRows",
     "Procedure",
+    "Share",
+    "TableContext",
+    "Weights",
     "cost_of",
     "price",
+    "read_split",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    """Hold a table's name, declared columns, neighbors, the cap that it is charged to and its declaration's digest.
+
+    `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
+    questions are written in where they do not say so.
+    """
+
+    name: str
+    domain: Domain
+    neighbors: Neighbors
+    cap: Loss
+    declaration: str
+    public: Mapping[str, PublicTable] = field(default_factory=dict)
+    private: Mapping[str, PrivateTable] = field(default_factory=dict)
+    dialect: str | None = None
+
+
+Share: TypeAlias = Literal["equal", "relative", "error"]
+Weights: TypeAlias = Sequence[Number] | Mapping[str, Number]
+
+
+@dataclass(frozen=True, slots=True)
+class LossSplit:
+    """State how a loss is split: in proportion to `weights`, or for the least weighted sum of errors.
+
+    `share` is "equal", "error" (each error in its own unit) or "relative" (each divided by the size of its answer, which
+    `scale` states by name). `exact` holds the shares of a plan that was made before, one an aggregate.
+    """
+
+    weights: tuple[Fraction, ...] | Mapping[str, Fraction] | None = None
+    share: Share = "equal"
+    scale: Mapping[str, Fraction] = field(default_factory=dict)
+    exact: tuple[Fraction, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing but equal shares is asked for."""
+        return self.weights is None and self.share == "equal" and not self.exact
+
+
+EQUAL = LossSplit()
+
+
+def read_split(*, weights: Weights | None, share: Share, scale: Mapping[str, Number] | None) -> LossSplit:
+    """Return how `weights=`, `share=` and `scale=` split a loss; raises DeclarationError where they make no sense."""
+    if share not in get_args(Share):
+        raise DeclarationError(f'share is "equal", "relative" or "error", not {share!r}')
+    if scale is not None and share != "relative":
+        raise DeclarationError('scale states what errors are divided by: it goes with share="relative"')
+    if scale is not None and not isinstance(scale, Mapping):
+        raise DeclarationError('scale states sizes by name, such as scale={"income": 50000}')
+    sizes = {name: _above_zero(size, name="scale") for name, size in (scale or {}).items()}
+    if weights is None or isinstance(weights, Mapping):
+        stated = None if weights is None else {name: _above_zero(w, name="weights") for name, w in weights.items()}
+        return LossSplit(stated, share, sizes)
+    if isinstance(weights, (str, bytes)) or not isinstance(weights, Sequence):
+        raise DeclarationError('weights are numbers in order, or by name, such as weights={"n": 1, "total": 3}')
+    return LossSplit(tuple(_above_zero(w, name="weights") for w in weights), share, sizes)
+
+
+def _above_zero(value: Any, *, name: str) -> Fraction:
+    found = to_fraction(value, name=name)
+    if found <= 0:
+        raise DeclarationError("must be above 0", key=name)
+    return found
 
 
 class PlannedQuestion(Protocol):

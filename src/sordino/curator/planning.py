@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from sordino.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
-from sordino.curator.loss_split import EQUAL, LossSplit
 from sordino.curator.most_common_procedure import plan_most_common
-from sordino.curator.plan import Plan
+from sordino.curator.plan import EQUAL, LossSplit, Plan, TableContext
 from sordino.curator.robust_procedure import plan_robust
-from sordino.curator.table_context import TableContext
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss
 from sordino.queries.aggregates.most_common import MostCommon
@@ -19,7 +17,7 @@ from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import AggregateExpr, as_aggregation
 from sordino.queries.expressions.nodes import has_exists
 from sordino.queries.joined_names import bind_names
-from sordino.queries.own import refuse_foreign
+from sordino.queries.query import refuse_foreign
 from sordino.queries.same_people import mark_units
 from sordino.queries.sql.parse import SqlText, parse_question
 from sordino.source import PrivateTable

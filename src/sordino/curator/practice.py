@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import TableContext
 from sordino.datasets.dummy_table import dummy
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.public import public_cells

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.curator.data_access import Answer, DataAccess
-from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, price
-from sordino.curator.table_context import TableContext
+from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, TableContext, price
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, ApproxDP, Event, Loss
-from sordino.mechanisms.cheapest import cheapest
-from sordino.mechanisms.mechanism import Mechanism
+from sordino.mechanisms.additive_noise import Mechanism, cheapest
 from sordino.mechanisms.propose_test import ProposeTestRelease
 from sordino.mechanisms.smooth_laplace import SmoothLaplace
 from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps

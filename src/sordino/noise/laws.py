@@ -20,7 +20,7 @@ from sordino.noise.discrete import discrete_gaussian, discrete_laplace, not_nega
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "two_laplace_tail"]
+__all__ = ["DiscreteGaussian", "DiscreteLaplace"]
 
 _ONE = Decimal(1)
 _DIGITS = 30
@@ -195,32 +195,6 @@ class DiscreteGaussian:
             return 0.0
         squares = math.fsum(2 * x * x * math.exp(-float(x * x / (2 * self.sigma_squared))) for x in range(1, 81))
         return squares / _normaliser(self.sigma_squared)
-
-
-def two_laplace_tail(a: Any, b: Any, t: Any) -> Any:
-    """Return P(|a L1 + b L2| > t) for independent continuous Laplace L1, L2 of scale 1; arrays broadcast.
-
-    Theorem: for a > b > 0 it is (a^2 e^(-t/a) - b^2 e^(-t/b)) / (a^2 - b^2) =
-    e^(-t/a) (1 + b t / (a (a + b)) phi(z)), z = t (a - b) / (a b), phi(z) = (1 - e^-z) / z; phi(0) = 1 gives the limit
-    e^(-t/a) (1 + t / (2a)) at a = b, and b = 0 leaves e^(-t/a). The second form has no cancellation.
-
-    Scales a, b >= 0 (DeclarationError otherwise; NaN too), t in the same unit; 1 for t < 0. Kotz, Kozubowski,
-    Podgorski 2001, The Laplace distribution and generalizations, chapter 2.
-
-    >>> float(two_laplace_tail(1.0, 0.0, 0.0)), round(float(two_laplace_tail(2.0, 2.0, 4.0)), 6)
-    (1.0, 0.270671)
-    """
-    first, second, bound = (np.asarray(v, dtype=np.float64) for v in (a, b, t))
-    if not (np.all(first >= 0) and np.all(second >= 0) and not np.any(np.isnan(bound))):
-        raise DeclarationError("a and b must be numbers of at least 0, and t must not be NaN")
-    large, small, bound = np.broadcast_arrays(np.maximum(first, second), np.minimum(first, second), bound)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        z = bound / small * ((large - small) / large)
-        phi = np.where(z > 0, -np.expm1(-z) / z, 1.0)
-        depth = bound / large
-        tail = np.exp(-depth) * (1 + np.where(small > 0, small / (large + small) * depth * phi, 0.0))
-    tail = np.where((large > 0) & (depth < math.inf), tail, 0.0)
-    return np.where(bound < 0, 1.0, np.minimum(tail, 1.0))[()]
 
 
 @lru_cache(maxsize=4096)

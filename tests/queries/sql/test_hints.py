@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sordino as sd
 from protecting import protect
 from sordino import col
-from sordino.cli.flags import in_flags
+from sordino.cli.main import in_flags
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.expressions.nodes import sql_name
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from sordino.curator.batch import Batch
     from sordino.curator.connect import Connection
-    from sordino.curator.loss_split import Share
-    from sordino.curator.plan import Plan
+    from sordino.curator.plan import Plan, Share
     from sordino.queries.sql.parse import SqlText
 
 __all__ = ["plans_of", "read_keys", "read_pairs", "read_question", "text_of"]

@@ -1,9 +1,13 @@
-"""`sordino bounds`: find clipping bounds of a column privately. It sees the Release, never the data."""
+"""`sordino bounds` and `sordino caps`: choose bounds of a column, or caps of a unit, privately. They see the Release alone."""
 
 from __future__ import annotations
 
 import enum
-from typing import Annotated
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,9 +25,42 @@ from sordino.cli.shared.options import (
     TextFormat,
     option,
 )
+from sordino.cli.shared.terminal import note, say
 from sordino.errors import ChargedError
 
-__all__ = ["bounds"]
+if TYPE_CHECKING:
+    from sordino.release import Release
+
+__all__ = [
+    "bounds",
+    "caps",
+    "deliver_search",
+]
+
+
+def deliver_search(
+    search: Callable[[], Release], *, plot: Path | None, form: TextFormat, confidence: float, quiet: bool
+) -> Release:
+    """Search, charged once, print what was chosen and draw it; the picture's place is taken before the charge."""
+    from sordino.cli.ask.render_release import cost_lines
+    from sordino.cli.shared.atomic_file import open_if_named
+    from sordino.reporting.charts import plot as draw
+    from sordino.reporting.picture import encode_picture
+
+    with open_if_named(plot) as target:
+        release = search()
+        if form is TextFormat.json:
+            sys.stdout.write(json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n")
+        else:
+            width = max(len(name) for name, _ in release.chosen)
+            for name, value in (release.value or {}).items():
+                say(f"{name:<{width}}  {value:,}")
+        for line in cost_lines(release):
+            note(line, quiet=quiet and release.private, aside=form is TextFormat.json)
+        if target is not None:
+            target.write(encode_picture(draw(release, confidence=confidence), target.target.suffix))
+            note(f"wrote {plot}", quiet=quiet)
+    return release
 
 
 class Search(enum.StrEnum):
@@ -60,7 +97,7 @@ def bounds(
     Nothing else is required. The search is charged once, before data is touched. Exit 5 means that nothing was found: the
     charge stands, and there are no bounds to use.
     """
-    from sordino.cli.ask.search import deliver_search
+    from sordino.cli.ask.search_bounds import deliver_search
     from sordino.cli.shared.opening import table_at
 
     curator = table_at(project, table, spender=spender)
@@ -74,3 +111,55 @@ def bounds(
     )
     if not release.found:
         raise ChargedError(release.notes[0], charge=release.charge)
+
+
+def caps(
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    table: TableName = None,
+    by: Annotated[str | None, option("--by", "COLUMN", "Also cap the keys of this column.")] = None,
+    choose: Annotated[
+        str | None,
+        option(
+            "--choose", "NAMES", "Which to choose: max_rows, max_groups, max_rows_per_group, with commas between them."
+        ),
+    ] = None,
+    assume_keys: Annotated[
+        int | None,
+        option("--assume-keys", "N", "With --by: a public guess at the number of keys, if they are not declared."),
+    ] = None,
+    question_epsilon: Annotated[
+        str | None,
+        option("--question-epsilon", "E", "The epsilon of one later question; by default, that of this search."),
+    ] = None,
+    plot: PictureFile = None,
+    confidence: Confidence = 0.95,
+    form: TextForm = TextFormat.table,
+    spender: Spender = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Choose max_rows, the rows of one unit that count, privately: lost rows against added noise.
+
+    Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` records them.
+    """
+    from sordino.cli.ask.search_bounds import deliver_search
+    from sordino.cli.shared.opening import table_at
+
+    curator = table_at(project, table, spender=spender)
+    deliver_search(
+        lambda: curator.find_contribution_bounds(
+            by=by,
+            choose=None if choose is None else [name.strip() for name in choose.split(",")],
+            assume_keys=assume_keys,
+            question_epsilon=question_epsilon,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+        ),
+        plot=plot,
+        form=form,
+        confidence=confidence,
+        quiet=quiet,
+    )

@@ -1,4 +1,4 @@
-"""`sordino releases`: every past charge with its cost and state. It reads ledgers, never the data."""
+"""`sordino releases`, `show`, `explain` and `report`: past releases, out of the project and its ledgers, never of the data."""
 
 from __future__ import annotations
 
@@ -9,15 +9,35 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet
-from sordino.cli.shared.terminal import note, paint, say, shorten
+from sordino.cli.shared.options import (
+    AnswerForm,
+    BudgetName,
+    ChargeId,
+    Confidence,
+    Force,
+    ListForm,
+    ListFormat,
+    OutputFile,
+    PageFile,
+    ProjectPath,
+    Quiet,
+    TextForm,
+    TextFormat,
+    refuse_existing,
+)
+from sordino.cli.shared.terminal import note, paint, say, shorten, wrap
 from sordino.reporting.text_table import columns_of
 
 if TYPE_CHECKING:
     from sordino.ledger.records import Charge
     from sordino.project.load import Budget
 
-__all__ = ["releases"]
+__all__ = [
+    "explain",
+    "releases",
+    "report",
+    "show",
+]
 
 _STATES = {"committed": "answered", "failed": "failed", "reserved": "in doubt"}
 
@@ -101,3 +121,67 @@ def _print(charges: Sequence[tuple[str, Charge]], *, several: bool) -> None:
     first, *lines = columns_of(head, body, right=[False] * len(head))
     for line in [paint(first, "bold"), *lines]:
         say(line)
+
+
+def show(
+    charge: ChargeId,
+    form: AnswerForm = None,
+    output: OutputFile = None,
+    confidence: Confidence = 0.95,
+    budget: BudgetName = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show a past release as it was. It costs nothing and does not need the data."""
+    from sordino.cli.ask.ask import deliver
+    from sordino.cli.ask.render_release import chosen_format
+    from sordino.cli.shared.atomic_file import open_if_named
+    from sordino.cli.shared.opening import project_at
+    from sordino.project.budget_ledger import find_release
+
+    chosen = chosen_format(form, output)
+    release = find_release(project_at(project), charge, budget=budget)
+    with open_if_named(output) as target:
+        deliver([release], chosen, confidence=confidence, target=target, quiet=quiet)
+
+
+def explain(
+    charge: ChargeId,
+    form: TextForm = TextFormat.table,
+    budget: BudgetName = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say in plain words what a past release reveals at most about one person."""
+    import sordino as sd
+    from sordino.cli.shared.opening import project_at
+    from sordino.loss import loss_to_numbers
+    from sordino.project.budget_ledger import find_release
+
+    release = find_release(project_at(project), charge, budget=budget)
+    text = sd.explain(release)
+    if form is TextFormat.json:
+        said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
+        say(json.dumps(said, ensure_ascii=False, indent=2))
+        return
+    for line in wrap("", text, indent=0):
+        say(line)
+    note(f"`sordino show {release.charge}` shows the release again", quiet=quiet, aside=False)
+
+
+def report(
+    output: PageFile, budget: BudgetName = None, force: Force = False, project: ProjectPath = None, quiet: Quiet = False
+) -> None:
+    """Write one HTML page for a board: what was asked, and what all of it reveals. It costs nothing.
+
+    It is made from the project file and the ledger. The data is not needed, and the page loads nothing.
+    """
+    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino.cli.shared.opening import project_at
+    from sordino.reporting.board import board_page
+
+    declared = project_at(project)
+    refuse_existing(output, force=force)
+    with open_atomic(output) as target:
+        target.write(board_page(declared, budget=budget).encode("utf-8", "backslashreplace"))
+    note(f"wrote {output}", quiet=quiet)
