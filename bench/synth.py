@@ -3,7 +3,7 @@
 python bench/synth.py [--data FILE] [--seeds 2] [--epsilon .1,1,10] [--part short|all|adult|shapes|cost|million|coverage|low]
 The default, short, takes a few minutes: two seeds of Adult, one of the generated tables at epsilon 1, cost, intervals. `all` is
 every part at five seeds.
-Distances are mean total-variation distances over all pairs, and all triples, of columns (of 300 random triples where there are
+Distances are mean total-variation distances over all pairs, and all triples, of columns (of 400 random ones where there are
 more); delta is 1e-9. Times are processor seconds of fit and sample, tables read through DuckDB.
 """
 
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import table_shapes
+from table_shapes import ORDERED, Keys, distances
 
 DELTA = "1e-9"
-ORDERED = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
-Keys = dict[str, Any]
 
 
 def peak_mb() -> float:
@@ -35,48 +35,22 @@ def peak_mb() -> float:
 
 def adult_domain(path: str) -> Any:
     """Return the declaration of the discretised Adult table."""
-    import sordino as sd
+    return table_shapes.declare(table_shapes.adult_sizes(Path(path)), ORDERED)
 
-    sizes = json.loads(Path(path).with_name("adult_discrete_domain.json").read_text())
-    return sd.Domain(
-        {n: sd.Integer(0, s - 1) if n in ORDERED else sd.Category(list(range(s))) for n, s in sizes.items()}
-    )
+
+def as_pair(table: table_shapes.Table) -> tuple[Any, Keys]:
+    """Return the domain and the columns of a table."""
+    return table.domain, table.keys
 
 
 def adult(path: str) -> tuple[Any, Keys]:
     """Return the domain and the columns of the discretised Adult table."""
-    domain = adult_domain(path)
-    rows = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
-    return domain, {n: rows[:, i] for i, n in enumerate(domain)}
+    return as_pair(table_shapes.adult_discrete(Path(path)))
 
 
-def one_factor(rows: int, columns: int = 15, seed: int = 1) -> tuple[Any, Keys]:
+def one_factor(rows: int) -> tuple[Any, Keys]:
     """Return a table whose columns all follow one hidden factor: every pair is dependent."""
-    import sordino as sd
-
-    rng = np.random.default_rng(seed)
-    factor = rng.normal(size=rows)
-    sizes = [4 + 4 * (i % 8) for i in range(columns)]
-    keys: Keys = {}
-    for i, size in enumerate(sizes):
-        value = 0.7 * factor + 0.7 * rng.normal(size=rows)
-        keys[f"c{i}"] = np.clip(((value + 3) / 6 * size).astype(np.int64), 0, size - 1)
-    return sd.Domain({n: sd.Integer(0, s - 1) for n, s in zip(keys, sizes, strict=True)}), keys
-
-
-def local(rows: int = 100_000, columns: int = 40, seed: int = 2) -> tuple[Any, Keys]:
-    """Return a table in which each column follows the one before it: dependencies are local."""
-    import sordino as sd
-
-    rng = np.random.default_rng(seed)
-    sizes = [2 + i % 9 for i in range(columns)]
-    keys: Keys = {}
-    before = rng.integers(0, sizes[0], rows)
-    for i, size in enumerate(sizes):
-        own = rng.integers(0, size, rows)
-        before = np.where(rng.random(rows) < 0.4, before % size, own)
-        keys[f"c{i}"] = before
-    return sd.Domain({n: sd.Category(list(range(s))) for n, s in zip(keys, sizes, strict=True)}), keys
+    return as_pair(table_shapes.one_factor(rows))
 
 
 def census(rows: int = 100_000) -> tuple[Any, Keys]:
@@ -114,18 +88,6 @@ def protected(domain: Any, keys: Keys, seed: int) -> Any:
         name="table",
         rng=sd.Rng.seeded(seed),
     )
-
-
-def distances(real: list[Any], drawn: list[Any], sizes: list[int], ways: int, most: int = 400) -> float:
-    """Return the mean distance over all sets of `ways` columns, or `most` random ones of more."""
-    from sordino.synth.evaluation.distances import table_distance
-
-    sets = list(itertools.combinations(range(len(sizes)), ways))
-    if len(sets) > most:
-        picks = np.random.default_rng(0).choice(len(sets), most, replace=False)
-        sets = [sets[i] for i in picks]
-    found = [table_distance([real[c] for c in s], [drawn[c] for c in s], [sizes[c] for c in s]) for s in sets]
-    return float(np.mean(found))
 
 
 def methods() -> dict[str, Callable[..., Any]]:
@@ -304,7 +266,7 @@ def part(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         tables: dict[str, Callable[[], Any]] = {
             "census": census,
             "one factor": lambda: one_factor(100_000),
-            "local": local,
+            "local": lambda: as_pair(table_shapes.local()),
         }
         for table, make in tables.items():
             yield from ({"table": table, **x} for x in compare(make(), chosen, seeds, EVERYTHING))

@@ -1,0 +1,167 @@
+"""The page of our synthetic rows beside those of other libraries: what bench/peers/synthesis.py writes from its runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+OURS, FLOOR = "sordino", "resampled"
+WAYS = ("columns", "pairs", "triples")
+NAMES = {OURS: "`synth.fit`", FLOOR: "the table's own rows, resampled (not private)"}
+
+INTRODUCTION = """\
+# Synthetic rows beside other libraries
+
+`python bench/peers/synthesis.py --write docs/synth-beside-peers.md` writes this page of runs of that command; nobody edits it.
+Figures are mean total-variation distances from the table over all columns, all pairs and all triples of columns (400 random
+ones of more): less is better. [Synthetic data](synth.md) says what `synth.fit` does.
+
+{verdict}
+
+Each method is fitted to the same table at the same epsilon and delta {delta}, in a process of its own, at its library's
+defaults, and draws as many rows as the table has. Seconds are processor seconds of fit and draw on one core, imports apart;
+MB is the peak memory of the process, imports included. {machine}
+
+What each gets beside the table: `synth.fit` the declared values of each column, under `add_remove`; the number of rows is
+private, its noise is exact, and 5% of the loss goes to intervals of answers. dpmm (MST, AIM, PrivBayes) gets the declared
+number of codes and has its binning left out, which would cost loss; its AIM has the 80 MB model of its paper. SmartNoise (MST,
+AIM) reads the values of each column, and MST the exact number of rows, from the table at no loss. Counts of dpmm and
+SmartNoise move by one with a row, which is `add_remove`; their noise is drawn from OpenDP. private-pgm's own package, mbi,
+holds inference and no mechanism; SmartNoise's MST and AIM run on it. Versions: {versions}.
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One run: distances of columns, pairs and triples, processor and wall seconds, megabytes, or why there are none."""
+
+    table: str
+    epsilon: str
+    peer: str
+    seed: int
+    version: str
+    distances: tuple[float, ...] = ()
+    cpu: float = 0.0
+    wall: float = 0.0
+    memory: float = 0.0
+    failure: str = ""
+
+    @classmethod
+    def of(cls, line: dict[str, Any]) -> Figure:
+        named = {n: line[n] for n in ("table", "epsilon", "peer", "seed", "version")}
+        if "failure" in line:
+            return cls(**named, failure=line["failure"])
+        ways = tuple(line[f"{w}-way"] for w in (1, 2, 3))
+        return cls(**named, distances=ways, cpu=line["cpu_s"], wall=line["wall_s"], memory=line["memory_mb"])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs of one method on one table at one epsilon, over its seeds."""
+
+    figures: tuple[Figure, ...]
+
+    @property
+    def complete(self) -> tuple[Figure, ...]:
+        return tuple(f for f in self.figures if not f.failure)
+
+    def distance(self, way: int) -> float:
+        return statistics.fmean(f.distances[way] for f in self.complete)
+
+    def text(self) -> str:
+        """Return the distances, or why there are none, and over how many seeds."""
+        if not self.figures:
+            return "not run"
+        if not self.complete:
+            return self.figures[0].failure
+        seeds = f" ({len(self.complete)})" if len(self.complete) > 1 else ""
+        return "/".join(_show(self.distance(w)) for w in range(len(WAYS))) + seeds
+
+    def cost(self, name: str) -> str:
+        """Return the mean of `cpu` or `memory`."""
+        return f"{statistics.fmean(getattr(f, name) for f in self.complete):.3g}" if self.complete else ""
+
+
+def page(figures: Sequence[Figure], peers: Sequence[str], described: dict[str, str], delta: str) -> str:
+    """Return the page: where a peer is ahead, how it was measured, and a table of figures for each table of data."""
+    versions = sorted({f.version for f in figures if f.peer not in (OURS, FLOOR)})
+    ours = sorted({f.version for f in figures if f.peer == OURS})
+    lines = [
+        INTRODUCTION.format(
+            verdict=verdict(figures, peers), delta=delta, machine=machine(),
+            versions=", ".join([*versions, f"Sordino at {', '.join(ours)}"]),
+        )
+    ]  # fmt: skip
+    lines += [_section(table, text, figures, peers) for table, text in described.items()]
+    return "\n".join(lines)
+
+
+def verdict(figures: Sequence[Figure], peers: Sequence[str]) -> str:
+    """Return where a peer is ahead of us, first; then where it was behind, took too long, or was not run."""
+    ahead, behind, none, absent = [], 0, [], 0
+    for table, epsilon in dict.fromkeys((f.table, f.epsilon) for f in figures):
+        ours = _cell(figures, table, epsilon, OURS)
+        for peer in peers:
+            theirs = _cell(figures, table, epsilon, peer)
+            if not theirs.figures or not ours.complete:
+                absent += 1
+            elif not theirs.complete:
+                none.append(f"{_name(peer)} on {table} at {epsilon} ({theirs.figures[0].failure})")
+            elif found := [w for w in range(len(WAYS)) if theirs.distance(w) < ours.distance(w)]:
+                of = ", ".join(f"{WAYS[w]} {_show(theirs.distance(w))} for {_show(ours.distance(w))}" for w in found)
+                ahead.append(f"- {_name(peer)} on {table} at epsilon {epsilon}: {of}")
+            else:
+                behind += 1
+    first = (
+        ["**A peer is ahead of `synth.fit`** (its distance, for ours):", "", *ahead]
+        if ahead
+        else ["No peer is ahead of `synth.fit` here."]
+    )
+    rest = [
+        f"In {behind} of the {behind + len(ahead)} comparisons that ended, `synth.fit` is ahead in columns, pairs and triples."
+    ]
+    if none:
+        rest.append(f"No rows to compare: {'; '.join(none)}.")
+    if absent:
+        rest.append(f"{absent} combinations of table, epsilon and peer were not run.")
+    return "\n".join([*first, "", *rest])
+
+
+def machine() -> str:
+    """Return on what it ran."""
+    return (
+        f"Measured on {os.cpu_count()} {platform.machine()} cores with Python {platform.python_version()}, beside other work: "
+        "compare seconds by their ratio."
+    )
+
+
+def _section(table: str, described: str, figures: Sequence[Figure], peers: Sequence[str]) -> str:
+    epsilons = sorted({f.epsilon for f in figures if f.table == table}, key=float)
+    lines = [
+        f"## {table}", "", described, "",
+        f"| columns/pairs/triples at epsilon | {' | '.join(epsilons)} | seconds | MB |", "|---|" + "---|" * (len(epsilons) + 2),
+    ]  # fmt: skip
+    for peer in (OURS, *peers, FLOOR):
+        cells = [_cell(figures, table, epsilon, peer) for epsilon in epsilons]
+        if any(c.figures for c in cells):
+            costs = [", ".join(filter(None, (c.cost(name) for c in cells))) for name in ("cpu", "memory")]
+            lines.append(f"| {_name(peer)} | {' | '.join(c.text() for c in cells)} | {costs[0]} | {costs[1]} |")
+    return "\n".join([*lines, ""])
+
+
+def _cell(figures: Sequence[Figure], table: str, epsilon: str, peer: str) -> Cell:
+    return Cell(tuple(f for f in figures if (f.table, f.epsilon, f.peer) == (table, epsilon, peer)))
+
+
+def _name(peer: str) -> str:
+    library, _, method = peer.partition("-")
+    titles = {"mst": "MST", "aim": "AIM", "privbayes": "PrivBayes", "smartnoise": "SmartNoise"}
+    return NAMES.get(peer) or f"{titles.get(library, library)} {titles.get(method, method)}"
+
+
+def _show(distance: float) -> str:
+    return f"{distance:.4f}".lstrip("0")

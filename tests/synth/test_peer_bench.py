@@ -1,0 +1,76 @@
+"""The bench of synthetic rows beside other libraries: it runs a synthesizer apart, and its page names a peer that is ahead."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Any]:
+    sys.path.insert(0, str(BENCH))
+    yield importlib.import_module("peers.synthesis")
+    sys.path.remove(str(BENCH))
+
+
+def _line(peer: str, ways: tuple[float, ...], **fields: Any) -> dict[str, Any]:
+    cost = {"cpu_s": 1.0, "wall_s": 2.0, "memory_mb": 100}
+    found = {f"{w}-way": v for w, v in enumerate(ways, 1)} | (cost if ways else {"failure": "over 9 s"})
+    return {"table": "xor", "epsilon": "1", "peer": peer, "seed": 0, "version": "peer 1.0", **found, **fields}
+
+
+def _page(bench: Any, *lines: dict[str, Any]) -> str:
+    found = [bench.Figure.of(line) for line in lines]
+    return str(bench.page(found, ["dpmm-mst", "dpmm-aim"], bench.describe(["xor"]), bench.DELTA))
+
+
+def test_the_page_says_first_where_a_peer_is_ahead(bench: Any) -> None:
+    ours = _line("sordino", (0.01, 0.02, 0.03))
+    page = _page(bench, ours, _line("dpmm-mst", (0.02, 0.019, 0.04)), _line("dpmm-aim", ()))
+    ahead = page.index("dpmm MST on xor at epsilon 1: pairs .0190 for .0200")
+    assert page.index("A peer is ahead") < ahead < page.index("Each method is fitted") < page.index("## xor")
+    assert "columns .02" not in page[: ahead + 60]
+    assert "No rows to compare: dpmm AIM on xor at 1 (over 9 s)." in page
+    assert "In 0 of the 1 comparisons that ended" in page
+    behind = _page(bench, ours, _line("dpmm-mst", (0.02, 0.03, 0.04)))
+    assert "No peer is ahead" in behind
+    assert "In 1 of the 1 comparisons that ended" in behind
+    assert "1 combinations" in behind
+
+
+def test_the_page_shows_means_over_seeds(bench: Any) -> None:
+    page = _page(bench, _line("sordino", (0.01, 0.02, 0.03)), _line("sordino", (0.03, 0.04, 0.05), seed=1))
+    assert "| `synth.fit` | .0200/.0300/.0400 (2) | 1 | 100 |" in page
+    assert "Seven columns of two codes" in page
+    assert "20,000 rows." in page
+
+
+def test_runs_are_recorded_once(
+    bench: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(
+        sys, "argv",
+        ["synthesis.py", "--table", "xor", "--epsilon", "1", "--peer", "resampled,dpmm-mst", "--seeds", "2",
+         "--venvs", str(tmp_path), "--keep", str(tmp_path / "found.jsonl")],
+    )  # fmt: skip
+    bench.main()
+    bench.main()
+    lines = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
+    assert [(line["peer"], line["seed"]) for line in lines] == [("resampled", 0), ("resampled", 1)]
+    # Resampled shares of two codes among 20,000 rows: E|p - q| = sqrt(2 / (4 pi 20,000)) = .0028; 14 of them in two runs.
+    assert 0.0014 < sum(line["1-way"] for line in lines) / 2 < 0.0045
+    assert "left out: dpmm-mst is not installed" in capsys.readouterr().err
+
+
+def test_a_fit_that_fails_or_takes_too_long_has_no_figures(bench: Any) -> None:
+    xor, python = bench.SHAPES["xor"](), Path(sys.executable)
+    assert "dpmm" in bench.measure(xor, "dpmm-mst", python, "1", 0, 60)["failure"]
+    assert bench.measure(xor, "sordino", python, "1", 0, 0) == {"failure": "over 0 s"}
