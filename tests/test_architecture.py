@@ -74,7 +74,7 @@ DOTTED = re.compile(r"[a-z_]+(\.[a-z_][a-z0-9_]*)+")
 THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "duckdb": ("engines", "datasets"),
     "psycopg": ("engines", "datasets", "collector.report_store", "ledger.postgres_ledger"),
-    "pyspark": ("engines",),
+    "pyspark": ("engines", "datasets"),
     "sqlglot": ("engines", "queries", "primitives", "curator"),
     "typer": ("cli",),
     "rich": ("cli",),

@@ -17,6 +17,7 @@ __all__ = [
     "PACKED",
     "REMOTE",
     "SERVERS",
+    "SPARK",
     "Csv",
     "PrivateTable",
     "PublicTable",
@@ -31,12 +32,14 @@ __all__ = [
 _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 _FORMATS |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
-_KINDS = ("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql")
+_KINDS = ("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql", "spark", "delta", "iceberg")
+_BY_SPARK = ("spark", "delta", "iceberg")  # that no other engine reads
 _LINES = ("csv", "jsonl")  # read line by line, which may be compressed
 _OF_SEVERAL = ("duckdb", "sqlite", "postgresql")  # that hold several tables
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 PACKED = frozenset([".bz2", ".xz", ".zip", ".lz4"])
 SERVERS = ("postgresql://", "postgres://")
+SPARK = "spark:"  # before the name of a table of a Spark session's catalogs
 REMOTE = ("s3://", "s3a://", "gs://", "gcs://", "r2://", "az://", "abfss://", "hf://", "http://", "https://")
 _URL = re.compile(r"postgres(ql)?://([^:/?#@\s]*@)?[^/?#@\s]*(/[^/?#@\s]*)?(\?[^#@\s]*)?")
 _SECRETS = re.compile(r"[?&](password|sslpassword)=", re.IGNORECASE)
@@ -126,11 +129,20 @@ class Source:
     """
 
     path: str
-    format: Literal["csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql"]
+    format: Literal["csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql", "spark", "delta", "iceberg"]
     relation: str | None = None
     csv: Csv | None = None
+    engine: Literal["", "spark"] = ""
 
     def __post_init__(self) -> None:
+        if self.format in _BY_SPARK:
+            object.__setattr__(self, "engine", "spark")
+        if self.engine not in ("", "spark") or (self.engine and self.format not in (*_BY_SPARK, "parquet")):
+            raise DeclarationError(
+                f'engine = "spark" reads Parquet, Delta and Iceberg, or source = "{SPARK}catalog.table"; without it '
+                "DuckDB reads a file and PostgreSQL its own tables",
+                key="engine",
+            )
         if self.format not in _KINDS:
             raise DeclarationError(f"source format must be one of {', '.join(_KINDS)}, not {self.format!r}")
         if self.format == "postgresql":
@@ -156,9 +168,14 @@ class Source:
         return self.format in _LINES
 
     @property
+    def on_spark(self) -> bool:
+        """Whether a Spark session reads it."""
+        return self.engine == "spark"
+
+    @property
     def is_folder(self) -> bool:
         """Whether it is a folder of Parquet files, in sub-folders named key=value."""
-        return self.format == "parquet" and self.path.endswith(("/", "\\"))
+        return self.format == "parquet" and not self.on_spark and self.path.endswith(("/", "\\"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +299,8 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     """
     if str(path).startswith(SERVERS):
         return Source(str(path), "postgresql", relation, csv)
+    if str(path).startswith(SPARK):
+        return Source(str(path), "spark", relation, csv)
     if str(path).startswith(REMOTE):
         raise DeclarationError(
             f"source {str(path).partition('://')[0]}://... lies on another machine: copy it here, or open it with your own "

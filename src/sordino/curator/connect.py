@@ -16,7 +16,7 @@ from sordino.engines.engine import Engine
 from sordino.engines.frames import arrow_of
 from sordino.engines.opening import open_source
 from sordino.engines.public import public_cells
-from sordino.engines.table_layout import PeopleTable
+from sordino.engines.table_layout import PeopleTable, is_spark
 from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.ledger.declarations import accept_new, declaration_of
 from sordino.ledger.ledger import Ledger
@@ -33,7 +33,7 @@ from sordino.queries.sql.parse import SqlText, sql
 from sordino.queries.sql.text import known_dialect
 from sordino.release import Release
 from sordino.reporting.board import board_page
-from sordino.source import SERVERS, Csv, PrivateTable, PublicTable, Source, source_from
+from sordino.source import SERVERS, SPARK, Csv, PrivateTable, PublicTable, Source, source_from
 
 __all__ = ["Connection", "connect", "open_engine", "protect", "report"]
 
@@ -448,6 +448,8 @@ def _open_source(source: Any, domain: Domain, neighbors: Neighbors, *, csv: Csv 
         return source_from(source, relation=relation, csv=csv)
     if csv is not None or relation is not None:
         raise DeclarationError("csv and relation go with a path")
+    if is_spark(source):
+        return source
     return arrow_of(source, domain, unit=neighbors.id_column)
 
 
@@ -467,6 +469,8 @@ def _public_tables(public: Mapping[str, PublicTable] | None, tables: Sequence[st
 def _table_name(source: Any, relation: object) -> str:
     if not isinstance(source, (str, Path)):
         return "data"
+    if str(source).startswith(SPARK):
+        return re.sub(r"\W", "", str(source).rpartition(".")[2].removeprefix(SPARK)) or "data"
     if str(source).startswith(SERVERS):  # the table's name on the server, where it is one
         return str(relation).rpartition(".")[2] if re.fullmatch(r"(\w+\.)?[A-Za-z_]\w*", str(relation)) else "data"
     stem = re.sub(r"\W", "_", Path(str(source)).stem).strip("_")

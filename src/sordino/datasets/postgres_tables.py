@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sordino.datasets.held_column import HeldColumn
 from sordino.errors import DeclarationError, SourceError
 from sordino.source import Source
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["HeldColumn", "hold_columns", "open_connection", "postgres_error", "read_columns", "rows_of"]
+__all__ = ["hold_columns", "open_connection", "postgres_error", "read_columns", "rows_of"]
 
 T = TypeVar("T")
 
@@ -60,14 +60,6 @@ _CAUSES = (  # words of the server or of its library, and ours
     ("SSL", "the encryption that is asked for cannot be had"),
     ("too many", "the server has no connection left"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class HeldColumn:
-    """How a server holds one column: the kind, in words that engines share, and of an array the kind of its items."""
-
-    kind: str
-    item: str = ""
 
 
 def open_connection(source: Source) -> psycopg.Connection[Any]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sqlglot.dialects.dialect import DialectType
 
     from sordino.engines.postgres import PostgresEngine
+    from sordino.engines.spark import SparkEngine
 
 __all__ = ["CellCounts", "LineCounts", "count_misfits"]
 
@@ -75,7 +76,7 @@ def count_misfits(
         engine.close()
 
 
-def _cells(engine: DuckDBEngine | PostgresEngine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
+def _cells(engine: DuckDBEngine | PostgresEngine | SparkEngine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
     from sqlglot import exp
 
     on = engine.primitives

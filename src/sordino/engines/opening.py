@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sordino.domain import Domain
 from sordino.engines.duckdb import DuckDBEngine
-from sordino.engines.table_layout import PeopleTable
+from sordino.engines.table_layout import PeopleTable, is_spark
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sordino.engines.postgres import PostgresEngine
+    from sordino.engines.spark import SparkEngine
 
 __all__ = ["open_source"]
 
@@ -26,10 +27,18 @@ def open_source(
     unit: PrivacyUnit | None,
     public: Mapping[str, pa.Table] | None = None,
     people: Mapping[str, PeopleTable] | None = None,
-) -> DuckDBEngine | PostgresEngine:
-    """Return the engine that reads a source; raises SourceError or DeclarationError as it does."""
+    settings: Mapping[str, str] | None = None,
+) -> DuckDBEngine | PostgresEngine | SparkEngine:
+    """Return the engine that reads a source; raises SourceError or DeclarationError as it does.
+
+    `settings` are those of a Spark session, which is made of them where none is active.
+    """
     if isinstance(source, Source) and source.format == "postgresql":
         from sordino.engines.postgres import PostgresEngine
 
         return PostgresEngine(source, domain=domain, unit=unit, public=public, people=people)
+    if is_spark(source):
+        from sordino.engines.spark import SparkEngine
+
+        return SparkEngine(source, domain=domain, unit=unit, public=public, people=people, settings=settings)
     return DuckDBEngine(source, domain=domain, unit=unit, public=public, people=people)

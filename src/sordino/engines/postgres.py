@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sordino.datasets.held_column import HeldColumn
 from sordino.datasets.postgres_tables import (
-    HeldColumn,
     hold_columns,
     open_connection,
     postgres_error,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sordino.domain import Domain
 from sordino.neighbors import PrivacyUnit
@@ -13,7 +13,7 @@ from sordino.source import Csv, Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PeopleTable", "TableLayout"]
+__all__ = ["PeopleTable", "TableLayout", "is_spark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,13 @@ class PeopleTable:
     source: Source | pa.Table
     domain: Domain
     unit: PrivacyUnit | None
+
+
+def is_spark(source: Any) -> bool:
+    """Return whether a Spark session reads a source, or it is a DataFrame of one."""
+    if isinstance(source, Source):
+        return source.on_spark
+    return type(source).__module__.startswith("pyspark.") and hasattr(source, "sparkSession")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,15 @@
+"""HeldColumn: how a database or a cluster holds one column, as its catalog states it. It knows no cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["HeldColumn"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldColumn:
+    """How one column is held: the kind, in words that engines share, and of an array the kind of its items."""
+
+    kind: str
+    item: str = ""

@@ -1,0 +1,144 @@
+"""Tables that Spark reads: the session, the settings that our SQL rests on, and the columns that a source states; never a row.
+
+Nothing that Spark says goes into an error: it may quote a cell, or settings with a password.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sordino.datasets.held_column import HeldColumn
+from sordino.errors import SourceError
+from sordino.source import SPARK, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["check_settings", "open_frame", "open_session", "read_columns"]
+
+_INSTALL = "needs pyspark, and Java 17 or 21: pip install 'sordino[spark]', apt-get install openjdk-17-jre-headless"
+_SETTINGS = {  # what a setting must be, so that no row makes a question fail, or decides whether others count
+    "spark.sql.ansi.enabled": "true",  # without it sums wrap and casts give NULL
+    "spark.sql.parquet.filterPushdown": "false",  # a Parquet file's bounds leave NaN out
+    "spark.sql.orc.filterPushdown": "false",
+    "spark.sql.parquet.aggregatePushdown": "false",
+    "spark.sql.orc.aggregatePushdown": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # else a day before 1582 may fail a question
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # which folders there are decides no type
+}
+_OWN = {"spark.ui.enabled": "false", "spark.sql.ansi.enabled": "true", "spark.ui.showConsoleProgress": "false"}
+_KINDS = {
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMPTZ",
+    "timestamp_ntz": "TIMESTAMP",
+    "void": "NULL",
+}
+_OPENING = threading.Lock()
+
+
+def open_session(settings: Mapping[str, str]) -> SparkSession:
+    """Return the session that is active, or one made of these settings; raises SourceError where none can be had."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceError(f"a Spark source {_INSTALL}") from None
+    session: SparkSession | None = None
+    try:
+        with _OPENING:
+            session = SparkSession.getActiveSession()
+            if session is None:
+                builder = SparkSession.builder.appName("sordino")
+                for name, value in ({} if "spark.remote" in settings else _OWN | dict(settings)).items():
+                    builder = builder.config(name, value)
+                if "spark.remote" in settings:
+                    builder = builder.remote(settings["spark.remote"])
+                session = builder.getOrCreate()
+    except Exception:  # of any kind: a missing Java, a cluster that does not answer, a stopped session
+        session = None
+    if session is None:
+        raise SourceError(f"no Spark session can be made: check [engine.spark]; Spark {_INSTALL}")
+    return session
+
+
+def check_settings(session: SparkSession) -> None:
+    """Set what our SQL rests on, and see that it is set; raises SourceError, which names what is not."""
+    broken = ""
+    for name, value in _SETTINGS.items():
+        try:
+            if session.conf.get(name) != value:
+                session.conf.set(name, value)
+                broken = broken or ("" if session.conf.get(name) == value else name)
+        except Exception:  # of any kind: the session is stopped, or the setting cannot be changed
+            broken = broken or name
+    if broken:
+        raise SourceError(
+            f"the Spark session is stopped, or does not let {broken} be {_SETTINGS[broken]}, on which every answer rests: "
+            "open a session that does"
+        )
+
+
+def open_frame(session: SparkSession, source: Source, schema: Any = None) -> DataFrame:
+    """Return the rows of a source, none read yet; raises SourceError. With `schema` no file is opened to find one."""
+    frame: DataFrame | None = None
+    cause = "it cannot be read"
+    try:
+        if source.format == "spark":
+            frame = session.table(source.path.removeprefix(SPARK))
+        else:
+            reader = session.read.format(source.format)
+            if schema is not None and source.format == "parquet":
+                reader = reader.schema(schema)
+            frame = reader.load(source.path)
+        frame.schema  # noqa: B018  # a Connect client finds out here what is not there
+    except Exception as error:  # of any kind: only its class is looked at
+        cause = _cause(error)
+    if frame is None or cause != "it cannot be read":
+        raise SourceError(f"source {source.path!r}: {cause}")
+    return frame
+
+
+def _cause(error: Exception) -> str:
+    condition = str(getattr(error, "getCondition", lambda: "")() or "")
+    causes = {
+        "TABLE_OR_VIEW_NOT_FOUND": "there is no such table or view",
+        "SCHEMA_NOT_FOUND": "there is no such schema",
+        "CATALOG_NOT_FOUND": "there is no such catalog",
+        "PATH_NOT_FOUND": "there is no such path",
+        "UNABLE_TO_INFER_SCHEMA": "there is no such table there",
+        "DATA_SOURCE_NOT_FOUND": "this session has no reader of that format",
+        "INSUFFICIENT_PERMISSIONS": "this user has no right to read it",
+        "PARSE_SYNTAX_ERROR": "it is no name of a table: spark:catalog.schema.table",
+    }
+    return causes.get(condition.partition(".")[0], "the session cannot open it")
+
+
+def read_columns(frame: DataFrame) -> dict[str, HeldColumn]:
+    """Return the columns of a table, as its schema states them."""
+    return {field.name: _held(field.dataType) for field in frame.schema.fields}
+
+
+def _held(kind: Any) -> HeldColumn:
+    if kind.typeName() == "array":
+        return HeldColumn("LIST", _held(kind.elementType).kind)
+    written = re.sub(r"[( ].*", "", kind.simpleString())
+    if written in ("string", "char", "varchar"):
+        return HeldColumn("VARCHAR")
+    return HeldColumn("DECIMAL" if written == "decimal" else _KINDS.get(written, written.upper()))

@@ -1,0 +1,214 @@
+"""The primitives in Spark's words, in ANSI mode.
+
+Its casts and its arithmetic fail there where DuckDB's give NULL or infinity, so each is total by TRY_CAST, or reached by a
+CASE for what it is total on. FLOOR of a DOUBLE is a BIGINT, 0 for NaN and the last one for what is too large, so it is
+never used to see whether a number is whole. Words are parsed as DuckDB's and written by `SordinoSpark`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sordino.cell_grammar import DECIMAL, WHOLE
+from sordino.engines.moment_cells import clip_micros
+from sordino.engines.own_sql import CHOICE, literal_text, whole_text
+from sordino.engines.quoting import quote_name, quote_text
+from sordino.engines.sql_primitives import FLOATING, SqlPrimitives
+from sordino.engines.unit_rows import unit_value
+from sordino.noise.lattice import scale_of
+from sordino.primitives import UnitCell
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["SparkPrimitives"]
+
+_BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
+_FEW = 16  # values that are compared one by one
+_ESCAPES = "!#~^|@`$&;=<>:\x01\x02\x03\x04\x05\x06"  # one that a pattern lacks says that nothing in it is escaped
+
+
+class SparkPrimitives(SqlPrimitives):
+    """Build the cells of one SELECT over one table that Spark reads. Its floats have no NaN: `spark.py` makes them NULL."""
+
+    def sample_source(self, coin: Callable[[str], str]) -> str:
+        """Return the relation of the rows whose unit's coin falls; `coin` makes the condition of the SQL that names a unit."""
+        named = sorted(self._held.domain.stored)
+        cells = ", ".join(map(quote_name, named))
+        unit = self._held.unit
+        if unit is None or unit.column is None:
+            text = f"SELECT *, {self._row_text(named)} AS sordino_text FROM {self._held.source}"
+            number = "row_number() OVER (PARTITION BY sordino_text) AS sordino_number"
+            rows = f"(SELECT *, {number} FROM ({text}) AS sordino_texts) AS sordino_numbers"
+            fallen = coin("sordino_text || CAST(sordino_number AS VARCHAR)")
+        else:
+            owner = self.let(self._text(unit.column))
+            rows, fallen = self._stage(self._held.source), f"{owner} IS NOT NULL AND {coin(owner)}"
+        return f"(SELECT {cells} FROM {rows} WHERE {fallen}) AS sordino_sample"
+
+    def _row_text(self, columns: Sequence[str]) -> str:
+        """Return all cells as one text, from which each can be told."""
+        texts = []
+        for name in columns:
+            cell = quote_name(name)
+            texts.append(f"TO_JSON({cell})" if name in self._held.items else f"CAST({cell} AS VARCHAR)")
+        return f"TO_JSON(LIST_VALUE({', '.join(texts)}))"
+
+    def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
+        """Return the label at a place, by a look-up in a constant array."""
+        listed = ", ".join(map(literal_text, labels))
+        return self._tree(f"GET(LIST_VALUE({listed}), CAST({self._words(code)} AS INT))")
+
+    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
+        at = self._words(cell)
+        if values and isinstance(values[0], int):
+            cases = (f"WHEN {whole_text(int(v))} THEN {i}" for i, v in enumerate(map(str, values)))
+            found = f"CAST(CASE {at} {' '.join(cases)} END AS BIGINT)"
+        else:
+            texts = [str(v) for v in values]
+            if all(t == t.strip(" \t\r\n") for t in texts):  # then blanks around a cell mean nothing
+                at = self._strip(at)
+            found = self._place(at, texts)
+        if other is None:
+            return self._tree(found)
+        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+
+    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
+        """Return the place of a text among distinct values."""
+        return self._tree(self._place(self._words(cell), values))
+
+    def _place(self, cell: str, values: Sequence[str]) -> str:
+        """Return the place of a text: by comparing a few, or those of many that share its checksum."""
+        if not values:
+            return "CAST(NULL AS BIGINT)"
+        groups: dict[int, list[int]] = {}
+        count = 1 if len(values) <= _FEW else len(values) // 4
+        for place, value in enumerate(values):
+            groups.setdefault(zlib.crc32(value.encode()) % count, []).append(place)
+        cases = {
+            at: f"CASE {cell} {' '.join(f'WHEN {quote_text(values[p])} THEN {p}' for p in places)} END"
+            for at, places in groups.items()
+        }
+        if count == 1:
+            return f"CAST({cases[0]} AS BIGINT)"
+        listed = (f"WHEN {at} THEN {case}" for at, case in sorted(cases.items()))
+        return f"CAST(CASE CRC32({cell}) % {count} {' '.join(listed)} END AS BIGINT)"
+
+    def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
+        """Return whether a text matches; no character of a pattern is an escape."""
+        at, quoted = self._words(cell), quote_text(pattern)
+        if kind in ("like", "ilike"):
+            free = next(sign for sign in _ESCAPES if sign not in pattern)
+            return self._tree(f"({at} {kind.upper()} {quoted} ESCAPE {quote_text(free)})")
+        function = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}[kind]
+        return self._tree(f"{function}({at}, {quoted})")
+
+    def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
+        del kind
+        return f", EXPLODE(SLICE({column}, 1, {most})) AS {name}", ""
+
+    def _row_order(self, cells: Collection[str]) -> str:
+        listed = ", ".join(cells)
+        return f"{self.let(self._order_hash(listed))}, {listed}"
+
+    def _order_hash(self, cells: str) -> str:
+        return f"XXHASH64({cells}, '{CHOICE}')"
+
+    def _chunk_of(self, cells: str, count: int) -> str:
+        return f"CAST(PMOD(XXHASH64({cells}, '{CHOICE} chunks'), CAST({count} AS BIGINT)) AS BIGINT)"
+
+    def _unit_value(self, of: UnitCell) -> str:
+        cell = "*" if of.value is None else self._words(of.value)
+        if of.by is None:
+            return unit_value(of, cell, {})
+        by, pick = self._words(of.by), "MIN_BY" if of.kind == "first" else "MAX_BY"
+        pair = f"CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN STRUCT_PACK(a := {by}, b := {cell}) END"
+        return unit_value(of, cell, {of.kind: f"{pick}({cell}, {pair})"})
+
+    def _text(self, column: str) -> str:
+        kind, cell = self._cell(column)
+        if kind == "VARCHAR":
+            return self.let(cell)
+        written = f"CAST({cell} AS VARCHAR)"
+        if kind in ("FLOAT", "DOUBLE"):
+            whole = f"RINT({cell}) = {cell} AND abs({cell}) < CAST('9007199254740992' AS DOUBLE)"
+            ends = f"WHEN {cell} = CAST('inf' AS DOUBLE) THEN 'inf' WHEN {cell} = CAST('-inf' AS DOUBLE) THEN '-inf'"
+            written = (
+                f"CASE WHEN isnan({cell}) THEN NULL {ends} "
+                f"WHEN {whole} THEN CAST(CAST({cell} AS BIGINT) AS VARCHAR) ELSE {written} END"
+            )
+        return self.let(written)
+
+    def _strip(self, text: str) -> str:
+        return f"trim({text}, {_BLANKS})"
+
+    def _small(self, kind: str, cell: str) -> str:
+        del kind
+        return f"CAST({cell} AS BIGINT)"
+
+    def _narrow(self, number: str) -> str:
+        return f"TRY_CAST({number} AS BIGINT)"
+
+    def _real(self, kind: str, cell: str) -> str:
+        return cell if kind == "DOUBLE" else f"CAST({cell} AS DOUBLE)"
+
+    def _is_nan(self, real: str) -> str:
+        return f"isnan({real})"
+
+    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
+        """Return a whole number, clipped; whether a float is whole is asked of what it is rounded to."""
+        kind, cell = self._cell(column)
+        if kind not in FLOATING:
+            return super().integer(column, lower, upper)
+        real = self.let(self._real(kind, cell))
+        broken = f"{self._is_nan(real)} OR RINT({real}) <> {real}"
+        return self._whole_of(real, broken, lower, upper, exact=cell if kind == "DECIMAL" else real)
+
+    def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        scaled = self.let(self._scale(real, *scale_of(step)))
+        return self._clip(scaled, lower, upper)
+
+    def _scale(self, real: str, op: str, factor: float) -> str:
+        """Return the steps, those beyond 64 bits clipped to them; FLOOR would make 0 of NaN."""
+        return f"CASE WHEN NOT isnan({real}) THEN FLOOR({real} {op} CAST('{factor!r}' AS DOUBLE) + CAST('0.5' AS DOUBLE)) END"
+
+    def _call(self, function: str, real: str) -> str:
+        if function == "log2":  # exact for powers of 2, as logarithms to base 2 are
+            near = self.let(f"CASE WHEN {real} > 0 THEN log2({real}) END")
+            return f"CASE WHEN power(CAST('2.0' AS DOUBLE), RINT({near})) = {real} THEN RINT({near}) ELSE {near} END"
+        return f"{function}({real})"
+
+    def _read_whole(self, text: str) -> str:
+        return f"CASE WHEN {self.matches(text, WHOLE)} THEN TRY_CAST(SPLIT_PART({text}, '.', 1) AS BIGINT) END"
+
+    def _read_decimal(self, text: str) -> str:
+        return f"CASE WHEN {self.matches(text, DECIMAL)} THEN TRY_CAST({text} AS DOUBLE) END"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether all of a text matches a regular expression; `$` would let a line end follow."""
+        return rf"REGEXP_LIKE({text}, '\A(?:{pattern})\z')"
+
+    def extract(self, text: str, pattern: str) -> str:
+        """Return the one group of the first match, empty where there is none."""
+        return f"REGEXP_EXTRACT({text}, '{pattern}', 1)"
+
+    def parse_day(self, text: str) -> str:
+        """Return the day that the first ten characters write."""
+        return f"TRY_CAST(replace(left({text}, 10), '/', '-') AS DATE)"
+
+    def parse_digits(self, text: str) -> str:
+        """Return digits as a number."""
+        return f"TRY_CAST(NULLIF({text}, '') AS BIGINT)"
+
+    def held_day(self, kind: str, cell: str) -> str:
+        """Return the day of a timestamp, that of UTC, which is the session's zone, where it knows its offset."""
+        return cell if kind == "DATE" else f"CAST({cell} AS DATE)"
+
+    def held_micros(self, kind: str, cell: str) -> str:
+        """Return the microseconds of a timestamp; one without an offset is read in UTC, the session's zone."""
+        del kind
+        return clip_micros(self.let(f"UNIX_MICROS(CAST({cell} AS TIMESTAMPTZ))"))
