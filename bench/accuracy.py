@@ -21,7 +21,7 @@ from sordino.accounting.composition import best
 from sordino.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
 from sordino.accounting.discrete import DiscreteGaussianEvent
 from sordino.accounting.events import BoundedRangeEvent
-from sordino.accounting.gaussian_calibration import analytic_gaussian_sigma
+from sordino.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.accounting.zcdp import epsilon_of, rho_for
 from sordino.domain import Domain, Fill, Integer
 from sordino.estimates.ratio import two_laplace_tail

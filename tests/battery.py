@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from sordino.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_pair, gaussian_for_rho
-from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.permute_and_flip import PermuteAndFlip
+from sordino.mechanisms.selection import Exponential, PermuteAndFlip
 from sordino.noise.rng import Rng
 
 __all__ = [

@@ -16,8 +16,7 @@ from sordino.curator.plan import Plan
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.weighted_sum import SharedNoise
-from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.permute_and_flip import PermuteAndFlip
+from sordino.mechanisms.selection import Exponential, PermuteAndFlip
 from sordino.noise.rng import Rng
 from sordino.noise.truncated_laplace import TruncatedLaplace
 from sordino.queries.aggregation import Aggregation

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.scores import Scores, gaps_below_best
+from sordino.mechanisms.selection import Exponential, PermuteAndFlip, Scores, gaps_below_best
 
 __all__ = ["flip_probabilities", "selection_probabilities"]
 

@@ -11,8 +11,7 @@ import pytest
 from scipy import special
 
 from accounting import brute
-from sordino.accounting.gaussian_calibration import analytic_gaussian_sigma
-from sordino.accounting.gaussian_dp import gaussian_delta, gaussian_rho_for, gaussian_variance
+from sordino.accounting.gaussian_dp import analytic_gaussian_sigma, gaussian_delta, gaussian_rho_for, gaussian_variance
 from sordino.accounting.pld import pld_delta
 from sordino.accounting.zcdp import delta_of, rho_for
 from sordino.errors import DeclarationError

@@ -12,7 +12,7 @@ from sordino.accounting.advanced import advanced, kairouz
 from sordino.accounting.composition import best, charge_amounts
 from sordino.accounting.concentration import pure_rho
 from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
-from sordino.accounting.gaussian_calibration import (
+from sordino.accounting.gaussian_dp import (
     analytic_gaussian_sigma,
     calibrate_gaussian,
     discrete_gaussian_delta,

@@ -20,7 +20,7 @@ from sordino.accounting.events import (
     event_from_dict,
     event_to_dict,
 )
-from sordino.accounting.gaussian_calibration import analytic_gaussian_sigma
+from sordino.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.accounting.pld import pld_delta, pld_epsilon
 from sordino.accounting.zcdp import delta_of, epsilon_of
 from sordino.errors import DeclarationError

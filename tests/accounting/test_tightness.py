@@ -19,8 +19,7 @@ from sordino.accounting.events import (
     LaplaceEvent,
     Sampled,
 )
-from sordino.accounting.pld import pld_delta, pld_epsilon
-from sordino.accounting.pld_rows import lay_out
+from sordino.accounting.pld import lay_out, pld_delta, pld_epsilon
 from sordino.accounting.renyi import laplaces_renyi, responses_renyi
 from sordino.loss import Event, Grid
 

@@ -20,7 +20,7 @@ from protecting import protect
 from selection_law import selection_probabilities
 from sordino import col
 from sordino.errors import QuestionRefused, UnknownName
-from sordino.mechanisms.selection_choice import best_selection
+from sordino.mechanisms.selection import best_selection
 from sordino.noise.laws import DiscreteLaplace
 
 COUNTS = {"a": 40, "b": 36, "c": 0}

@@ -14,8 +14,7 @@ from sordino.curator.key_selection import KeySelection, choose_key_selection
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP
 from sordino.mechanisms.partition_selection import PartitionSelection
-from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold
-from sordino.mechanisms.truncated_threshold import TruncatedThreshold
+from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.bernoulli import exp_bounds
 from sordino.noise.rng import Rng

@@ -11,9 +11,7 @@ import pytest
 from battery import audited_epsilon
 from sordino.errors import DeclarationError
 from sordino.loss import Event
-from sordino.mechanisms.propose_test import ProposeTestRelease
-from sordino.mechanisms.smooth_laplace import SmoothLaplace
-from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps
+from sordino.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 from sordino.sensitivity.distance import distance_above

@@ -10,9 +10,7 @@ from selection_law import selection_probabilities
 from sordino.accounting.concentration import pure_epsilon_for
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, PureDP
-from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection_choice import best_selection
+from sordino.mechanisms.selection import Exponential, PermuteAndFlip, best_selection
 
 
 @pytest.mark.parametrize("candidates", [2, 14, 10_000])

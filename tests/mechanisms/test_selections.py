@@ -16,9 +16,7 @@ from published import read_published, rows_of
 from selection_law import flip_probabilities, selection_probabilities
 from sordino.errors import DeclarationError
 from sordino.estimates.selections import bad_flip
-from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.scores import gaps_below_best
+from sordino.mechanisms.selection import Exponential, PermuteAndFlip, gaps_below_best
 from sordino.noise.rng import Rng
 
 ALARM = 1e-5

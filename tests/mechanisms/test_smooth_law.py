@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import DeclarationError
-from sordino.mechanisms.smooth_laplace import SmoothLaplace
+from sordino.mechanisms.smooth_noise import SmoothLaplace
 
 EPSILONS = [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(10)]
 DELTAS = [Fraction(7, 10), Fraction(1, 4), Fraction(1, 100), Fraction(1, 10**6), Fraction(1, 10**12)]

@@ -17,7 +17,7 @@ import protecting
 import sordino as sd
 from planning import data_access_of
 from sordino import col
-from sordino.curator.count_cache import CountCache
+from sordino.curator.adaptive_session import CountCache
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.loss import Loss

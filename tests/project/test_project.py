@@ -18,8 +18,8 @@ from sordino.loss import ZCDP, ApproxDP, PureDP
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.project.load import Diagnostic, check_file, find_project, load_project
 from sordino.project.positions import positions
+from sordino.project.proposal import write_template
 from sordino.project.schema import json_schema
-from sordino.project.template import write_template
 from sordino.source import Csv
 
 SAMPLE = """\

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, round_up
 from sordino.mechanisms.partition_selection import MOST_STEPS, PartitionSelection, expected_steps
-from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
-from sordino.mechanisms.truncated_threshold import TruncatedThreshold
+from sordino.mechanisms.threshold import (
+    GaussianThreshold,
+    LaplaceThreshold,
+    TruncatedThreshold,
+    gaussian_threshold_for_pair,
+)
 from sordino.mechanisms.weighted_selection import WeightedSelection, weighted_selection_for_pair
 from sordino.neighbors import Neighbors
 

@@ -12,9 +12,7 @@ from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, TableContext, price
 from sordino.estimates.selections import Choices
 from sordino.loss import Event, Loss
-from sordino.mechanisms.exponential import Exponential
-from sordino.mechanisms.permute_and_flip import PermuteAndFlip
-from sordino.mechanisms.selection_choice import best_selection
+from sordino.mechanisms.selection import Exponential, PermuteAndFlip, best_selection
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.most_common import MostCommon

@@ -14,8 +14,7 @@ from sordino.estimates.shown_count import ShownCount
 from sordino.estimates.weighted_sum import SharedNoise
 from sordino.loss import format_number
 from sordino.mechanisms.partition_selection import PartitionSelection
-from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold
-from sordino.mechanisms.truncated_threshold import TruncatedThreshold
+from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery
 from sordino.queries.query import Vector

@@ -19,9 +19,7 @@ from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, ApproxDP, Event, Loss
 from sordino.mechanisms.additive_noise import Mechanism, cheapest
-from sordino.mechanisms.propose_test import ProposeTestRelease
-from sordino.mechanisms.smooth_laplace import SmoothLaplace
-from sordino.mechanisms.statistic import FINE, exact_statistic, fine_steps
+from sordino.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives

@@ -3,10 +3,13 @@
 It runs jobs and knows nothing of charges. The first thread to get the mutex serves all jobs that wait, in one durable
 transaction (one fsync for all of them). Before it does so, it takes the fair lock between processes and the high-water
 mark; after the commit it advances the mark. No SQLite connection ever crosses a fork.
+
+Its lock is fair between processes, on files beside the ledger.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import threading
@@ -17,13 +20,13 @@ from contextlib import ExitStack, suppress
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter_ns, time_ns
+from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from sordino.errors import DeclarationError, InDoubt, LedgerError, SordinoError
 from sordino.ledger.durable_sqlite import Database
 from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_at, marks_directory, read_mark
 from sordino.ledger.location import Place, ServerPlace
-from sordino.ledger.locks import FairLock
 from sordino.ledger.lookup import ENTRIES
 from sordino.ledger.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
 from sordino.ledger.replay import follow, replay
@@ -38,7 +41,57 @@ from sordino.ledger.store import (
 )
 from sordino.loss import Loss, format_number
 
-__all__ = ["LedgerWriter", "begin", "exists", "fresh_identity", "refuse_gone"]
+__all__ = [
+    "FairLock",
+    "LedgerWriter",
+    "begin",
+    "exists",
+    "fresh_identity",
+    "refuse_gone",
+]
+
+
+class FairLock:
+    """Hold a lock that processes take in turn: who has just held it queues behind those that wait.
+
+    A waiter first takes the turnstile, then the lock, then leaves the turnstile. A plain lock is barged: the holder
+    releases and takes it again before any waiter has woken, and one process starves the rest. The kernel releases both
+    when a process dies. Threads must not share one: the ledger's own mutex comes first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._paths = (path.with_name(path.name + "-turn"), path.with_name(path.name + "-lock"))
+        self._files: tuple[int, int] | None = None
+
+    def __enter__(self) -> FairLock:
+        if self._files is None:
+            first = _open(self._paths[0])
+            self._files = first, _open(self._paths[1])
+        turn, lock = self._files
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        finally:
+            fcntl.flock(turn, fcntl.LOCK_UN)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._files is not None:
+            fcntl.flock(self._files[1], fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the files, which releases the lock if it is held."""
+        if self._files is not None:
+            for file in self._files:
+                os.close(file)
+            self._files = None
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
 
 T = TypeVar("T")
 

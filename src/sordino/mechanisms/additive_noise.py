@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from sordino.accounting.events import Composed, DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
-from sordino.accounting.gaussian_calibration import calibrate_gaussian
-from sordino.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
+from sordino.accounting.gaussian_dp import calibrate_gaussian, gaussian_rho_for, gaussian_variance
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError
 from sordino.estimates.noisy import Law

@@ -12,7 +12,7 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
-from sordino.mechanisms.scores import positive
+from sordino.mechanisms.selection import positive
 from sordino.mechanisms.threshold import Key, check_keys, key_order, small_delta
 from sordino.noise.bernoulli import exp_bounds
 from sordino.noise.rng import Rng

@@ -10,7 +10,7 @@ from sordino.accounting.concentration import pure_epsilon_for
 from sordino.accounting.events import Composed, LaplaceEvent
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import format_number
-from sordino.mechanisms.scores import check_miss, positive
+from sordino.mechanisms.selection import check_miss, positive
 from sordino.noise.guard import SessionGuard
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng

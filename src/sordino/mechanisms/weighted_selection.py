@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from sordino.accounting.events import GaussianEvent
 from sordino.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
 from sordino.accounting.threshold_event import ThresholdEvent
-from sordino.mechanisms.scores import positive
+from sordino.mechanisms.selection import positive
 from sordino.mechanisms.threshold import Key, check_keys, keys_above, small_delta
 from sordino.noise.laws import DiscreteGaussian
 from sordino.noise.rng import Rng

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sordino.datasets.file_schema import read_schema
+from sordino.project.positions import quote_text, write_key
 from sordino.project.schema import FILL_IN
-from sordino.project.template import write_template
-from sordino.source import SERVERS, split_ending
+from sordino.source import SERVERS, Csv, split_ending
 
-__all__ = ["Proposal", "propose_project"]
+__all__ = [
+    "Proposal",
+    "propose_project",
+    "write_template",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +73,99 @@ def _file_stem(source: str | Path) -> str:
 def _table_name(stem: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_]+", "_", stem).strip("_") or "people"
     return f"t_{name}" if name[0].isdigit() else name
+
+
+def write_template(
+    columns: Sequence[tuple[str, str | None]],
+    *,
+    source: str,
+    table: str,
+    csv: Csv | None = None,
+    relation: str | None = None,
+) -> str:
+    """Return a project file for a table, made of its schema alone: the name and physical type (or None) of each column.
+
+    Whatever only a person can know is marked FILL IN, and `sordino check` refuses the file until none is left.
+
+    >>> print(write_template([("age", "int64")], source="people.parquet", table="people").splitlines()[-1])
+    age = {type = "integer", lower = "FILL IN", upper = "FILL IN"}
+    """
+    where = [f"source = {quote_text(source)}"] + (
+        [f"relation = {quote_text(relation)}"] if relation is not None else []
+    )
+    declared = [f"{write_key(name)} = {_declaration(physical)}" for name, physical in columns]
+    budget = _HEAD.format(name="people", ledger=quote_text(f"{table}.ledger"))
+    body = _TABLE.format(table=table, where="\n".join(where))
+    return "\n".join([budget, body, *([_csv(csv, table)] if csv else []), _COLUMNS.format(table=table), *declared, ""])
+
+
+def _declaration(physical: str | None) -> str:
+    """Return the line of a column of this physical type (Arrow's or DuckDB's word for it)."""
+    word = (physical or "").lower()
+    bounds = f'lower = "{FILL_IN}", upper = "{FILL_IN}"'
+    if not word:
+        return f'{{type = "{FILL_IN}"}}'
+    if "bool" in word:
+        return '{type = "boolean"}'
+    if word.startswith(("timestamp", "datetime")):
+        return f'{{type = "datetime", {bounds}, zone = "{FILL_IN}", resolution = "second"}}'
+    if word.startswith("date"):
+        return f'{{type = "date", {bounds}}}'
+    if word.startswith(("float", "double", "real", "decimal", "numeric", "halffloat")):
+        return f'{{type = "real", {bounds}, resolution = "{FILL_IN}"}}'
+    if word.startswith("uuid"):
+        return '{type = "identifier"}'
+    if re.match(r"u?(big|small|tiny|huge)?int(eger)?\d*$", word):
+        return f'{{type = "integer", {bounds}}}'
+    return f'{{type = "category", values = ["{FILL_IN}"]}}'
+
+
+def _csv(csv: Csv, table: str) -> str:
+    lines = [
+        f"[tables.{table}.csv]                 # cells are trimmed, a line is a row; nothing is sniffed",
+        f"header = {str(csv.header).lower()}",
+        *([f"names = [{', '.join(map(quote_text, csv.names))}]"] if csv.names else []),
+        f"delimiter = {quote_text(csv.between)}",
+        f"quote = {quote_text(csv.quote)}".ljust(16)
+        + """# '"' where cells may be quoted; then a cell holds no line end""",
+        f"null_values = [{', '.join(map(quote_text, csv.null_values))}]   # cells that mean: missing; empty ones always do",
+    ]
+    return "\n".join([*lines, ""])
+
+
+_HEAD = f"""\
+# A Sordino project. Everything here is public: it is what you know without looking at the data, or what a law, a code
+# book or a questionnaire says. Never copy a bound or a value out of the data: that would leak it.
+# Replace every "{FILL_IN}", delete what nobody should ask about, then run `sordino check`.
+
+[budgets.{{name}}]
+# A budget belongs to the people in the tables that draw on it, and is never refilled. One of:
+#   cap = {{{{epsilon = 1.0}}}}                 pure differential privacy
+#   cap = {{{{epsilon = 1.0, delta = 1e-9}}}}   approximate; delta far below 1 / number of people
+#   cap = {{{{rho = 0.5, delta = 1e-6}}}}       zero-concentrated; delta is only for conversion to an epsilon
+cap = {{{{epsilon = "{FILL_IN}"}}}}
+ledger = {{ledger}}
+"""
+
+_TABLE = f"""\
+[tables.{{table}}]
+{{where}}
+budget = "people"
+# "add_remove": hides whether a unit is in the table at all; "replace": hides what its rows say, not how many there are.
+neighbors = "{FILL_IN}"
+# "row": each row is one person; or {{{{column = "user_id", max_rows = 5}}}}: all rows of one value of that column are.
+privacy_unit = "{FILL_IN}"
+"""
+
+_COLUMNS = """\
+[tables.{table}.columns]
+# Columns that are not declared here cannot be asked about. Bounds must be public knowledge. Every type, by example:
+#   age = {{type = "integer", lower = 0, upper = 125}}       cells outside the bounds are clipped to them
+#   gain = {{type = "real", lower = 0, upper = 5000, resolution = 0.01}}   read in whole steps of the resolution
+#   sex = {{type = "category", values = ["F", "M"]}}     or values_from = "codes.csv", other = "Other"
+#   member = {{type = "boolean"}}
+#   visit = {{type = "date", lower = 2020-01-01, upper = 2029-12-31}}
+#   seen = {{type = "datetime", lower = 2020-01-01, upper = 2029-12-31, zone = "Europe/Berlin", resolution = "minute"}}
+#   user_id = {{type = "identifier"}}   equality in WHERE, the privacy unit, private keys
+# missing = "drop" (a missing cell takes no part; the default), "keep" (a group of its own) or {{fill = value}}.
+# Text columns are taken for categories and numbers for numbers here: change a type where that is wrong."""

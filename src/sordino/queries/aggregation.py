@@ -16,7 +16,6 @@ from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import ContributionBounds, Neighbors, Sensitivity
 from sordino.primitives import Primitives
-from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.keys import Keys, keys
@@ -26,7 +25,7 @@ from sordino.queries.formulas import FormulaColumn
 from sordino.queries.joins import Join
 from sordino.queries.key_list import KeyList, compile_key_list, infer_key_list
 from sordino.queries.post_processing import PostProcessing
-from sordino.queries.query import Aggregate, SqlAggregate, Vector
+from sordino.queries.query import Aggregate, SqlAggregate, Vector, replace_names
 from sordino.queries.row_steps import RowStep, apply_steps, step_domain, step_neighbors
 from sordino.queries.sensitivity_rules import stack
 

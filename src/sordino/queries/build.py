@@ -15,15 +15,13 @@ from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import MomentAggregate
 from sordino.queries.aggregates.sums import Average, Sum
 from sordino.queries.aggregation import Aggregation, Grouping, columns_of, tighten
-from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
 from sordino.queries.formulas import FormulaColumn, rename
-from sordino.queries.joins import JoinKind, state_join
+from sordino.queries.joins import JoinKind, Unnest, state_join
 from sordino.queries.key_list import KeyList, check_min_units, key_list, selection_name
-from sordino.queries.query import Aggregate
+from sordino.queries.query import Aggregate, replace_names
 from sordino.queries.row_steps import RowStep
-from sordino.queries.unnest import Unnest
 
 __all__ = [
     "AggregateExpr",

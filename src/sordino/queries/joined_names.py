@@ -14,13 +14,12 @@ from sordino.domain import Domain, refused_list
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.column_names import replace_names
 from sordino.queries.expressions.nodes import Name
-from sordino.queries.joins import Join, join_cell, public_table, qualify
+from sordino.queries.joins import Join, Unnest, join_cell, public_table, qualify
 from sordino.queries.per_unit import PerUnit
+from sordino.queries.query import replace_names
 from sordino.queries.row_steps import RowStep, step_domain
 from sordino.queries.same_people import UnitJoin, UnitMark, bind_unit_join
-from sordino.queries.unnest import Unnest
 from sordino.source import PrivateTable, PublicTable
 
 __all__ = ["bind_names"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.sums import sum_error
 from sordino.primitives import Primitives
 from sordino.queries.expressions.bound_number import BoundNumber
+from sordino.queries.expressions.nodes import Name, Node, depth
 from sordino.queries.sensitivity_rules import count_sensitivity, sum_sensitivity
 from sordino.source import PrivateTable, PublicTable
 
@@ -35,6 +37,7 @@ __all__ = [
     "Vector",
     "mixed_error",
     "refuse_foreign",
+    "replace_names",
     "share_noise",
 ]
 
@@ -229,3 +232,25 @@ def _is_own(kind: type) -> bool:
     """Return whether a class stands in one of Sordino's modules under its own name."""
     module = sys.modules.get(kind.__module__) if kind.__module__.startswith("sordino.") else None
     return module is not None and getattr(module, kind.__name__, None) is kind
+
+
+T = TypeVar("T")
+
+
+def replace_names(thing: T, meaning: Callable[[str], Node]) -> T:
+    """Return an expression, an aggregate, a group or a row step with every column's name replaced by what it means."""
+    return cast(T, _replace(thing, meaning))
+
+
+def _replace(thing: Any, meaning: Callable[[str], Node]) -> Any:
+    if isinstance(thing, Name):
+        return meaning(thing.name)
+    if isinstance(thing, tuple):
+        return tuple(_replace(item, meaning) for item in thing)
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        return thing
+    if hasattr(thing, "left") or hasattr(thing, "of"):
+        depth(thing)  # type: ignore[arg-type]  # it looks at fields only
+    return dataclasses.replace(
+        thing, **{f.name: _replace(getattr(thing, f.name), meaning) for f in dataclasses.fields(thing)}
+    )

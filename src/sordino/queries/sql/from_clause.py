@@ -17,9 +17,8 @@ from sordino.queries.expressions.nodes import Connective, Node, depth
 from sordino.queries.formulas import rename
 from sordino.queries.joins import qualify
 from sordino.queries.row_steps import RowStep
-from sordino.queries.sql.join_clause import JoinedTable, read_join
+from sordino.queries.sql.join_clause import JoinedTable, read_join, read_unnest
 from sordino.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
-from sordino.queries.sql.unnest_clause import read_unnest
 from sordino.queries.sql.values import Translator
 
 __all__ = ["DeclaredNames", "Scope", "base_table", "scope_of"]

@@ -1,7 +1,4 @@
-"""JOIN: which tables a SELECT is joined with, by which columns, and what the names of theirs stand for.
-
-It knows declared names only; whether the columns compared are the declared key, or the privacy unit, the curator says.
-"""
+"""What a SELECT joins in SQL: equi-joins of public tables, EXISTS, and CROSS JOIN UNNEST. It knows no data."""
 
 from __future__ import annotations
 
@@ -12,12 +9,17 @@ from typing import Any
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Name
-from sordino.queries.joins import Join
+from sordino.queries.joins import Join, Unnest
 from sordino.queries.sql.text import Place, trees
 
-__all__ = ["JoinedTable", "read_join"]
+__all__ = [
+    "JoinedTable",
+    "read_join",
+    "read_unnest",
+]
 
 _WRITE = "write JOIN regions ON adult.state = regions.state, with a table declared as [public.NAME]"
+_WRITE_UNNEST = "write FROM posts CROSS JOIN UNNEST(tags) AS t(tag), and conditions in WHERE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +115,30 @@ def _is_of(item: Any, joined: JoinedTable, owns: Callable[[str], bool]) -> bool:
     if item.table:
         return bool(item.table.lower() == joined.alias)
     return joined.has(item.name) and not owns(item.name)
+
+
+def read_unnest(place: Place, item: Any, meaning: Callable[[Any], Expr]) -> tuple[Unnest, JoinedTable, str]:
+    """Return the step, what its item goes by, and the list's name in the scope, in lower case."""
+    kinds, source = trees(), item.this
+    at = place.word("UNNEST")
+    words = [str(item.args.get(n) or "").upper() for n in ("method", "side", "kind")]
+    condition = item.args.get("using") or item.args.get("on")
+    if words not in (["", "", ""], ["", "", "CROSS"]) or condition:
+        raise QuestionRefused(
+            f"{at}UNNEST is joined without a condition, and drops rows without items: {_WRITE_UNNEST}"
+        )
+    if source.args.get("offset"):
+        raise QuestionRefused(f"{at}UNNEST with an offset or ordinality is not supported: {_WRITE_UNNEST}")
+    if len(source.expressions) != 1 or not isinstance(source.expressions[0], kinds.Column):
+        raise QuestionRefused(f"{at}UNNEST takes one column of lists, nothing else: {_WRITE_UNNEST}")
+    column = source.expressions[0]
+    found = meaning(column).node
+    names = source.alias_column_names
+    alias = source.alias or (names[0] if names else "")
+    if not isinstance(found, Name) or not alias or len(names) > 1:
+        raise QuestionRefused(
+            f"{at}UNNEST names its items, and takes a column that is declared as a list: {_WRITE_UNNEST}"
+        )
+    name = names[0] if names else alias
+    columns = {name.lower(): (name, Expr(found))}
+    return Unnest(found.name), JoinedTable(alias, alias.lower(), columns), column.name.lower()

@@ -35,11 +35,10 @@ from sordino.queries.expressions.nodes import Constant, Name, Node, describe
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.key_list import KeyList, check_min_units, key_list, selection_name
 from sordino.queries.post_processing import PostProcessing
-from sordino.queries.sql.bound_hints import is_unit_total, read_bounds, read_unit_total
+from sordino.queries.sql.aggregate_calls import is_unit_total, read_bounds, read_quantile, read_unit_total
 from sordino.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
 from sordino.queries.sql.functions import cast_released
 from sordino.queries.sql.normalize import normalize
-from sordino.queries.sql.quantile_calls import read_quantile
 from sordino.queries.sql.row_values import take_key_list
 from sordino.queries.sql.text import (
     Place,
