@@ -16,6 +16,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+import numpy as np
+import pyarrow as pa
+
+import sordino as sd
 from sordino import local
 from sordino.accounting.composition import best
 from sordino.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
@@ -23,11 +27,15 @@ from sordino.accounting.discrete import DiscreteGaussianEvent
 from sordino.accounting.events import BoundedRangeEvent
 from sordino.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.accounting.zcdp import epsilon_of, rho_for
-from sordino.domain import Domain, Fill, Integer
+from sordino.curator.key_selection import choose_key_selection
+from sordino.domain import Boolean, Domain, Fill, Integer
 from sordino.estimates.ratio import two_laplace_tail
+from sordino.local.estimates.frequency import variance as local_variance
 from sordino.loss import ApproxDP, Event, PureDP
 from sordino.mechanisms.additive_noise import Gaussian, cheapest
-from sordino.neighbors import Neighbors, Sensitivity
+from sordino.mechanisms.sparse_vector import SparseVector
+from sordino.mechanisms.threshold import LaplaceThreshold
+from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity
 from sordino.noise.laws import DiscreteLaplace
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import as_aggregation, count, mean, std, variance
@@ -51,6 +59,12 @@ def run() -> dict[str, Row]:
         "a mean without bounds, lognormal(6, 1.5), 50,000 rows, epsilon 0.1": unbounded_mean("lognormal", "0.1"),
         "a mean without bounds, 80% zeros, 50,000 rows, epsilon 1": unbounded_mean("mixture", "1"),
         "share of (1, 1e-6) that a private-key question at epsilon 0.01 costs": private_key_share(),
+        "sd of a question less the threshold, 10 crossings, epsilon 1": crossings(monotone=False),
+        "the same of counts under add_remove": crossings(monotone=True),
+        "error of a count of the tenth that WHERE keeps, units of 50 rows capped at 5": capped_count(),
+        "units of a private key that shows half the time, with its count, at (1, 1e-6)": shown_half(),
+        "rank error of ten quantiles of 20,000 incomes, epsilon 1": ten_quantiles(),
+        "sd of a rare label of 1,024, 10,000 respondents, epsilon 1, 2-byte reports": rare_label(),
         **{f"{name}, {R:,} wide, at epsilon 1": found for name, found in shared_vectors().items()},
     }
 
@@ -114,6 +128,99 @@ def private_key_share() -> Row:
     """Before, a cap on sums: epsilon adds up. With a slack, rho does; half of delta converts, half is the slack."""
     now = pure_rho(Fraction(1, 100)) / rho_for(1, Fraction(1, 2 * 10**6))
     return row(0.01, float(now), 0.01, None)
+
+
+def crossings(*, monotone: bool) -> Row:
+    """Before: a threshold and an epsilon a crossing (Dwork & Roth 2014, 3.6). Best: the continuous split of Lyu, Su, Li 2017."""
+    count, epsilon = 10, 1
+    made = SparseVector(Fraction(1), Fraction(epsilon), count, monotone)
+    now = math.sqrt(made.threshold_law.variance() + made.question_law.variance())
+    moves = count if monotone else 2 * count
+    share = 1 / (1 + moves ** (2 / 3))
+    best_known = math.sqrt(2) * math.hypot(1 / share, moves / (1 - share)) / epsilon
+    return row(math.sqrt(2) * math.hypot(2 * count, 4 * count) / epsilon, now, None, best_known)
+
+
+def capped_count() -> Row:
+    """Before: a unit's rows were capped, then filtered. Best: the bias of the cap alone. 1,000 units, a mean of 20 asks."""
+    units, each, most = 1000, 50, 5
+    draws = np.random.default_rng(1)
+    unit, held = np.repeat(np.arange(units), each), draws.random(units * each) < 0.1
+    people = sd.protect(
+        pa.table({"id": unit, "held": held}),
+        domain=Domain({"id": Integer(), "held": Boolean()}),
+        neighbors="add_remove",
+        privacy_unit=sd.PrivacyUnit("id", max_rows=most),
+        budget=sd.PureDP(100),
+        ledger=None,
+        rng=sd.Rng.seeded(1),
+    )
+    many = np.bincount(unit[held], minlength=units)
+    answers = [people.ask(people.where(sd.col("held")).agg(count()), epsilon=1).value for _ in range(20)]
+    before = held.sum() - draws.hypergeometric(many, each - many, most).sum()
+    return row(
+        float(before),
+        float(np.mean([abs(held.sum() - a) for a in answers])),
+        None,
+        float((many - np.minimum(many, most)).sum()),
+    )
+
+
+def shown_half() -> Row:
+    """Before: half of epsilon for the threshold, half for the counts. The peer: Google's best selection at such a half."""
+    from keys import google_keys
+
+    delta, half = Fraction(1, 10**6), Fraction(1, 2)
+    neighbors = Neighbors("add_remove", PrivacyUnit("id", max_rows=1))
+    chosen, _ = choose_key_selection(
+        neighbors, ApproxDP(1, delta), share=Fraction(1), counts=True, min_units=1, named="threshold"
+    )
+    before, now = (
+        float(next(n for n in range(1, 1000) if made.appears(n) >= 0.5))
+        for made in (LaplaceThreshold(1, half, delta), chosen)
+    )
+    units = range(1, 1000)
+    kept = [google_keys(np.array([n]), 1, half) for n in units]
+    peer = [n for n, chance in zip(units, kept, strict=True) if not isinstance(chance, str) and chance >= 0.5]
+    return row(before, now, float(peer[0]) if peer else None, None)
+
+
+def ten_quantiles() -> Row:
+    """Before: a tenth of the loss for each. Mean distance in ranks over 20 asks."""
+    values = np.minimum(np.random.default_rng(1).lognormal(10.5, 0.8, 20_000).astype(np.int64), 10**6)
+    ordered, levels = np.sort(values), [(i + 0.5) / 10 for i in range(10)]
+    people = sd.protect(
+        pa.table({"income": values}),
+        domain=Domain({"income": Integer(0, 10**6)}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(1000),
+        ledger=None,
+        rng=sd.Rng.seeded(1),
+    )
+
+    def ranks_off(found: list[float]) -> float:
+        aims = np.array(levels) * len(values)
+        low, high = np.searchsorted(ordered, found, "left"), np.searchsorted(ordered, found, "right")
+        return float(np.maximum(0, np.maximum(low - aims, aims - high)).mean())
+
+    apart, joint = [], []
+    for _ in range(20):
+        single = [people.ask(sd.quantile("income", level), epsilon=Fraction(1, 10)).value for level in levels]
+        apart.append(ranks_off(single))
+        joint.append(ranks_off(list(people.ask(sd.quantiles("income", levels), epsilon=1).value.values())))
+    return row(float(np.mean(apart)), float(np.mean(joint)), None, None)
+
+
+def rare_label() -> Row:
+    """Before: optimised local hashing. Best: subset selection, whose reports take 128 bytes. pure-ldp's OLH is the peer."""
+    labels, people = range(1024), 10_000
+    made = {
+        name: protocol(labels, epsilon=1)
+        for name, protocol in (("OLH", local.OLH), ("now", local.ProjectiveResponse), ("best", local.SubsetSelection))
+    }
+    sd_of = {n: people * math.sqrt(local_variance(m.p, m.q, share=0.0, n=people)) for n, m in made.items()}
+    return row(sd_of["OLH"], sd_of["now"], sd_of["OLH"], sd_of["best"])
 
 
 def unbounded_mean(shape: str, epsilon: str) -> Row:

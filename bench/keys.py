@@ -73,7 +73,7 @@ def run_drawn(keys: int = 100_000, rows: int = 1_000_000) -> dict[str, Any]:
         for epsilon in (Fraction(1, 10), Fraction(1), Fraction(3)):
             shown = {
                 "Tumult": _tumult(counts, most, epsilon),
-                "Google": _google(counts, most, epsilon),
+                "Google": google_keys(counts, most, epsilon),
                 "threshold": _ask_keys(table, most, epsilon, "threshold"),
                 "weighted": _ask_keys(table, most, epsilon, "weighted"),
             }
@@ -104,7 +104,7 @@ def _capped_counts(table: pa.Table, most: int) -> np.ndarray[Any, Any]:
     return np.bincount(word[place - first < most])
 
 
-def _google(counts: np.ndarray[Any, Any], most: int, epsilon: Fraction) -> float | str:
+def google_keys(counts: np.ndarray[Any, Any], most: int, epsilon: Fraction) -> float | str:
     """Return the expected number for the best of Google's strategies, by their own probabilities."""
     try:
         from pydp.algorithms import partition_selection as google

@@ -2,8 +2,9 @@
 
 python draw_rows.py PEER TABLE.npz ROWS.npz EPSILON DELTA SEED
 
-Reads codes, column by column, with the number of codes of each; writes as many rows drawn, and prints processor seconds
-of fit and draw (of every thread and process, imports apart), wall seconds and peak memory as JSON.
+Reads codes, column by column, with the number of codes of each; writes as many rows drawn, or several draws of one fit by
+name, and prints processor seconds of fit and draw (of every thread and process, imports apart), wall seconds and peak memory
+as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 Rows = dict[str, Any]  # an array of codes of each column
-Synthesize = Callable[[], Rows]
+Synthesize = Callable[[], dict[str, Rows]]  # by name of the draw: "" where there is one
 
 
 def prepare_sordino(keys: Rows, sizes: dict[str, int], ordered: set[str], options: Options) -> Synthesize:
@@ -37,7 +38,7 @@ def prepare_sordino(keys: Rows, sizes: dict[str, int], ordered: set[str], option
     fields = {n: sd.Integer(0, s - 1) if n in ordered else sd.Category(list(range(s))) for n, s in sizes.items()}
     domain = sd.Domain(fields)
 
-    def synthesize() -> Rows:
+    def synthesize() -> dict[str, Rows]:
         source = sd.protect(
             pa.table(keys),
             domain=domain,
@@ -51,7 +52,7 @@ def prepare_sordino(keys: Rows, sizes: dict[str, int], ordered: set[str], option
         rng = sd.Rng.seeded(1000 + options.seed)
         model = synth.fit(source, epsilon=options.epsilon, delta=options.delta, rng=rng)
         drawn = model.sample(len(next(iter(keys.values()))), rng=rng)
-        return {n: drawn[n].combine_chunks().fill_null(s).to_numpy() for n, s in sizes.items()}
+        return {"": {n: drawn[n].combine_chunks().fill_null(s).to_numpy() for n, s in sizes.items()}}
 
     return synthesize
 
@@ -60,9 +61,9 @@ def prepare_resampled(keys: Rows, _sizes: dict[str, int], _ordered: set[str], op
     """Return the table's own rows drawn with replacement, which is not private: the floor of independent rows."""
     rows = len(next(iter(keys.values())))
 
-    def synthesize() -> Rows:
+    def synthesize() -> dict[str, Rows]:
         drawn = np.random.default_rng(options.seed).integers(0, rows, rows)
-        return {n: v[drawn] for n, v in keys.items()}
+        return {"": {n: v[drawn] for n, v in keys.items()}}
 
     return synthesize
 
@@ -81,28 +82,44 @@ def prepare_dpmm(keys: Rows, sizes: dict[str, int], _ordered: set[str], options:
         epsilon=float(options.epsilon), delta=float(options.delta), n_jobs=1, disable_processing=True, **fixed
     )
 
-    def synthesize() -> Rows:
+    def synthesize() -> dict[str, Rows]:
         pipeline.fit(frame, domain=sizes, random_state=options.seed)
         drawn = pipeline.generate(len(frame), random_state=options.seed)
-        return {n: drawn[n].to_numpy() for n in sizes}
+        return {"": {n: drawn[n].to_numpy() for n in sizes}}
 
     return synthesize
 
 
 def prepare_smartnoise(keys: Rows, sizes: dict[str, int], _ordered: set[str], options: Options) -> Synthesize:
-    """Return a synthesizer of SmartNoise with its defaults: it reads the categories of each column from the rows."""
+    """Return a synthesizer of SmartNoise with its defaults: it reads the categories of each column from the rows.
+
+    Its own draw, by mbi 1.1.0 ("round"), gives columns that share a parent in the model the same order, so that they follow
+    each other; mbi 2 mends this, and SmartNoise does not take it. So rows are also drawn independently from the same fit.
+    """
     pandas: Any = import_module("pandas")
     synthesizer: Any = import_module("snsynth").Synthesizer
     import_module(f"snsynth.{options.method}")
     frame = pandas.DataFrame(keys)
     made = synthesizer.create(options.method, epsilon=float(options.epsilon), delta=float(options.delta))
 
-    def synthesize() -> Rows:
+    def synthesize() -> dict[str, Rows]:
         made.fit(frame, categorical_columns=list(sizes), preprocessor_eps=0.0)
-        drawn = made.sample(len(frame))
-        return {n: drawn[n].to_numpy().astype(np.int64) for n in sizes}
+        found = {"shipped": made.sample(len(frame))}
+        made.synthesizer = IndependentDraws(made.synthesizer)
+        found[""] = made.sample(len(frame))
+        return {draw: {n: rows[n].to_numpy().astype(np.int64) for n in sizes} for draw, rows in found.items()}
 
     return synthesize
+
+
+class IndependentDraws:
+    """A fitted model of mbi whose rows are drawn independently of each other."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def synthetic_data(self, rows: int) -> Any:
+        return self.model.synthetic_data(rows=rows, method="sample")
 
 
 PREPARE = {
@@ -147,7 +164,8 @@ def main() -> None:
     before, start = processor_seconds(), time.perf_counter()
     drawn = synthesize()
     spent, wall = processor_seconds() - before, time.perf_counter() - start
-    np.savez(output, **{f"column {i}": drawn[n] for i, n in enumerate(names)})
+    columns = {f"{draw}column {i}": rows[n] for draw, rows in drawn.items() for i, n in enumerate(names)}
+    np.savez(output, **columns)
     print(json.dumps({"cpu_s": round(spent, 2), "wall_s": round(wall, 2), "memory_mb": round(peak_memory())}))
 
 

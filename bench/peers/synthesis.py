@@ -35,6 +35,7 @@ from table_shapes import SHAPES, Table, adult_discrete, distances
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIBRARIES = {"dpmm": "dpmm", "smartnoise": "smartnoise-synth"}
+Draws = dict[str, list[Any]]
 PEERS = ["dpmm-mst", "dpmm-aim", "dpmm-privbayes", "smartnoise-mst", "smartnoise-aim"]
 DELTA = "1e-9"
 ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
@@ -67,10 +68,8 @@ def version(peer: str) -> str:
     return f"{library} {found.group(1)}" if found else library
 
 
-def draw(
-    python: Path, table: Table, peer: str, epsilon: str, seed: int, limit: int
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the rows that a peer draws, column by column, and what they cost; no rows where it failed or took too long."""
+def draw(python: Path, table: Table, peer: str, epsilon: str, seed: int, limit: int) -> tuple[Draws, dict[str, Any]]:
+    """Return the columns that a peer draws, by name of the draw, and their cost; none where it failed or took too long."""
     with tempfile.TemporaryDirectory() as folder:
         given, drawn = Path(folder) / "table.npz", Path(folder) / "rows.npz"
         flags = [n in table.ordered for n in table.keys]
@@ -82,26 +81,30 @@ def draw(
             env={**os.environ, **ONE_CORE, "PYTHONPATH": str(ROOT / "src") if peer == OURS else ""},
         )  # fmt: skip
         if done.returncode == -signal.SIGXCPU:
-            return [], {"failure": f"over {limit} s"}
+            return {}, {"failure": f"over {limit} s"}
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
-            return [], {"failure": last[:200]}
+            return {}, {"failure": last[:200]}
         with np.load(drawn) as stored:
-            return [stored[f"column {i}"] for i in range(len(columns))], json.loads(done.stdout.splitlines()[-1])
+            names = [f.removesuffix("column 0") for f in stored.files if f.endswith("column 0")]
+            found = {name: [stored[f"{name}column {i}"] for i in range(len(columns))] for name in names}
+        return found, json.loads(done.stdout.splitlines()[-1])
 
 
 def _at_most(seconds: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
 
 
-def measure(table: Table, peer: str, python: Path, epsilon: str, seed: int, limit: int) -> dict[str, Any]:
-    """Return the distances of the rows of one fit, and its cost."""
+def measure(table: Table, peer: str, python: Path, epsilon: str, seed: int, limit: int) -> Iterator[dict[str, Any]]:
+    """Yield the distances of the rows of one fit, and its cost: one of each draw, named PEER-DRAW where there are several."""
     drawn, cost = draw(python, table, peer, epsilon, seed, limit)
     if not drawn:
-        return cost
+        yield {"peer": peer, **cost}
     sizes = [s + 1 for s in table.sizes.values()]  # a blank cell is one more code
     real = list(table.keys.values())
-    return {f"{ways}-way": round(distances(real, drawn, sizes, ways), 5) for ways in (1, 2, 3)} | cost
+    for name, columns in drawn.items():
+        found = {f"{ways}-way": round(distances(real, columns, sizes, ways), 5) for ways in (1, 2, 3)}
+        yield {"peer": f"{peer}-{name}" if name else peer, **found, **cost}
 
 
 def runs(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
@@ -136,11 +139,11 @@ def keep(options: argparse.Namespace) -> None:
         table = tables[name]
         if python is None or table is None or (name, epsilon, peer, seed) in there:
             continue
-        found = measure(table, peer, python, epsilon, seed, options.limit)
-        line = {"table": name, "epsilon": epsilon, "peer": peer, "seed": seed, "version": version(peer), **found}
-        print(json.dumps(line), flush=True)
-        with options.keep.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        for found in measure(table, peer, python, epsilon, seed, options.limit):
+            line = {"table": name, "epsilon": epsilon, "seed": seed, "version": version(peer), **found}
+            print(json.dumps(line), flush=True)
+            with options.keep.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
 
 def stored(path: Path) -> list[Figure]:

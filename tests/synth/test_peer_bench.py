@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
@@ -72,5 +74,25 @@ def test_runs_are_recorded_once(
 
 def test_a_fit_that_fails_or_takes_too_long_has_no_figures(bench: Any) -> None:
     xor, python = bench.SHAPES["xor"](), Path(sys.executable)
-    assert "dpmm" in bench.measure(xor, "dpmm-mst", python, "1", 0, 60)["failure"]
-    assert bench.measure(xor, "sordino", python, "1", 0, 0) == {"failure": "over 0 s"}
+    failed = list(bench.measure(xor, "dpmm-mst", python, "1", 0, 60))
+    assert [("dpmm" in f["failure"], len(f)) for f in failed] == [(True, 2)]
+    assert list(bench.measure(xor, "sordino", python, "1", 0, 1)) == [{"peer": "sordino", "failure": "over 1 s"}]
+
+
+def test_several_draws_of_one_fit_have_names(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    xor = bench.SHAPES["xor"]()
+    columns = list(xor.keys.values())
+    flipped = [1 - c for c in columns]
+    cost = {"cpu_s": 1.0, "wall_s": 2.0, "memory_mb": 100}
+    monkeypatch.setattr(bench, "draw", lambda *_: ({"": columns, "shipped": flipped}, cost))
+    own, shipped = bench.measure(xor, "smartnoise-mst", Path(sys.executable), "1", 0, 60)
+    assert (own["peer"], own["3-way"]) == ("smartnoise-mst", 0.0)
+    assert shipped["peer"] == "smartnoise-mst-shipped"
+    assert shipped["3-way"] == pytest.approx(abs(_shares(columns) - _shares(flipped)).sum() / 2 / 35, abs=1e-5)
+
+
+def _shares(columns: list[Any]) -> Any:
+    """Return the share of each cell of each triple, triple after triple."""
+    sets = itertools.combinations(range(len(columns)), 3)
+    codes = [4 * columns[a] + 2 * columns[b] + columns[c] for a, b, c in sets]
+    return np.concatenate([np.bincount(c, minlength=8) / len(c) for c in codes])
