@@ -2,7 +2,8 @@
 
 Run `python bench/ledger.py [--json]`. Both sides write to the same disk with WAL and synchronous=FULL, in the same run;
 processes start together and spend for a fixed time. The naive side keeps one sum and one row a charge: no chain of
-hashes, no high-water mark, no answers. Fairness is the fewest grants of a process over the most.
+hashes, no high-water mark, no answers. Fairness is the fewest grants of a process over the most. Where PostgreSQL is
+installed (scripts/system-packages, and psycopg), a server of its own on the same disk holds both sides as well.
 """
 
 from __future__ import annotations
@@ -22,13 +23,18 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+import pytest
+
+import postgres_server as postgres
 from sordino.accounting.events import LaplaceEvent
 from sordino.ledger.ledger import Ledger
 from sordino.loss import PureDP
 
 SECONDS = 3.0
 SPENDERS = (1, 8, 32)
+SERVER_SPENDERS = (1, 8)
 THREADS = 32
 ROUNDS = 3
 FORK = multiprocessing.get_context("fork")
@@ -51,7 +57,8 @@ def run() -> dict[str, Any]:
                 naive.append(_measured(_spend_naive, second, spenders))
             figures["processes"][str(spenders)] = {"ledger": _summary(ours), "naive": _summary(naive)}
         figures["threads"] = {str(THREADS): _threads(Path(place) / "threads.ledger")}
-    for row in figures["processes"].values():
+        figures["server"] = _measure_server(Path(place) / "server")
+    for row in (*figures["processes"].values(), *figures["server"].values()):
         row["ratio"] = round(row["ledger"]["grants_per_second"] / row["naive"]["grants_per_second"], 2)
     return figures
 
@@ -67,7 +74,8 @@ def main() -> None:
         return
     head = ("processes", "ledger /s", "min/max", "naive /s", "min/max", "ratio")
     print("".join(f"{word:>12}" for word in head))
-    for spenders, row in figures["processes"].items():
+    on_server = {f"{spenders} (server)": row for spenders, row in figures["server"].items()}
+    for spenders, row in {**figures["processes"], **on_server}.items():
         ours, naive = row["ledger"], row["naive"]
         cells = (
             ours["grants_per_second"],
@@ -79,9 +87,55 @@ def main() -> None:
         print(f"{spenders:>12}" + "".join(f"{cell:>12}" for cell in cells))
     for threads, rate in figures["threads"].items():
         print(f"{threads} threads of one process: {rate} grants a second")
+    if not figures["server"]:
+        print("PostgreSQL was left out: scripts/system-packages installs it")
 
 
-def _measured(spend: Callable[[Path, float], int], path: Path, spenders: int) -> list[int]:
+def _measure_server(place: Path) -> dict[str, Any]:
+    """Measure a ledger on a PostgreSQL server beside a naive check-then-spend there; nothing where none is installed."""
+    place.mkdir()
+    place.parent.chmod(0o755)  # where the server runs as another user
+    try:
+        server = postgres.start(place)
+    except pytest.skip.Exception:
+        return {}
+    found = {}
+    try:
+        for spenders in SERVER_SPENDERS:
+            ours, naive = [], []
+            for turn in range(ROUNDS):
+                address = f"{server.url}/postgres#b{spenders}_{turn}"
+                Ledger.open(address, cap=PureDP(CAP)).close()
+                ours.append(_measured(_spend_ledger, address, spenders))
+                server.execute(
+                    "DROP TABLE IF EXISTS budget, charges",
+                    "CREATE TABLE budget AS SELECT 0 AS spent",
+                    "CREATE TABLE charges (number SERIAL PRIMARY KEY, amount INTEGER)",
+                )
+                naive.append(_measured(_spend_naive_server, f"{server.url}/postgres", spenders))
+            found[str(spenders)] = {"ledger": _summary(ours), "naive": _summary(naive)}
+    finally:
+        server.stop()
+    return found
+
+
+def _spend_naive_server(url: str, end: float) -> int:
+    import psycopg
+
+    granted = 0
+    with psycopg.connect(url, autocommit=True) as db:
+        while time.monotonic() < end:
+            db.execute("BEGIN")
+            row = db.execute("SELECT spent FROM budget FOR UPDATE").fetchone()
+            if row is not None and row[0] + 1 <= CAP * 1000:
+                db.execute("UPDATE budget SET spent = spent + 1")
+                db.execute("INSERT INTO charges (amount) VALUES (1)")
+                granted += 1
+            db.execute("COMMIT")
+    return granted
+
+
+def _measured(spend: Callable[[Any, float], int], path: Path | str, spenders: int) -> list[int]:
     start, results = FORK.Barrier(spenders), FORK.SimpleQueue()
 
     def work() -> None:
@@ -105,7 +159,7 @@ def _summary(rounds: list[list[int]]) -> dict[str, float]:
     }
 
 
-def _spend_ledger(path: Path, end: float) -> int:
+def _spend_ledger(path: Path | str, end: float) -> int:
     ledger, granted = Ledger.existing(path), 0
     while time.monotonic() < end:
         ledger.charge(LaplaceEvent("0.001"), note="bench", question="q")

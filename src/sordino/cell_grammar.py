@@ -5,7 +5,9 @@ One grammar for every reader, so that a cell means the same wherever it lies. It
 
 from __future__ import annotations
 
-__all__ = ["BLANKS", "DAY", "DECIMAL", "FALSE", "TRUE", "WHOLE"]
+import re
+
+__all__ = ["BLANKS", "DAY", "DECIMAL", "FALSE", "TRUE", "WHOLE", "is_unicode"]
 
 BLANKS = " \t\r\n"  # around a cell they mean nothing
 WHOLE = r"[+-]?[0-9]{1,18}(?:\.0{0,400})?"
@@ -16,3 +18,8 @@ DAY = (  # its first ten characters are the day
 )
 TRUE = ("true", "t", "yes", "y", "on", "1", "1.0")
 FALSE = ("false", "f", "no", "n", "off", "0", "0.0")
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text is whole: without half of a character (a lone surrogate), which no engine holds."""
+    return re.search("[\ud800-\udfff]", text) is None

@@ -13,6 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, get_args
 
+from sordino.cell_grammar import is_unicode
 from sordino.declared_times import check_offsets, declared_day, declared_moment, declared_step
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.loss import Number, format_number, to_fraction
@@ -177,6 +178,8 @@ class Category:
             raise DeclarationError("must not be empty: list every value that the column may take", key="values")
         if not (all(isinstance(v, str) for v in kept) or all(type(v) is int for v in kept)):
             raise DeclarationError("must be all text or all whole numbers", key="values")
+        if any(isinstance(v, str) and not is_unicode(v) for v in kept):
+            raise DeclarationError("hold half of a character (a lone surrogate): write whole text", key="values")
         if any(type(v) is int and abs(v) > STORED for v in kept):
             raise DeclarationError(
                 "that are whole numbers must lie within -2^62 and 2^62; declare larger as text", key="values"

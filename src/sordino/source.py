@@ -231,12 +231,16 @@ class PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class PrivateTable:
-    """What is public about another private table: its columns, neighbors, declaration, and whether it shares the budget."""
+    """What is public about another private table: its columns, neighbors, declaration, and whether it shares the budget.
+
+    `apart` says why no engine reads both tables, nothing where one does.
+    """
 
     domain: Domain
     neighbors: Neighbors
     declaration: Mapping[str, Any] = field(hash=False)
     shares_budget: bool = True
+    apart: str = ""
 
 
 def _key_columns(names: object) -> str | tuple[str, ...]:

@@ -70,9 +70,15 @@ def held_at(url: str, unit: sd.PrivacyUnit) -> Any:
 
 
 @pytest.mark.parametrize("how", ["weighted", "threshold"])
-@pytest.mark.parametrize("keys", [FEW, MANY], ids=["few", "many"])
-def test_keys_show_as_they_are_grouped(keys: list[str], how: str, postgres_database: str) -> None:
-    """The server compares a few texts one by one, and looks many up."""
+@pytest.mark.parametrize(
+    ("keys", "long"), [(FEW, 10**7), (MANY, 10**7), (MANY, 100)], ids=["few", "many", "in several objects of digests"]
+)
+def test_keys_show_as_they_are_grouped(
+    keys: list[str], long: int, how: str, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server compares a few texts one by one, looks many up, and long ones by their digests."""
+    monkeypatch.setattr("sordino.engines.postgres_primitives._LONG", long)
+    monkeypatch.setattr("sordino.engines.postgres_primitives._MANY", 10 if long == 100 else 10**6)
     rows = rows_of([*keys, "z" * 1001])
     fill(postgres_database, rows)
     rows = [row for row in rows if row[1] in keys]

@@ -14,8 +14,9 @@ import postgres_server as postgres
 import sordino as sd
 from protecting import protect
 from sordino import col, synth
-from sordino.errors import SourceError
+from sordino.errors import DeclarationError, QuestionRefused
 from sordino.queries.build import Selection
+from sordino.queries.expressions.cases import when
 
 S = Selection()
 PEOPLE = """
@@ -196,7 +197,7 @@ def test_rows_that_are_alike_are_sampled_one_by_one(postgres_server: postgres.Se
     rows.close()
 
 
-def test_a_table_elsewhere_is_not_joined(sources: dict[str, Callable[[], sd.Connection]], tmp_path: Path) -> None:
+def test_a_table_elsewhere_is_refused_at_plan(sources: dict[str, Callable[[], sd.Connection]], tmp_path: Path) -> None:
     place = sources["postgres"]().project.tables["people"].source.path
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         connection.execute(f"CREATE TABLE visits AS {VISITS.format(tags=TAGS['duckdb'])}")
@@ -213,9 +214,40 @@ def test_a_table_elsewhere_is_not_joined(sources: dict[str, Callable[[], sd.Conn
         "SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM visits WHERE visits.id = people.id)",
         "SELECT COUNT(*) FROM visits JOIN people USING (id)",
     ):
-        with pytest.raises(SourceError, match="lies elsewhere"):
-            held.ask(sd.sql(text), epsilon=1)
+        for attempt in (held.plan, held.ask):
+            with pytest.raises(QuestionRefused, match=r"lies elsewhere: both .* in one PostgreSQL database"):
+                attempt(sd.sql(text), epsilon=1)
+    with pytest.raises(QuestionRefused, match="lies elsewhere"):
+        held.table("people").plan(S.where(sd.exists("visits")).agg(sd.count()), epsilon=1)
     assert held.budgets()[0].spent.amounts() == {"epsilon": 0}
+
+
+def test_what_text_of_the_server_cannot_hold_is_refused_at_plan(
+    sources: dict[str, Callable[[], sd.Connection]],
+) -> None:
+    highest = S.per_unit(sd.max(when(col("age") > 5, "a\0").otherwise("b")))
+    one, other = (open_one().table("people") for open_one in sources.values())
+    question = highest.group_by("max_age").agg(sd.count())
+    assert other.plan(question, epsilon=1).cost
+    with pytest.raises(QuestionRefused, match="the character NUL"):
+        one.plan(question, epsilon=1)
+
+
+@pytest.mark.parametrize("names", [("column", "regions", "regions"), ("table", "r" * 50, "r" * 50)])
+def test_names_that_the_server_takes_for_one_are_refused(
+    names: tuple[str, str, str], sources: dict[str, Callable[[], sd.Connection]]
+) -> None:
+    kind, *tables = names
+    long = ["tax" + "x" * 60 + end for end in ("a", "b")] if kind == "column" else ["tax", "since"]
+    cells = pa.table({"region": ["North"], long[0]: [1], long[1]: [2]})
+    columns = sd.Domain({"region": sd.Identifier(), **{name: sd.Integer(0, 9) for name in long}})
+    public = {
+        name + end: sd.public(cells, key="region", columns=columns) for name, end in zip(tables, "ab", strict=True)
+    }
+    place = sources["postgres"]().project.tables["people"].source.path
+    with pytest.raises(DeclarationError, match="one name to PostgreSQL") as refused:
+        protect(place, DOMAINS["people"], relation="people", public=public)
+    assert "sordino_" not in str(refused.value)
 
 
 def test_the_data_are_compared_with_the_declaration(sources: dict[str, Callable[[], sd.Connection]]) -> None:

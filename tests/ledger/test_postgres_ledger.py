@@ -286,6 +286,39 @@ def test_another_database_put_in_its_place_is_refused(postgres_server: Server) -
         assert again.spent() == PureDP("0.2")
 
 
+ALTERED = [  # guards that let more through than ours
+    "DROP TRIGGER entries_follow ON entries",
+    "ALTER TABLE budget DROP CONSTRAINT budget_check",
+    "ALTER TABLE charges ADD COLUMN more TEXT",
+    "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    "ALTER TABLE budget DROP CONSTRAINT budget_check, ADD CONSTRAINT budget_check CHECK (spent_units <= cap_units + 1)",
+    "ALTER TABLE shares DROP CONSTRAINT shares_check, ADD CONSTRAINT shares_check CHECK (true)",
+    "ALTER TABLE budget DROP CONSTRAINT budget_check, ADD CONSTRAINT budget_check "
+    "CHECK (spent_units BETWEEN 0 AND cap_units) NOT VALID",
+    "ALTER TABLE charges DROP CONSTRAINT charges_pkey, ADD PRIMARY KEY (number) DEFERRABLE",
+    "ALTER TABLE charges ALTER COLUMN closed SET DEFAULT 1",
+    "ALTER TABLE entries ALTER COLUMN payload DROP NOT NULL",
+    "DROP TRIGGER entries_stay ON entries; CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON entries "
+    "WHEN (false) EXECUTE FUNCTION refuse_change()",
+    "DROP TRIGGER entries_stay ON entries; CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON format "
+    "EXECUTE FUNCTION refuse_change()",
+    "CREATE RULE quiet AS ON UPDATE TO budget DO INSTEAD NOTHING",
+    "ALTER TABLE entries SET UNLOGGED",
+    "ALTER TABLE charges ENABLE ROW LEVEL SECURITY",
+    "CREATE VIEW extra AS SELECT 1 AS one",
+]
+
+
+@pytest.mark.parametrize("statement", ALTERED)
+def test_guards_that_were_altered_are_refused_when_the_ledger_is_opened(address: str, statement: str) -> None:
+    Ledger.open(address, cap=PureDP(1)).close()
+    Ledger.existing(address).close()
+    run_sql(address, statement)
+    for attempt in (Ledger.existing, lambda at: Ledger.open(at, cap=PureDP(1))):
+        with pytest.raises(LedgerError, match="tables or triggers were altered"):
+            attempt(address)
+
+
 @pytest.mark.parametrize(
     "statements",
     [
@@ -298,10 +331,7 @@ def test_another_database_put_in_its_place_is_refused(postgres_server: Server) -
         ],
         ["DELETE FROM declarations"],
         ["UPDATE charges SET state = 'failed'"],
-        ["DROP TRIGGER entries_follow ON entries"],
-        ["ALTER TABLE budget DROP CONSTRAINT budget_check"],
-        ["ALTER TABLE charges ADD COLUMN more TEXT"],
-        ["CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"],
+        *([statement] for statement in ALTERED[:4]),
     ],
 )
 def test_what_was_edited_on_the_server_is_found(address: str, statements: list[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import col
-from sordino.errors import QuestionRefused, UnknownName
+from sordino.errors import DeclarationError, QuestionRefused, UnknownName
 from sordino.neighbors import Neighbors
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import Selection
@@ -174,3 +174,10 @@ def test_other_questions_of_the_same_keys_keep_their_identity() -> None:
     assert '"keys"' not in plain.identity()
     asked: Aggregation = S.group_by("state", keys=["NY"]).agg(sd.count())
     assert asked.describe() == "the number of rows, for each state of 1 listed key"
+
+
+def test_a_key_that_is_no_whole_text_is_refused_when_it_is_stated() -> None:
+    with pytest.raises(QuestionRefused, match="lone surrogate"):
+        S.group_by("id", keys=["a", "b\ud800"])
+    with pytest.raises(DeclarationError, match="lone surrogate"):
+        sd.Category(["a", "\udfff"])

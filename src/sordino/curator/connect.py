@@ -14,7 +14,7 @@ from sordino.curator.plan import Plan, Share, Weights, read_split
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.engines.frames import arrow_of
-from sordino.engines.opening import open_source
+from sordino.engines.opening import open_source, why_apart
 from sordino.engines.public import public_cells
 from sordino.engines.table_layout import PeopleTable, is_spark
 from sordino.errors import DeclarationError, UnknownName, nearest
@@ -242,7 +242,8 @@ def open_engine(project: Project, table: DeclaredTable) -> Engine:
 def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:
     """Return what the questions of one declared table may know of another."""
     declared = declaration_of(table.domain, table.neighbors, table.source)
-    return PrivateTable(table.domain, table.neighbors, declared, table.budget == beside.budget)
+    apart = why_apart(beside.source, table.source)
+    return PrivateTable(table.domain, table.neighbors, declared, table.budget == beside.budget, apart)
 
 
 def connect(project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None) -> Connection:

@@ -18,7 +18,7 @@ from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.adaptive_session import run_adaptive
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.charging import Charging, cause_of
-from sordino.curator.data_access import DataAccess, open_rows
+from sordino.curator.data_access import DataAccess, check_words, open_rows
 from sordino.curator.explain import explain
 from sordino.curator.plan import EQUAL, LossSplit, Plan, Share, TableContext, Weights, read_split
 from sordino.curator.planning import Question, Whole, is_batch, plan_again, plan_question, read_question
@@ -213,6 +213,7 @@ class Curator:
             )
         asked, one = read_loss(epsilon=epsilon, delta=delta, rho=rho), cast(Question, question)
         plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
+        check_words(self._engine, plan.question, plan.procedure.build)
         return plan.seen_before(self._charging.earlier(plan))
 
     @overload

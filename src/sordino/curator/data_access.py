@@ -6,7 +6,7 @@ It is the only way from a plan to the exact answers; what comes out of it never 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Engine
 
-__all__ = ["Answer", "DataAccess", "open_rows", "private_tables"]
+__all__ = ["Answer", "DataAccess", "check_words", "open_rows", "private_tables"]
 
 Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 
@@ -35,6 +35,15 @@ def open_rows(engine: Engine, question: object) -> Iterator[DataAccess]:
     names = private_tables(question)
     with (engine.open_tables(names) if names else engine).snapshot() as held:
         yield DataAccess(held)
+
+
+def check_words(engine: Engine, question: object, build: Callable[[Callable[[], Primitives]], object]) -> None:
+    """Raise QuestionRefused where the engine has no words for a question; nothing is read.
+
+    Where it reads other private tables, their columns are known when it is asked, and refused then, before the charge.
+    """
+    if engine.primitives.refuses and not private_tables(question):
+        build(DataAccess(engine).primitives)
 
 
 def private_tables(question: object) -> dict[str, PrivateTable]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sordino.engines.postgres import PostgresEngine
     from sordino.engines.spark import SparkEngine
 
-__all__ = ["open_source"]
+__all__ = ["open_source", "why_apart"]
 
 
 def open_source(
@@ -42,3 +42,15 @@ def open_source(
 
         return SparkEngine(source, domain=domain, unit=unit, public=public, people=people, settings=settings)
     return DuckDBEngine(source, domain=domain, unit=unit, public=public, people=people)
+
+
+def why_apart(one: Source | pa.Table, other: Source | pa.Table) -> str:
+    """Return why no engine reads two private tables in one question, as their declared sources alone say; else nothing."""
+    if _place(one) == _place(other):
+        return ""
+    return "both must be read by DuckDB, or lie in one PostgreSQL database, under the same URL"
+
+
+def _place(source: Source | pa.Table) -> str:
+    """Return where an engine reads a source: those of one place are read together."""
+    return source.path if isinstance(source, Source) and source.format == "postgresql" else "DuckDB"

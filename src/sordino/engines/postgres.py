@@ -47,6 +47,7 @@ _ARRAYS = {  # how the types are held in which a public table is sent
     "TEXT": "VARCHAR",
 }
 _SOURCE = "sordino_source"
+_LONGEST_NAME = 63  # bytes
 
 
 class PostgresEngine:
@@ -71,6 +72,7 @@ class PostgresEngine:
         self._own = PeopleTable(source, domain, unit)
         self._public = dict(public or {})
         self._people = dict(people or {})
+        _check_names(self._public, self._people)
         with self._lend() as connection:
             self._held = self._layout(connection, _SOURCE, self._own)
         self._public = {name: _sendable(cells) for name, cells in self._public.items()}
@@ -236,6 +238,20 @@ class PostgresSnapshot:
 
     def close(self) -> None:
         """Leave the connection to the engine."""
+
+
+def _check_names(public: Mapping[str, pa.Table], people: Collection[str]) -> None:
+    """Raise DeclarationError for names that the server, which cuts them, would take for one."""
+    groups = [[public_name(n) for n in public], [people_name(n) for n in people]]
+    for names in (*groups, *(cells.schema.names for cells in public.values())):
+        found: dict[bytes, str] = {}
+        for name in names:
+            other = found.setdefault(name.encode()[:_LONGEST_NAME], name)
+            if other != name:
+                one, two = (n.removeprefix(public_name("")).removeprefix(people_name("")) for n in (other, name))
+                raise DeclarationError(
+                    f"{one!r} and {two!r} are one name to PostgreSQL, which looks at {_LONGEST_NAME} bytes: rename one"
+                )
 
 
 def _copy(engine: PostgresEngine) -> PostgresEngine:

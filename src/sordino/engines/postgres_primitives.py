@@ -7,6 +7,7 @@ that of its bytes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
@@ -33,6 +34,8 @@ _BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _WHOLE = r"^[+-]?[0-9]{1,18}(\.0*)?$"  # WHOLE and DECIMAL of the grammar of cells: PostgreSQL counts up to 255 only
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
 _DIGITS = 400
+_LONG = 10_000_000  # characters of a list that is looked up by digests
+_MANY = 1_000_000  # values in one object: 100 MB of digests
 _FAR = 2.0**100  # steps: beyond every bound
 _FEW = 16  # values that are compared one by one faster than they are looked up
 _SEED, _CHUNK_SEED = (int.from_bytes(text.encode()) for text in (CHOICE, CHOICE[::-1]))
@@ -43,6 +46,7 @@ class PostgresPrimitives(SqlPrimitives):
 
     dialect: ClassVar[DialectType] = SordinoPostgres
     fence: ClassVar[str] = " OFFSET 0"
+    refuses: ClassVar[bool] = True  # a label with a NUL
 
     def sample_source(self, coin: Callable[[str], str]) -> str:
         """Return the relation of the rows whose unit's coin falls; `coin` makes the condition of the SQL that names a unit."""
@@ -91,13 +95,23 @@ class PostgresPrimitives(SqlPrimitives):
         return self._strip(text) if all(v == v.strip(" \t\r\n") for v in values) else text
 
     def _place(self, cell: str, text: str, places: dict[str, int], *, whole: bool) -> str:
-        """Return the place of a cell, NULL where it has none: by comparing a few, or by halving in a sorted object."""
+        """Return the place of a cell, NULL where it has none: by comparing a few, or by halving in sorted objects.
+
+        An object holds up to 256 MB and a statement 1 GB, so long lists are of digests (SHA-256, as anyone may write cells),
+        and in several objects.
+        """
         known = {value: place for value, place in places.items() if "\0" not in value}
         if not known:
             return "CAST(NULL AS BIGINT)"
         if len(known) > _FEW:
-            held = quote_text(json.dumps(known, ensure_ascii=False))
-            return f"CAST(CAST({held} AS JSONB) ->> {text} AS BIGINT)"
+            if sum(map(len, known)) > _LONG:
+                known = {hashlib.sha256(value.encode()).hexdigest(): place for value, place in known.items()}
+                text = self.let(f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')")
+            pairs = list(known.items())
+            objects = (dict(pairs[i : i + _MANY]) for i in range(0, len(pairs), _MANY))
+            found = [f"CAST({quote_text(json.dumps(o, ensure_ascii=False))} AS JSONB) ->> {text}" for o in objects]
+            looked_up = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
+            return f"CAST({looked_up} AS BIGINT)"
         cases = (f"WHEN {whole_text(int(v)) if whole else quote_text(v)} THEN {place}" for v, place in known.items())
         return f"CAST(CASE {cell} {' '.join(cases)} END AS BIGINT)"
 

@@ -9,7 +9,7 @@ import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from sordino.cell_grammar import FALSE, TRUE
 from sordino.engines.moment_cells import day_steps, moment_steps
@@ -38,6 +38,8 @@ class SqlPrimitives(SqlSteps, ABC):
 
     An engine states its words, the abstract methods: each returns its own SQL text of a part.
     """
+
+    refuses: ClassVar[bool] = False
 
     def __init__(self, held: TableLayout) -> None:
         super().__init__()

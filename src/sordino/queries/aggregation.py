@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from sordino.cell_grammar import is_unicode
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
@@ -346,12 +347,7 @@ def _check_times(question: Aggregation, parts: Sequence[Sequence[Vector]]) -> No
 
 def _check_text(question: Aggregation) -> None:
     words = [question.describe(), *(g.alias for g in question.groups), *(a.alias for a in question.aggregates)]
-    try:
-        "".join(words).encode()
-        written = True
-    except UnicodeEncodeError:
-        written = False
-    if not written:
+    if not is_unicode("".join(words)):
         raise QuestionRefused("the question holds half of a character (a lone surrogate): write it as whole text")
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from sordino.cell_grammar import BLANKS
+from sordino.cell_grammar import BLANKS, is_unicode
 from sordino.domain import STORED, Domain, Identifier, Integer
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.primitives import Primitives
@@ -141,6 +141,8 @@ def _label(value: Any) -> Label:
         if value != value:
             return None
         return int(value) if value.is_integer() else value
+    if isinstance(value, str) and not is_unicode(value):
+        raise QuestionRefused("a listed key holds half of a character (a lone surrogate): write whole text")
     if value is None or isinstance(value, (str, int, bool)):
         return value
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):

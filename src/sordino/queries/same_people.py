@@ -160,6 +160,8 @@ def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTa
             f"{both}, and they draw on different budgets: a question about people in both is charged once, to the budget "
             "of these people; let both tables draw on one budget"
         )
+    if to.apart:
+        raise QuestionRefused(f"{both}, and {other} lies elsewhere: {to.apart}")
 
 
 def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> UnitJoin:
