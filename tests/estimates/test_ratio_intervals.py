@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from scipy.integrate import quad
 from sordino.errors import DeclarationError
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.ratio import Ratio, two_laplace_tail
-from sordino.noise.laws import DiscreteLaplace
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
 
 RUNS = 4000
@@ -39,6 +40,21 @@ def test_means_of_few_rows_are_covered_as_often_as_stated(rows: int, mean: int, 
     assert few.any()
     if confidence == 0.5:  # by itself a count below 1 does not make the whole range possible
         assert float((ends[few, 1] - ends[few, 0]).mean()) < 95
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("mean", [0, 97, 100])
+@pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(7200))])
+def test_means_beside_a_bound_are_not_covered_more_often(law: Any, mean: int, confidence: float) -> None:
+    """Of 60 rows: two-sided tests alone would cover the mean 100 with .75 at .5. 5 deviations and .01 either way."""
+    rng, rows = Rng.seeded(9), 60
+    below = Noisy(tuple(rows * mean + int(z) for z in law.sample(rng, RUNS)), Fraction(1), law)
+    above = Noisy(tuple(rows * (100 - mean) + int(z) for z in law.sample(rng, RUNS)), Fraction(1), law)
+    mix = ((Fraction(1, 2), Fraction(-1, 2)), (Fraction(1, 100), Fraction(1, 100)))
+    ends = np.array(Ratio(below, above, 50, 0, 100, mix=mix).intervals(confidence), dtype=float)
+    held = float(((ends[:, 0] - 1e-9 <= mean) & (mean <= ends[:, 1] + 1e-9)).mean())
+    assert abs(held - confidence) <= 0.01 + 5 * math.sqrt(confidence * (1 - confidence) / RUNS)
+    assert ((ends >= 0) & (ends <= 100)).all()
 
 
 def brute_two(a: float, b: float, t: float) -> float:
