@@ -224,6 +224,8 @@ class Release:
         values = [o.estimate.values() for o in self.outputs]
         errors = [o.estimate.errors(confidence) for o in self.outputs]
         pairs = [[list(p) for p in o.estimate.intervals(confidence)] for o in self.outputs]
+        shown = [self._rows(columns, cells) for cells in (values, errors, pairs)]
+        value_rows, error_rows, interval_rows = map(rows_to_json, shown)
         return {
             "schema": SCHEMA_VERSION,
             "private": self.private,
@@ -235,11 +237,11 @@ class Release:
             "table": self.table_name,
             "question": self.question,
             "columns": list(columns),
-            "rows": rows_to_json(self._rows(columns, values)),
+            "rows": value_rows,
             "confidence": confidence,
-            "errors": rows_to_json(self._rows(columns, errors)),
+            "errors": error_rows,
             "error_units": {o.name: u for o in self.outputs if (u := getattr(o.estimate, "error_unit", ""))},
-            "intervals": rows_to_json(self._rows(columns, pairs)),
+            "intervals": interval_rows,
             "mechanism": {o.name: o.mechanism for o in self.outputs},
             "cost": loss_to_numbers(self.cost),
             "currencies": currencies_to_dict(self.event),

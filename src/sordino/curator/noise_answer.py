@@ -34,17 +34,17 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
     `table` is the engine's answer, None where no aggregate needs one. Of private keys only those that are selected show, in
     the order of the keys; their values get noise of their own, but for the count that they were selected by.
     """
-    resolved = parts.resolved
+    resolved, vectors = parts.resolved, parts.noisy
     shown: tuple[int | None, ...] = ()
     if isinstance(parts.threshold, KeySelection):
         assert table is not None
         rows, exact_parts, shown = _release_keys(table, parts, parts.threshold, rng)
     else:
         rows = resolved.key_rows()
-        exact_parts = [[] for _ in parts.noisy]
+        exact_parts = [[] for _ in vectors]
         if table is not None:
-            exact_parts = exact_vectors(table, resolved, [v.part for v in parts.noisy])
-    noisy = {v.place: _add_noise(v, exact, rng) for v, exact in zip(parts.noisy, exact_parts, strict=True)}
+            exact_parts = exact_vectors(table, resolved, [v.part for v in vectors])
+    noisy = {v.place: _add_noise(v, exact, rng) for v, exact in zip(vectors, exact_parts, strict=True)}
     outputs: list[Output] = []
     for i, (asked, several) in enumerate(zip(question.aggregates, parts.vectors, strict=True)):
         if i == parts.counted:

@@ -54,9 +54,8 @@ from sordino.ledger.store import (
     in_memory,
     quick_check,
     read_sums,
-    translate_errors,
 )
-from sordino.ledger.writer import LedgerWriter, begin, exists, fresh_identity, refuse_gone
+from sordino.ledger.writer import LedgerWriter, begin, exists, fresh_identity, refuse_gone, translate_errors
 from sordino.loss import Event, Loss
 
 __all__ = ["Charge", "Entry", "Ledger", "Report", "StoredAnswer"]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sordino.errors import LedgerError, SordinoError
+from sordino.errors import LedgerError
 from sordino.ledger.durable_sqlite import (
     Database,
     FileFormat,
@@ -47,13 +47,11 @@ __all__ = [
     "check_mark",
     "connect_file",
     "create_file",
-    "describe_error",
     "fill_tables",
     "in_memory",
     "quick_check",
     "read_end",
     "read_sums",
-    "translate_errors",
 ]
 
 T = TypeVar("T")
@@ -253,12 +251,12 @@ def read_end(db: Database) -> tuple[Sums, int, str]:
     if last is None or len(kept) != 1:
         raise LedgerError(f"the ledger has no entries; {SOUND}")
     ledger, cap, carried, charges, head, digest = kept[0]
+    declared = dict(db.execute("SELECT name, declaration FROM declarations"))
+    spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
+    (most, before), shares = _parse(cap, carried), _read_shares(db)
     if (last[0], last[5]) != (head, digest) or entry_hash(*last[:5]) != digest:
         raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
-    tables = dict(db.execute("SELECT name, declaration FROM declarations"))
-    spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
-    most, before = _parse(cap, carried)
-    sums = Sums(ledger, most, before, spent, charges, tables_digest(tables), _read_shares(db))
+    sums = Sums(ledger, most, before, spent, charges, tables_digest(declared), shares)
     if not last[3].startswith(f'{{"after":{canonical(sums.to_dict())},'):
         rule = "the sums of what was spent, the cap or the declarations of tables are not what"
         raise LedgerError(f"{rule} entry {head} says; {SOUND}")
@@ -301,40 +299,6 @@ def check_mark(db: Database, seen: Checkpoint | None, *, ledger: str, head: int)
     if found is None or found[0] != seen.hash:
         rule = f"the ledger was rolled back or copied: entry {seen.seq} is not the one that was seen"
         raise LedgerError(f"{rule}; restore the copy that was written to last")
-
-
-def translate_errors(action: Callable[[], T], where: str) -> T:
-    """Return what `action` returns; report an error of SQLite or of the disk as a LedgerError of one line, without its text."""
-    try:
-        return action()
-    except SordinoError:
-        raise
-    except sqlite3.Error as error:
-        wrong = describe_error(error)
-    except (ValueError, TypeError, KeyError, ZeroDivisionError):
-        wrong = "it is damaged; restore a sound copy"
-    except OSError as error:
-        wrong = f"{os.strerror(error.errno or 0).lower()}"
-    raise LedgerError(f"the ledger {where} cannot be used: {wrong}")
-
-
-def describe_error(error: sqlite3.Error) -> str:
-    """Return what an error of SQLite means to the owner of the ledger."""
-    if hasattr(error, "meaning"):
-        return str(error.meaning)  # of a server
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    meanings = {
-        sqlite3.SQLITE_NOTADB: "it is no ledger",
-        sqlite3.SQLITE_BUSY: "another program holds it; close that program",
-        sqlite3.SQLITE_LOCKED: "another program holds it; close that program",
-        sqlite3.SQLITE_FULL: "the disk is full; nothing was charged",
-        sqlite3.SQLITE_READONLY: "it cannot be written; let this user write it and its directory",
-        sqlite3.SQLITE_CANTOPEN: "it cannot be opened; let this user write it and its directory",
-        sqlite3.SQLITE_PERM: "it cannot be opened; let this user write it and its directory",
-        sqlite3.SQLITE_IOERR: "the disk failed",
-        sqlite3.SQLITE_CONSTRAINT: "a guard inside it refused what was to be written",
-    }
-    return meanings.get(code, "it is damaged; restore a sound copy")
 
 
 def fill_tables(db: Database, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:

@@ -11,8 +11,8 @@ from sordino.ledger.ledger import Ledger
 from sordino.ledger.location import ServerPlace, locate
 from sordino.ledger.postgres_ledger import create_tables_once
 from sordino.ledger.records import loss_to_dict
-from sordino.ledger.store import Transaction, read_end, translate_errors
-from sordino.ledger.writer import exists
+from sordino.ledger.store import Transaction, read_end
+from sordino.ledger.writer import exists, translate_errors
 from sordino.loss import Loss
 
 __all__ = ["move_ledger"]

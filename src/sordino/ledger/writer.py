@@ -36,8 +36,6 @@ from sordino.ledger.store import (
     connect_file,
     create_file,
     fill_tables,
-    quick_check,
-    translate_errors,
 )
 from sordino.loss import Loss, format_number
 
@@ -48,6 +46,7 @@ __all__ = [
     "exists",
     "fresh_identity",
     "refuse_gone",
+    "translate_errors",
 ]
 
 
@@ -161,11 +160,10 @@ class LedgerWriter:
         return None if self._mark is None else read_mark(self._mark)
 
     def check(self) -> None:
-        """Raise LedgerError where the mark cannot be written or the ledger's end is not sound."""
+        """Raise LedgerError where the mark cannot be written."""
         if self._mark is not None:
             with lock_mark(self._mark):
                 pass
-        self.read(lambda db: quick_check(db, self.seen()))
 
     def close(self) -> None:
         """Close the file; what is in memory is forgotten."""
@@ -265,6 +263,40 @@ class LedgerWriter:
         if self._db is not None and (self._path is not None or self._closed):
             self._db.close()
             self._db = None
+
+
+def translate_errors(action: Callable[[], T], where: str) -> T:
+    """Return what `action` returns; report an error of SQLite or of the disk as a LedgerError of one line, without its text."""
+    try:
+        return action()
+    except SordinoError:
+        raise
+    except sqlite3.Error as error:
+        wrong = describe_error(error)
+    except (ValueError, TypeError, KeyError, ZeroDivisionError):
+        wrong = "it is damaged; restore a sound copy"
+    except OSError as error:
+        wrong = f"{os.strerror(error.errno or 0).lower()}"
+    raise LedgerError(f"the ledger {where} cannot be used: {wrong}")
+
+
+def describe_error(error: sqlite3.Error) -> str:
+    """Return what an error of SQLite means to the owner of the ledger."""
+    if hasattr(error, "meaning"):
+        return str(error.meaning)  # of a server
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    meanings = {
+        sqlite3.SQLITE_NOTADB: "it is no ledger",
+        sqlite3.SQLITE_BUSY: "another program holds it; close that program",
+        sqlite3.SQLITE_LOCKED: "another program holds it; close that program",
+        sqlite3.SQLITE_FULL: "the disk is full; nothing was charged",
+        sqlite3.SQLITE_READONLY: "it cannot be written; let this user write it and its directory",
+        sqlite3.SQLITE_CANTOPEN: "it cannot be opened; let this user write it and its directory",
+        sqlite3.SQLITE_PERM: "it cannot be opened; let this user write it and its directory",
+        sqlite3.SQLITE_IOERR: "the disk failed",
+        sqlite3.SQLITE_CONSTRAINT: "a guard inside it refused what was to be written",
+    }
+    return meanings.get(code, "it is damaged; restore a sound copy")
 
 
 def fresh_identity(lay: str) -> str:

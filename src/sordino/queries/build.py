@@ -148,21 +148,22 @@ def collect_columns(
     `taken` are the names of the keys, `unseen` aggregates that are needed and not shown. The same aggregate twice is
     released once, under two names.
     """
+    words = {part: part.describe() for one in (*asked, *unseen) for part in (one.aggregate, *one.others)}
     aggregates: dict[str, Aggregate] = {}
     for one in asked:
         if one.formula is None:
-            aggregates.setdefault(one.aggregate.describe(), one.aggregate)
+            aggregates.setdefault(words[one.aggregate], one.aggregate)
     hidden: list[str] = []
     names = {n.lower() for n in (*taken, *(a.alias for a in aggregates.values()))}
     names |= {one.formula.alias.lower() for one in asked if one.formula is not None}
     for one in (*asked, *unseen):
         for part in (one.aggregate, *one.others):
-            if part.describe() not in aggregates:
-                alias = part.alias if part.alias.lower() not in names else part.describe()
-                aggregates[part.describe()] = replace(cast("Any", part), alias=alias)
+            if words[part] not in aggregates:
+                alias = part.alias if part.alias.lower() not in names else words[part]
+                aggregates[words[part]] = replace(cast("Any", part), alias=alias)
                 names.add(alias.lower())
                 hidden.append(alias)
-    known = {words: a.alias for words, a in aggregates.items()}
+    known = {said: a.alias for said, a in aggregates.items()}
     formulas: list[FormulaColumn] = []
     layout: list[str] = []
     for one in asked:
@@ -170,7 +171,7 @@ def collect_columns(
             formulas.append(FormulaColumn(one.formula.alias, rename(one.formula.node, known)))
             layout.append(one.formula.alias)
             continue
-        alias = known[one.aggregate.describe()]
+        alias = known[words[one.aggregate]]
         if alias != one.aggregate.alias:
             formulas.append(FormulaColumn(one.aggregate.alias, Name(alias)))
         layout += [one.aggregate.alias] if alias != one.aggregate.alias else columns_of(one.aggregate)
