@@ -63,7 +63,7 @@ def check(release: Release, kind: str) -> int:
         assert low <= row[name] <= high
         least, most = ends_of(told)
         assert least <= float(value.replace(",", "")) <= most
-        assert least <= low * (1 + 1e-12) or low == pytest.approx(least)
+        assert least <= low * (1 + 1e-12) or low == pytest.approx(least, abs=1e-9)
         assert "0.00000000" not in told
         past += row[name] < 0 and kind in ("count", "sum", "distinct")
     assert (kind in WITHOUT) == bool(data["error_units"])
@@ -77,12 +77,12 @@ def test_values_lie_in_their_intervals(kind: str, scale: str) -> None:
     for seed, (rows, epsilon) in enumerate([(0, 0.3), (7, 0.01), (90, 1), (600, 20)]):
         table = people(scale, rows=rows, seed=seed)
         asked = S.group_by("k").agg(KINDS[kind].alias("v"))
-        for question in (asked, asked.having(col("v") < 10**30)):
-            release = table.ask(question, epsilon=epsilon)
-            found = check(release, kind)
-            assert bool(found) == any(n.startswith("v is below 0") for n in release.remarks)
-            assert Release.from_dict(json.loads(release.to_json())) == release
-            past += found
+        question = asked if (seed + SCALES.index(scale)) % 2 else asked.having(col("v") < 10**30)
+        release = table.ask(question, epsilon=epsilon)
+        found = check(release, kind)
+        assert bool(found) == any(n.startswith("v is below 0") for n in release.remarks)
+        assert Release.from_dict(json.loads(release.to_json())) == release
+        past += found
     assert bool(past) == (kind in ("count", "sum", "distinct"))
 
 

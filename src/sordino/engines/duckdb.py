@@ -395,8 +395,8 @@ def duckdb_error() -> type[Exception]:
 
 def _hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
     """Switch off the progress bar where it is on: in a notebook without ipywidgets it is off, and cannot be set at all."""
-    shown = connection.execute("SELECT value FROM duckdb_settings() WHERE name = 'enable_progress_bar'").fetchall()
-    if shown != [("false",)]:
+    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if shown != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
 
 
