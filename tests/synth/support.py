@@ -38,9 +38,12 @@ class RecordingQueryable:
     neighbors: Neighbors = field(default_factory=lambda: Neighbors("add_remove", None))
     accesses: list[tuple[Any, Loss]] = field(default_factory=list)
     cache: dict[Any, Any] = field(default_factory=dict)
+    before: int = 0
 
     def release(self, query: Any, loss: Loss) -> Release:
         """Return the query's exact vectors with noise of the cheapest mechanism."""
+        if isinstance(self.loss, ApproxDP) and isinstance(loss, ZCDP):
+            self.turn()
         self.accesses.append((query, loss))
         assert self.spent() <= self.allowed()
         parts = query.parts(self.domain, self.neighbors)
@@ -59,16 +62,22 @@ class RecordingQueryable:
 
     def spent(self) -> Fraction:
         """Return the sum of what was asked, in the session's currency."""
-        kinds = {type(loss) for _, loss in self.accesses}
-        assert len(kinds) <= 1, "one session, one currency"
-        return sum((next(iter(loss.amounts().values())) for _, loss in self.accesses), Fraction(0))
+        asked = [loss for _, loss in self.accesses[self.before :]]
+        assert len({type(loss) for loss in asked}) <= 1, "one session, one currency at a time"
+        return sum((next(iter(loss.amounts().values())) for loss in asked), Fraction(0))
+
+    def turn(self) -> None:
+        """Count rho from here on, as a session of (epsilon, delta) does from the first question of rho."""
+        assert isinstance(self.loss, ApproxDP)
+        left = self.loss.epsilon - self.spent()
+        self.before = len(self.accesses)
+        smooth = vectors_rho_for(left, self.loss.delta)
+        self.loss = ZCDP(rho_for(left, self.loss.delta) if smooth is None else smooth)
 
     def allowed(self) -> Fraction:
         """Return the session's whole loss, in that currency."""
         if isinstance(self.loss, ZCDP):
             return self.loss.rho
-        if isinstance(self.loss, ApproxDP) and self.loss.delta > 0:
-            return rho_for(self.loss.epsilon, self.loss.delta)
         assert isinstance(self.loss, (PureDP, ApproxDP))
         return self.loss.epsilon
 
@@ -146,6 +155,8 @@ class Source:
         if rho is None and delta is not None:
             smooth = vectors_rho_for(epsilon, delta) if draws == "vectors" else None
             loss = ZCDP(rho_for(epsilon, delta) if smooth is None else smooth)
+            if draws == "either":
+                loss = ApproxDP(epsilon, delta)
         session = RecordingQueryable(self.domain, self.keys, loss, self.rng, self.neighbors, cache=self.cache)
         self.sessions.append(session)
         result = algorithm(Strict(session))

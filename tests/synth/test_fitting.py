@@ -68,7 +68,7 @@ def test_units_and_replacement_cost_more_noise(neighbors: Neighbors) -> None:
     data = small_source(neighbors=neighbors)
     synth.fit(data, rho="0.3", rng=sd.Rng.seeded(4))
     (session,) = data.sessions
-    query, loss = session.accesses[0]
+    query, loss = session.accesses[1]  # after the count of rows
     assert session.spent() <= session.allowed()
     moved = query.sensitivity(DOMAIN, neighbors)
     assert moved.l2_squared == len(query.tables) * (2 if neighbors.unit is None else 16)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.events import GaussianEvent, LaplaceEvent
+from sordino.accounting.events import ApproxEvent, GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import vectors_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.data_access import Answer, DataAccess
@@ -40,7 +40,8 @@ class AdaptiveQuestion:
 class AdaptiveProcedure:
     """Hold the event of a whole run; `inner` is the loss that its session counts. Its columns are not known beforehand.
 
-    Where `smooth`, the session counts the rho of Gaussian DP: it draws Gaussian noise for vectors, and nothing else.
+    Where `smooth`, the session counts the rho of Gaussian DP: it draws Gaussian noise for vectors, and nothing else. Where
+    `inner` is a pair, it counts epsilon until a question asks for rho (`AdaptiveSession`).
     """
 
     event: Event
@@ -73,8 +74,14 @@ def plan_adaptive(words: str, table: TableContext, *, asked: Loss, draws: Draws 
     Kamath, Steinke 2020), and sums of rho under a cap hold for fully adaptive questions (Whitehouse, Ramdas, Rogers, Wu
     2023), so one event with that certificate stands for the whole run. Where all draws are vectors, (epsilon, delta) buys
     the larger rho of Gaussian DP, whose sums hold likewise (Smith & Thakurta 2022; Koskela, Tobaben, Honkela 2022).
+
+    A run that `draws` "either" is charged the pair itself, of which no rho follows; under a cap on rho it draws "vectors".
     """
-    smooth = vectors_rho_for(asked.epsilon, asked.delta) if isinstance(asked, ApproxDP) and draws == "vectors" else None
+    if draws == "either" and isinstance(asked, ApproxDP) and asked.delta > 0 and not isinstance(table.cap, ZCDP):
+        event: Event = ApproxEvent(asked.epsilon, asked.delta)
+        either = AdaptiveProcedure(event, asked, notes=table.neighbors.describe_caps())
+        return price(AdaptiveQuestion(words), table, asked=asked, procedure=either)
+    smooth = vectors_rho_for(asked.epsilon, asked.delta) if isinstance(asked, ApproxDP) and draws != "any" else None
     event, inner = adaptive_event(asked, smooth)
     procedure = AdaptiveProcedure(event, inner, smooth is not None, notes=table.neighbors.describe_caps())
     return price(AdaptiveQuestion(words), table, asked=asked, procedure=procedure)

@@ -15,6 +15,8 @@ import numpy as np
 
 from sordino.accounting.composition import charge_amounts
 from sordino.accounting.concentration import pure_epsilon_for
+from sordino.accounting.gaussian_dp import vectors_rho_for
+from sordino.accounting.zcdp import rho_for
 from sordino.curator.adaptive_procedure import AdaptiveProcedure
 from sordino.curator.aggregation_procedure import plan_aggregation
 from sordino.curator.data_access import Answer, DataAccess
@@ -23,7 +25,7 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
-from sordino.loss import ZCDP, Event, Loss, Number, format_number, loss_from, to_fraction
+from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, format_number, loss_from, to_fraction
 from sordino.mechanisms.additive_noise import Mechanism, cheapest, smooth_vectors
 from sordino.mechanisms.selection import best_selection
 from sordino.mechanisms.sparse_vector import SparseVector
@@ -92,6 +94,13 @@ class AdaptiveSession:
     `make_release` makes an answer a Release: question, answer, event, cost, spent so far, left. One session may serve the
     threads of its algorithm; a forked process or a copy would count by itself, so neither is answered. Questions are of
     Sordino's own classes (`queries.query`): what an algorithm makes of their answers is post-processing.
+
+    A loss of (epsilon, delta) answers vectors for epsilon, until the first question of rho turns what is left into the rho
+    of Gaussian vectors at (what is left of epsilon, delta); then it counts rho alone. Theorem: the whole is (epsilon,
+    delta)-private, though when to turn may hang on the answers. Proof: let a be the answers before the turn, e(a) the sum
+    of their epsilons, P and P' the laws on two neighbors. P(a) <= exp(e(a)) P'(a), and given a the rest is (epsilon - e(a),
+    delta)-private, so P(S) = sum P(a) P(S | a) <= sum P(a) exp(epsilon - e(a)) P'(S | a) + delta
+    <= exp(epsilon) P'(S) + delta (basic composition, Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
     """
 
     def __init__(
@@ -204,6 +213,11 @@ class AdaptiveSession:
     def _noise(self, query: VectorQuery, loss: Loss) -> tuple[list[Mechanism], Event, dict[str, Fraction] | None]:
         """Return a mechanism a vector, their event, and what they cost where that is more than the event says."""
         parts = query.parts(self._domain, self._neighbors)
+        if isinstance(self._loss, ApproxDP):
+            if isinstance(loss, ApproxDP):
+                raise QuestionRefused("this session is asked with epsilon, and after that with rho")
+            if isinstance(loss, ZCDP):
+                self._turn()
         if not self._smooth:
             return *cheapest(parts, loss), None
         if not isinstance(loss, ZCDP):
@@ -211,10 +225,29 @@ class AdaptiveSession:
         paid = sum((share for sensitivity, share in parts if sensitivity.l2_squared), Fraction(0))
         return *smooth_vectors(parts, loss.rho), {"rho": loss.rho * paid}
 
+    def _turn(self) -> None:
+        """Count rho from here on: what Gaussian vectors may sum up to at what is left of the epsilon, and delta."""
+        with self._guard.hold():
+            pair = self._loss
+            if not isinstance(pair, ApproxDP):  # another thread was first
+                return
+            left = pair.epsilon - self._spent["epsilon"]
+            if left <= 0:
+                raise QuestionRefused("nothing of this session is left for Gaussian noise")
+            smooth = vectors_rho_for(left, pair.delta)
+            self._smooth = smooth is not None
+            self._loss = ZCDP(rho_for(left, pair.delta) if smooth is None else smooth)
+            self._spent = {"rho": Fraction(0)}
+            self._table = replace(self._table, cap=self._loss)
+
     def _charge(self, event: Event, asked: dict[str, Fraction] | None = None) -> Loss:
         """Count an event, or what was asked, or refuse it where it would pass the loss of the session."""
         if self._smooth and asked is None:
             raise QuestionRefused("this session draws Gaussian noise for vectors alone: it selects nothing")
+        if isinstance(self._loss, ApproxDP) and event.pure() is None:
+            raise QuestionRefused(
+                "this session draws Laplace noise for epsilon, and Gaussian noise for vectors and rho"
+            )
         amounts = charge_amounts(event, self._loss) if asked is None else asked
         caps = self._loss.amounts()
         with self._guard.hold():  # the check and the spend are one step, whatever threads ask

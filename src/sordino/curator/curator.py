@@ -313,8 +313,9 @@ class Curator:
 
         The algorithm sees no data but through its Queryable, which answers questions of Sordino's own classes alone, so
         what it returns is post-processing (McSherry 2009). With epsilon and delta the Queryable counts rho, the largest
-        that amounts to them: a larger one for an algorithm that `draws` "vectors" only. `record` says what of the result
-        the ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where anything fails after it.
+        that amounts to them: a larger one for an algorithm that `draws` "vectors" only, what epsilon leaves for "either".
+        `record` says what of the result the ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where
+        anything fails after it.
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)

@@ -37,7 +37,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Draws = Literal["any", "vectors"]  # what an adaptive algorithm may ask for: vectors alone are priced as Gaussian DP
+# what an adaptive algorithm may ask for: vectors alone are priced as Gaussian DP; "either" are vectors for epsilon first,
+# and from the first question of rho on, vectors for rho alone
+Draws = Literal["any", "vectors", "either"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Queryable(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What may be lost in all, in the currency that every call counts in: epsilon, or rho."""
+        """What may be lost in all, in the currency that every call counts in: epsilon, or rho; (epsilon, delta) for either."""
 
     def release(self, query: Inquiry, loss: Loss) -> Release:
         """Return noisy vectors; raises QuestionRefused where `loss` is more than is left."""

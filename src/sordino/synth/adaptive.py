@@ -16,6 +16,7 @@ import numpy as np
 from sordino.synth.arrays import Floats
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.fitted_model import FittedModel, fit_field, independent_model, merge_measurements
+from sordino.synth.independence_gate import SCORES, look_pays
 from sordino.synth.junction_tree import Pair, grow_clique
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import FitSession, share_of
@@ -29,13 +30,12 @@ from sordino.synth.pair_selection import (
     shrink_scores,
 )
 
-__all__ = ["MIN_RHO", "fit_adaptive"]
+__all__ = ["fit_adaptive"]
 
-MIN_RHO = 5e-5  # rho below which only one-way counts are asked, for a table of unknown size (epsilon .06 at delta 1e-9)
+_COUNT = 0.01  # of the loss, for the number of rows
 _ONE_WAY = 0.2  # of the loss, for one-way counts
 _ONE_WAY_MOST = 0.5  # where their error is large
 _ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get more
-_SCORES = 0.03  # of the loss, for each round of scores
 _FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
 _SMALL, _LARGE = 3e4, 3e5  # cells of all cliques, first and last round: pairs beyond them shape the rows alone
 _SWEEPS, _SWEEPS_LAST = 10, 30
@@ -48,14 +48,22 @@ def fit_adaptive(
     *,
     cap: float | None = None,
     pairs: Sequence[Pair] | None = None,
+    rows: float | None = None,
 ) -> FittedModel:
-    """Return the model fitted through the session, spending all that is left of it; `pairs` None looks at all."""
-    if len(columns) == 1:
-        return independent_model(session.measure_one_way(columns, session.left), "independent columns")
+    """Return the model fitted through the session, spending all that is left of it; `pairs` None looks at all.
+
+    `rows` is a guess at their number, None counts them.
+    """
+    pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
+    if rows is None:
+        rows = session.count_rows(min(columns, key=lambda c: c.size), share_of(_COUNT))
+    if not look_pays(session.split, session.gaussian, columns, pairs=len(pairs), rows=rows):
+        tier = "independent columns: the loss is too small for more, with so few rows"
+        return independent_model(session.measure_one_way(columns, session.left), tier)
+    session.turn_gaussian()
     one_way = _measure_one_way(session, columns)
     compressed = one_way.compress()
-    pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
-    excess, deviation = score_independence(session, compressed, pairs, share_of(_SCORES))
+    excess, deviation = score_independence(session, compressed, pairs, share_of(SCORES))
     scores = shrink_scores(excess, deviation)
     part, taken = _share_of_one_way(session, one_way, compressed, pairs, scores)
     if not taken or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
@@ -97,7 +105,7 @@ def _choose_again(
 ) -> list[Pair]:
     """Score every pair again, now against the model; return all pairs to measure, old ones first."""
     models = model_pairs(session, compressed, field, pairs)
-    excess, deviation = score_pairs(session, compressed, pairs, models, share_of(_SCORES))
+    excess, deviation = score_pairs(session, compressed, pairs, models, share_of(SCORES))
     scores = dict(zip(pairs, shrink_scores(excess, deviation).tolist(), strict=True))
     fresh = [p for p in pairs if p not in done]
     more, _ = choose_pairs(

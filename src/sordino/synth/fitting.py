@@ -9,23 +9,23 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Number, PureDP, read_loss
 from sordino.noise.rng import Rng
-from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.synth.adaptive import MIN_RHO, fit_adaptive
+from sordino.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
+from sordino.synth.adaptive import fit_adaptive
 from sordino.synth.aim import fit_aim
 from sordino.synth.answers import ModelParts
 from sordino.synth.constraints import Constraint, check_constraints
 from sordino.synth.contrasts import measure_errors
 from sordino.synth.encoded_column import EncodedColumn, encode_columns
 from sordino.synth.fitted_model import FittedModel, independent_model
+from sordino.synth.independence_gate import one_way_noise
 from sordino.synth.measured_counts import MeasuredCounts
-from sordino.synth.measurement import FitSession, LossShares, NoisyTable, share_of, split_loss
+from sordino.synth.measurement import FitSession, LossShares, NoisyTable, open_session, share_of, split_loss
 from sordino.synth.model import Model
 from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, require_cells
 
 __all__ = ["AIM", "MST", "Independent", "Marginals", "Tree", "fit"]
 
 Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
-_ASSUMED_ROWS = 50_000
 _CHECKING = 0.05  # of the loss, for measuring the model's own error
 
 
@@ -45,8 +45,9 @@ def fit(
     """Return a model of the table, as rich as the loss can pay: independent columns, a small tree, or a clique tree.
 
     `columns` are all but identifiers unless named. `workload` is "all 2-way", or the sets of columns whose pairs matter.
-    `cap` bounds the cells of the model. `assume_rows` is a public guess that decides below which loss only independence is
-    affordable; the choice above it is made from noisy scores. A twentieth of the loss measures the model's own error.
+    `cap` bounds the cells of the model. A hundredth of the loss counts rows: with few of them for the loss, all goes to
+    independent columns, with Laplace noise where that is less; `assume_rows` is a public guess in place of that count. The
+    choice above it is made from noisy scores. A twentieth of the loss measures the model's own error.
     `rng` serves sampling inside the fit, which is post-processing.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
@@ -55,12 +56,12 @@ def fit(
     if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 100):
         raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
     pairs = _workload(workload, plan.columns)
-    assumed = _ASSUMED_ROWS if assume_rows is None else assume_rows
-    if assumed < 1:
+    if assume_rows is not None and assume_rows < 1:
         raise DeclarationError("assume_rows must be a whole number of 1 or more")
-    if plan.split.currency == "rho" and float(plan.split.total) * (assumed / _ASSUMED_ROWS) ** 2 < MIN_RHO:
-        return plan.run_independent("independent columns: the loss is too small for more", "fit", rng)
-    return plan.run(lambda s, c: fit_adaptive(s, c, cap=cap, pairs=pairs), "fit", rng)
+    if len(plan.columns) == 1:
+        return plan.run_independent("independent columns", "fit", rng)
+    draws: Draws = "either" if plan.laplace_errs_less else "vectors"
+    return plan.run(lambda s, c: fit_adaptive(s, c, cap=cap, pairs=pairs, rows=assume_rows), "fit", rng, draws=draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,30 +193,30 @@ class _Plan:
     rho: Number | None
 
     def run_independent(self, tier: str, method: str, rng: Rng | None) -> Model:
-        """Return independent columns, with Laplace noise of the same epsilon where that errs less, by public parameters.
-
-        sum n E|noise| is (sum n^(1/2))^2 scale for Laplace, .8 (sum n^(2/3))^(3/2) sigma for Gaussian. A budget of rho
-        counts no epsilon.
-        """
-        delta = self.delta
-        asked = read_loss(epsilon=self.epsilon, delta=delta, rho=self.rho)
-        if (
-            isinstance(asked, ApproxDP)
-            and asked.epsilon > 0
-            and not isinstance(getattr(self.source, "remaining", None), ZCDP)
-        ):
-            sizes = [c.size for c in self.columns]
-            pure = split_loss(PureDP(asked.epsilon), self.source.neighbors)
-            laplace = sum(n**0.5 for n in sizes) ** 2 * (pure.variance(1.0, tables=1) / 2.0) ** 0.5
-            gaussian = 0.8 * sum(n ** (2.0 / 3.0) for n in sizes) ** 1.5 * self.split.variance(1.0, tables=1) ** 0.5
-            delta = None if laplace < gaussian else delta
+        """Return independent columns, with Laplace noise of the same epsilon where that errs less."""
+        delta = None if self.laplace_errs_less else self.delta
         return replace(self, delta=delta).run(
             lambda session, columns: independent_model(session.measure_one_way(columns, session.left), tier),
             method,
             rng,
         )
 
-    def run(self, algorithm: Algorithm, method: str, rng: Rng | None) -> Model:
+    @property
+    def laplace_errs_less(self) -> bool:
+        """Whether Laplace noise errs less than Gaussian in one-way counts, by public parameters: it needs no delta.
+
+        A budget of rho counts no epsilon.
+        """
+        asked = read_loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+        if not isinstance(asked, ApproxDP) or not asked.delta or not asked.epsilon:
+            return False
+        if isinstance(getattr(self.source, "remaining", None), ZCDP):
+            return False
+        sizes = [c.size for c in self.columns]
+        pure = split_loss(PureDP(asked.epsilon), self.source.neighbors)
+        return one_way_noise(pure, sizes) < one_way_noise(self.split, sizes)
+
+    def run(self, algorithm: Algorithm, method: str, rng: Rng | None, *, draws: Draws = "vectors") -> Model:
         """Charge the whole loss, fit, measure the model's error with what was kept for it, and return the model."""
         declared, own = self.source.domain, Rng.secure() if rng is None else rng
         domain = Domain(
@@ -231,7 +232,7 @@ class _Plan:
             epsilon=self.epsilon,
             delta=self.delta,
             rho=self.rho,
-            draws="vectors",
+            draws=draws,
         )
         facts = {
             **({"caps": "; ".join(caps)} if caps else {}),
@@ -268,10 +269,9 @@ def _fit_parts(
     data: Queryable, columns: Sequence[EncodedColumn], domain: Domain, algorithm: Algorithm, rng: Rng
 ) -> tuple[ModelParts, str]:
     """Return what answering needs of the model, and the name of its tier."""
-    kept = share_of(_CHECKING)
-    session = FitSession(data, split_loss(data.loss, data.neighbors), rng, left=1 - kept)
+    session = open_session(data, rng, kept=share_of(_CHECKING))
     fitted = algorithm(session, columns)
-    session.left = kept
+    session.left = session.kept
     codes = fitted.compressed.codes
     within = fitted.one_way.shares_within(codes)
     errors = measure_errors(session, fitted, within)

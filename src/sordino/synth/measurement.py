@@ -33,6 +33,7 @@ __all__ = [
     "FitSession",
     "LossShares",
     "NoisyTable",
+    "open_session",
     "release_counts",
     "release_vectors",
     "share_of",
@@ -41,6 +42,7 @@ __all__ = [
 
 _FINE = 1 << 30  # parts that shares are counted in
 _LEAST = 1e-12  # a variance that underflows is still not zero
+_MARGIN = Fraction(1, 1 << 40)  # of epsilon: sums of it are rounded up where they are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +125,46 @@ def release_vectors(
     return found.cells, found.variance
 
 
+def open_session(data: Queryable, rng: Rng, *, kept: Fraction) -> FitSession:
+    """Return the session of a fit; a share `kept` is not `left`. A pair is spent as epsilon until `turn_gaussian`."""
+    loss = data.loss
+    if isinstance(loss, ApproxDP) and loss.delta > 0:
+        pure = split_loss(PureDP(loss.epsilon), data.neighbors)
+        return FitSession(data, pure, rng, left=1 - kept, kept=kept, delta=loss.delta)
+    return FitSession(data, split_loss(loss, data.neighbors), rng, left=1 - kept, kept=kept)
+
+
 @dataclass(slots=True)
 class FitSession:
-    """Spend shares of one loss; `left` only falls, and nothing is asked beyond it. `rng` serves post-processing only."""
+    """Spend shares of one loss; `left` only falls, and nothing is asked beyond it. `rng` serves post-processing only.
+
+    `delta` is what the loss still has of it while epsilon is spent, None where Gaussian noise cannot be turned to.
+    """
 
     data: Queryable
     split: LossShares
     rng: Rng
     left: Fraction = Fraction(1)
+    kept: Fraction = Fraction(0)
+    delta: Fraction | None = None
+
+    @property
+    def gaussian(self) -> LossShares:
+        """What the loss is worth as Gaussian noise: the rho of what is left of (epsilon, delta), else the loss itself."""
+        if self.delta is None:
+            return self.split
+        epsilon = self.split.total * (self.left + self.kept) * (1 - _MARGIN)
+        return split_loss(ApproxDP(epsilon, self.delta), self.data.neighbors)
+
+    def turn_gaussian(self) -> None:
+        """Spend rho from here on, as the Queryable does from the first question of rho."""
+        if self.delta is not None:
+            self.split, self.left, self.delta = self.gaussian, 1 - self.kept, None
+
+    def count_rows(self, column: EncodedColumn, share: Fraction) -> float:
+        """Return a noisy number of rows, 1 at least: all keys of a column share a code."""
+        (found,) = self.measure([ContingencyTable((column.axis(np.zeros(column.size, dtype=np.int64)),))], share)
+        return max(float(found.cells[0]), 1.0)
 
     def measure_one_way(self, columns: Sequence[EncodedColumn], share: Fraction) -> OneWayMarginals:
         """Return noisy one-way counts of all columns, each with the share of the loss that makes the whole error least.
