@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sordino.mechanisms import partition
+from sordino.mechanisms import partition, tie_places
 from sordino.mechanisms.partition import Partition, RankProblem, pieces
 
 
@@ -24,10 +24,12 @@ def _random(rng: np.random.Generator, high: int) -> Partition:
     return Partition.of(np.array(first, dtype=np.int64), np.array(last, dtype=np.int64), rows)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5, 16])
+@pytest.mark.parametrize(("parts", "bits"), [(1, 40), (2, 40), (5, 40), (16, 40), (64, 1), (256, 2)])
 @pytest.mark.parametrize("splits", [False, True], ids=["values", "places"])
-def test_pieces_cover_and_bound(parts: int, splits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "PARTS", parts)
+def test_pieces_cover_and_bound(parts: int, bits: int, splits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (partition, tie_places):
+        monkeypatch.setattr(module, "PARTS", parts)
+    monkeypatch.setattr(tie_places, "_BITS", bits)
     rng = np.random.default_rng(parts)
     for _ in range(120):
         high, finer = int(rng.integers(1, 120)), int(rng.integers(1, 7))
@@ -57,7 +59,7 @@ def _distance(known: Partition, problem: RankProblem, value: int, place: int, pa
                 return None
             ends = [below * problem.parts, above * problem.parts]
             if problem.splits:
-                ends = [ends[0] + (ends[1] - ends[0]) // parts * place] * 2
+                ends = [ends[0] + (ends[1] - ends[0]) // parts * tie_places.cut(place)] * 2
             return max(0, int(ends[0] - problem.target), int(problem.target - ends[1]))
     rank = sum(int(r) for f, r in zip(known.first, np.diff(known.below), strict=True) if f < value) * problem.parts
     return abs(rank - problem.target)

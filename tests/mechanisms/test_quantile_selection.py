@@ -17,9 +17,10 @@ from quantile_law import Counted, law, single_law
 from sordino.errors import DeclarationError
 from sordino.estimates.ranks import Ranks
 from sordino.estimates.registry import estimate_from_dict
-from sordino.mechanisms import partition, quantile_selection
+from sordino.mechanisms import partition, quantile_selection, tie_places
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
+from sordino.mechanisms.tie_places import PARTS, cut, place_count
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.noise.rng import Rng
 
@@ -170,7 +171,7 @@ def test_draws_have_the_law_whatever_was_counted_first(name: str, level: Fractio
 @pytest.mark.parametrize("name", ["empty", "constant", "ties"])
 def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three parts to a row, so that every outcome can be listed; values as released."""
-    for module in (partition, quantile_selection):
+    for module in (partition, quantile_selection, tie_places):
         monkeypatch.setattr(module, "PARTS", 3)
     table = tuple(min(x, 5) for x in TABLES[name])
     made = QuantileSelection((F(1, 4), F(1, 2), F(9, 10)), F(2), ROW["add_remove"], groups=1)
@@ -184,14 +185,15 @@ def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytes
 
 
 def test_the_first_selection_of_halving_has_its_law_with_all_its_parts() -> None:
-    """As released, 2^40 parts to a row: the places of a value that c rows tie at make an integral over its ranks."""
+    """As released: the places of a value that c rows tie at, dense near their ends, as an average over them."""
     table, high = (3,) * 12 + (7,) * 20 + (8,) * 5, 15
     made = QuantileSelection(THREE, F(2), ROW["add_remove"], groups=1)
     rate, aim = float(made.rate(1)), len(table) / 2
+    places = [place_count() * (2 * i + 1) // 20_000 for i in range(10_000)]
+    shares = np.array([cut(p) / PARTS for p in places])
     weights = {}
     for v in range(high + 1):
-        below, tied = sum(x < v for x in table), table.count(v)
-        ranks = below + tied * (np.arange(10_000) + 0.5) / 10_000
+        ranks = sum(x < v for x in table) + table.count(v) * shares
         weights[(v,)] = float(np.exp(-rate * np.abs(ranks - aim)).mean())
     total = math.fsum(weights.values())
     rng, found = Rng.seeded(8), collections.Counter[tuple[int, ...]]()

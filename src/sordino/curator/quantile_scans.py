@@ -22,8 +22,8 @@ from sordino.estimates.ranks import Ranks
 from sordino.estimates.time_values import TimeValues
 from sordino.loss import ZCDP, Event, Loss
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.pivots import dense_errors, with_pivots
-from sordino.mechanisms.quantile_selection import QuantileSelection, Segment, halving_stages
+from sordino.mechanisms.pivots import with_pivots
+from sordino.mechanisms.quantile_selection import QuantileSelection, Segment, halving_stages, separate_stages
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
@@ -119,10 +119,9 @@ class PlannedQuantile:
         names, words = self.asked.columns(), self.selection.describe()
         return [Output(n, e, words) for n, e in zip(names, self._estimates(found, self.row_ceiling), strict=True)]
 
-    def deviations(self, levels: Sequence[Fraction]) -> float:
-        """Return the sum of the deviations of the ranks of these levels, for dense values and rows as units."""
-        epsilon = float(self.selection.epsilon) * self.selection.stages
-        return math.fsum(dense_errors(self.selection.levels, levels)) / epsilon
+    def stated(self) -> float:
+        """Return the sum of the errors at 95% of the levels that are asked."""
+        return math.fsum(self.errors(0.95, assume_rows=None))
 
     @property
     def _count(self) -> int:
@@ -139,12 +138,13 @@ class PlannedQuantile:
         """Return one estimate a column; the error of a difference is the sum of its ends' errors."""
         values = self.high - self.low + 1
         places = [self.selection.levels.index(level) for level in self.asked.levels]
-        stages = [self.selection.error_stages(p, values=values, rows=rows) for p in places]
         columns = [tuple(group[p] for group in found) for p in places]
         if not self.asked.spread:
-            return [Ranks(c, self.measure.unit, s) for c, s in zip(columns, stages, strict=True)]
+            stages = [self.selection.error_stages(p, values=values, rows=rows) for p in places]
+            return [Ranks(c, self.measure.unit, s, chained=True) for c, s in zip(columns, stages, strict=True)]
         ranges = tuple(b - a for a, b in zip(columns[0], columns[-1], strict=True))
-        return [Ranks(ranges, self.measure.unit, stages[0] + stages[-1])]
+        both = self.selection.error_stages(places[0], places[-1], values=values, rows=rows)
+        return [Ranks(ranges, self.measure.unit, both, chained=not self.selection.apart)]
 
 
 def plan_quantile(
@@ -160,25 +160,32 @@ def plan_quantile(
         raise QuestionRefused(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
-    levels = with_pivots(tuple(sorted(asked.levels)))
-    stages, over = len(halving_stages(len(levels))), 1
-    if isinstance(loss, ZCDP):
-        if groups > 1 and neighbors.relation == "add_remove" and neighbors.rows_per_group == 1:
-            over = neighbors.contributions if resolved.private_keys else min(neighbors.contributions, groups)
-        wide = neighbors.contributions if over > 1 else 1
-        epsilon = wide * bounded_range_epsilon_for(loss.rho / (stages * over))
-    else:
-        epsilon = loss.epsilon / stages
-    selection = QuantileSelection(levels, epsilon, neighbors, groups)
-    return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling, over)
+    asked_levels = tuple(sorted(asked.levels))
+
+    def plan(levels: tuple[Fraction, ...], apart: bool) -> PlannedQuantile:
+        stages, over = len(separate_stages(len(levels)) if apart else halving_stages(len(levels))), 1
+        if isinstance(loss, ZCDP):
+            if groups > 1 and neighbors.relation == "add_remove" and neighbors.rows_per_group == 1:
+                over = neighbors.contributions if resolved.private_keys else min(neighbors.contributions, groups)
+            wide = neighbors.contributions if over > 1 else 1
+            epsilon = wide * bounded_range_epsilon_for(loss.rho / (stages * over))
+        else:
+            epsilon = loss.epsilon / stages
+        selection = QuantileSelection(levels, epsilon, neighbors, groups, apart)
+        return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling, over)
+
+    if len(asked_levels) == 1:
+        return plan(asked_levels, apart=False)
+    ways = {(asked_levels, False), (with_pivots(asked_levels), False), (asked_levels, True)}
+    return min((plan(*way) for way in sorted(ways)), key=PlannedQuantile.stated)
 
 
 def share_draws(
     planned: dict[int, PlannedQuantile], joint: Callable[[Quantile, Sequence[int]], PlannedQuantile]
 ) -> dict[int, PlannedQuantile]:
-    """Return the plans of several aggregates, those of one number found together where that errs less.
+    """Return the plans of several aggregates, those of one number found together where the sum of their errors is less.
 
-    `joint` plans levels together for the loss of the aggregates at these places. Compared are deviations for dense values.
+    `joint` plans levels together for the loss of the aggregates at these places.
     """
     by_number: dict[str, list[int]] = {}
     for place, one in planned.items():
@@ -189,8 +196,9 @@ def share_draws(
         if not 2 <= len(levels) <= MOST_LEVELS or len(places) == 1:
             continue
         whole = joint(Quantile(planned[places[0]].asked.of, levels, ""), places)
-        if whole.deviations(levels) < math.fsum(planned[p].deviations(planned[p].asked.levels) for p in places):
-            made |= {p: replace(whole, asked=planned[p].asked, lead=places[0]) for p in places}
+        together = {p: replace(whole, asked=planned[p].asked, lead=places[0]) for p in places}
+        if math.fsum(t.stated() for t in together.values()) < math.fsum(planned[p].stated() for p in places):
+            made |= together
     return made
 
 

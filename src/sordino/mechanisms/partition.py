@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["PARTS", "Partition", "Piece", "RankProblem", "pieces"]
+from sordino.mechanisms.tie_places import PARTS, cut, place_at, place_count
 
-PARTS = 2**40  # a row is split into so many parts, so that tied rows can be divided
+__all__ = ["Partition", "Piece", "RankProblem", "pieces"]
+
 _NARROW = 2**62
 _FAR = 20.0  # beyond a chance of about exp(-20) all the rest is one piece: it bounds work, never the law
 
@@ -74,8 +75,8 @@ class RankProblem:
     """One selection: candidates between two values, the ranks they may have, and the rank aimed at, `parts` to a row.
 
     `parts` is a multiple of PARTS that makes the target a whole number. `rate` is the cost of one row of distance.
-    `splits` says whether the place among ties is chosen too: then a value is PARTS + 1 candidates, of which the j-th
-    puts j parts of each row that ties below it.
+    `splits` says whether the place among ties is chosen too: then a value is `place_count()` candidates, of which the j-th
+    puts cut(j) parts of each row that ties below it.
     """
 
     low: int
@@ -90,7 +91,7 @@ class RankProblem:
     @property
     def places(self) -> int:
         """Candidates a value."""
-        return PARTS + 1 if self.splits else 1
+        return place_count() if self.splits else 1
 
     def clip(self, rank: int) -> int:
         """Return a rank in parts, moved to the nearest that the selection may have."""
@@ -155,16 +156,16 @@ def pieces(known: Partition, problem: RankProblem) -> list[Piece]:
 
 def _within(value: int, below: int, above: int, problem: RankProblem, edges: list[float]) -> list[Piece]:
     """Return the pieces of one value's places: where many rows tie, cut wherever an edge falls among them."""
-    step = (above - below) // PARTS  # what one place adds to the rank
+    step = (above - below) // PARTS  # what one part of each row adds to the rank
     first, last = below / problem.parts, above / problem.parts
     inside = edges[bisect.bisect_left(edges, first) : bisect.bisect_right(edges, last)]
-    places = {min(max((int(e * problem.parts) - below) // step, 0), PARTS + 1) for e in inside}
-    cuts = sorted({0, PARTS + 1, *places})
+    places = {place_at(min(max((int(e * problem.parts) - below) // step, 0), PARTS)) for e in inside}
+    cuts = sorted({0, problem.places, *places})
     return [
         Piece(
             value * problem.places + a,
             b - a,
-            problem.distance(below + step * a, below + step * (b - 1)),
+            problem.distance(below + step * cut(a), below + step * cut(b - 1)),
             flat=b - a == 1,
         )
         for a, b in itertools.pairwise(cuts)

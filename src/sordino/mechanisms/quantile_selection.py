@@ -14,13 +14,14 @@ from typing import Protocol, TypeAlias
 from sordino.errors import DeclarationError
 from sordino.estimates.ranks import RankStage
 from sordino.loss import format_number
-from sordino.mechanisms.partition import PARTS, Partition, Piece, RankProblem, pieces
+from sordino.mechanisms.partition import Partition, Piece, RankProblem, pieces
+from sordino.mechanisms.tie_places import PARTS, cut, split_tail
 from sordino.neighbors import Neighbors
 from sordino.noise.bernoulli import CertifiedProbability, bernoulli
 from sordino.noise.rng import Rng
 from sordino.noise.softmax import fill_urn, whole_numbers
 
-__all__ = ["Holdings", "Node", "QuantileSelection", "halving_stages"]
+__all__ = ["Holdings", "Node", "QuantileSelection", "halving_stages", "separate_stages"]
 
 Segment: TypeAlias = tuple[int, int]
 Draw: TypeAlias = Generator[Segment, None, tuple[int, int]]
@@ -38,7 +39,7 @@ class Holdings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One selection of recursive halving: the level it finds, and the levels found before that it lies between.
+    """One selection: the level it finds, and the levels found before that it lies between.
 
     `lower` and `upper` are places in the sorted levels: -1 and their number stand for the ends of the table. `last` says
     that no selection follows between its own answer and theirs.
@@ -52,7 +53,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class QuantileSelection:
-    """Find the quantiles at sorted `levels` of each of `groups` groups of rows, `epsilon` a stage of the halving.
+    """Find the quantiles at sorted `levels` of each of `groups` groups of rows, by halving, `epsilon` a stage of it.
+
+    With `apart` each level is found among all rows, by a selection of `epsilon` of its own.
 
     The score. A value v of the lattice has a(v) rows below it and b(v) rows not above it. Its cost for level q of n rows
     is the distance t(v) of q n from [a(v), b(v)], in ranks; so a value that rows tie at costs nothing where the quantile
@@ -85,9 +88,9 @@ class QuantileSelection:
     The middle level is found first; the levels below it are found on the rows below, those above on the rows above,
     at the level that they have there, q' = (q - q_low) / (q_high - q_low). The split is at a released place, so given
     what was released the selections of one stage are on disjoint rows: they are groups in the sense above. Rows
-    that tie with the answer are split in `PARTS` parts each, of which the released place says how many go below: then
+    that tie with the answer are split in `PARTS` parts each, of which the released place says how many go below (`cut`): then
     W_g counts parts of rows, the parts of a row add to 1, and each part adds its share to a - q n. The stages compose:
-    k levels take ceil(log2(k + 1)) of them.
+    k levels take ceil(log2(k + 1)) of them. Levels apart take k, and what they find is put in order (`_in_order`).
 
     Drawing. Nobody lists the values: `pieces` covers the lattice by runs of values with a lower bound on their cost; a
     run is chosen by weight = size exp(-rate bound), a value uniformly in it, and is kept with probability
@@ -106,6 +109,7 @@ class QuantileSelection:
     epsilon: Fraction
     neighbors: Neighbors
     groups: int
+    apart: bool = False
 
     def __post_init__(self) -> None:
         if not self.levels or any(not 0 <= q <= 1 for q in self.levels):
@@ -118,7 +122,7 @@ class QuantileSelection:
     @property
     def stages(self) -> int:
         """How many selections of `epsilon` each follow one another."""
-        return len(halving_stages(len(self.levels)))
+        return len(self._tree)
 
     def rate(self, place: int) -> Fraction:
         """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D), epsilon / D at the ends."""
@@ -129,27 +133,36 @@ class QuantileSelection:
         epsilon, count = self.epsilon * (2 if at_end else 1), self.neighbors.contributions
         if self.neighbors.relation == "add_remove":
             return epsilon / (2 * count * most)
-        alone = self.groups * len(halving_stages(len(self.levels))[stage]) == 1
+        alone = self.groups * len(self._tree[stage]) == 1
         return epsilon / (2 * count * (1 if alone else 2 * most))
 
-    def error_stages(self, place: int, *, values: int, rows: int) -> tuple[RankStage, ...]:
+    def error_stages(self, place: int, *more: int, values: int, rows: int) -> tuple[RankStage, ...]:
         """Return what bounds the rank error at a level on a lattice of `values` values, with `rows` rows at most.
+
+        With several places, what bounds the sum of their errors.
 
         Theorem (McSherry & Talwar 2007, Theorem 7): the candidates whose cost is t or more have weight at most
         U exp(-rate t), and those of cost 0 at least M: P(cost >= t) <= (U / M) exp(-rate t). For a last selection some
-        value costs nothing, so M = 1. Where places among ties are chosen, U = values (PARTS + 1), and the value that
-        the target lies at has M >= PARTS exp(-x / PARTS) (1 - exp(-x)) / x, x = rate rows: a sum over places bounds the
-        integral of exp(-|y - y0| x) over them. The rank aimed at in a later selection is q' between two ranks that
-        are wrong by as much as those selections erred, so errors add with weights 1 - q' and q'.
+        value costs nothing, so M = 1. Where places among ties are chosen, the bound is `split_tail`. The rank aimed at in a
+        later selection is q' between two ranks that are wrong by as much as those selections erred, so errors add with
+        weights 1 - q' and q'. A selection's bound holds whatever was found before it: what the stages amount to together
+        is `Ranks.errors`.
+
+        Levels apart are put in order by values that lie no further off than a bound t of their own, or of a level whose rate
+        is no smaller (`_in_order`): so P(cost >= t) <= m U exp(-rate t), m the number of these levels.
         """
-        weights = {place: Fraction(1)}
+        weights = {p: Fraction(1) for p in (place, *more)}
+        if self.apart:
+            rates = [self.rate(p) for p in range(len(self.levels))]
+            above = {p: math.log(sum(r >= rates[p] for r in rates)) * (1 + 1e-12) for p in weights}
+            return tuple(RankStage(w, rates[p], math.log(values) * (1 + 1e-12) + above[p]) for p, w in weights.items())
         made = []
-        for nodes in reversed(halving_stages(len(self.levels))):
+        for nodes in reversed(self._tree):
             for node in nodes:
                 weight = weights.get(node.place, Fraction(0))
                 if not weight:
                     continue
-                made.append(RankStage(weight, self.rate(node.place), self._choices(node, values, rows)))
+                made.append(RankStage(weight, *self._tail(node, values, rows)))
                 inner = self._inner(node)
                 for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
                     if 0 <= end < len(self.levels):
@@ -162,7 +175,7 @@ class QuantileSelection:
             {-1: (low, 0), len(self.levels): (high, holdings.known(group).rows * PARTS)} for group in range(self.groups)
         ]
         self._look_ahead(holdings)
-        for nodes in halving_stages(len(self.levels)):
+        for nodes in self._tree:
             draws = [
                 (g, n, self._draw(holdings, g, self._problem(found[g], n), rng))
                 for g in range(self.groups)
@@ -170,16 +183,38 @@ class QuantileSelection:
             ]
             for group, node, answer in _together(draws, holdings.refine):
                 found[group][node.place] = answer
-        return [[f[place][0] for place in range(len(self.levels))] for f in found]
+        values = [[f[place][0] for place in range(len(self.levels))] for f in found]
+        return [self._in_order(one) for one in values] if self.apart else values
 
     def describe(self) -> str:
         """Return the mechanism in words."""
         words = "exponential mechanism over ranks"
         if self.stages == 1:
             return f"{words}, {format_number(self.rate(0))} a rank"
-        return f"{words}, {self.stages} stages of halving at epsilon {format_number(self.epsilon)} each"
+        how = "levels, each found by itself," if self.apart else "stages of halving"
+        return f"{words}, {self.stages} {how} at epsilon {format_number(self.epsilon)} each"
 
     # ---- inside
+
+    @property
+    def _tree(self) -> tuple[tuple[Node, ...], ...]:
+        return (separate_stages if self.apart else halving_stages)(len(self.levels))
+
+    def _in_order(self, found: list[int]) -> list[int]:
+        """Return what was found at levels apart, moved as little as makes it never fall; post-processing.
+
+        The level with the highest rate is kept, and each later one moved to its neighbors among those that are placed.
+
+        Theorem: let t(i) fall in the rate, and let no found value i err by more than t(i) ranks; then no moved one does.
+        Where i is moved up to a value w that stands at a lower level j, w lies at most t(j) <= t(i) above the quantile j,
+        so at most that above i's; and it lies above the value that i had, so at most t(i) below. Likewise down.
+        """
+        placed: dict[int, int] = {}
+        for place in sorted(range(len(found)), key=self.rate, reverse=True):
+            least = max((v for p, v in placed.items() if p < place), default=found[place])
+            most = min((v for p, v in placed.items() if p > place), default=found[place])
+            placed[place] = min(max(found[place], least), most)
+        return [placed[place] for place in range(len(found))]
 
     def _look_ahead(self, holdings: Holdings) -> None:
         """Ask at once for the counts that the draws will most likely need; what is known does not change the law."""
@@ -194,9 +229,7 @@ class QuantileSelection:
             holdings.refine(sorted(wanted))
 
     def _segment_at(self, place: int) -> tuple[int, Node]:
-        return next(
-            (i, n) for i, nodes in enumerate(halving_stages(len(self.levels))) for n in nodes if n.place == place
-        )
+        return next((i, n) for i, nodes in enumerate(self._tree) for n in nodes if n.place == place)
 
     def _inner(self, node: Node) -> Fraction:
         """The level among the rows between those found before."""
@@ -212,13 +245,12 @@ class QuantileSelection:
             low, high, least * finer, most * finer, target.numerator, PARTS * finer, rate, splits=not node.last
         )
 
-    def _choices(self, node: Node, values: int, rows: int) -> float:
-        """Return ln(U / M), rounded up."""
-        found = math.log(values)
-        if not node.last:
-            x = float(self.rate(node.place)) * rows
-            found += 1 / PARTS + x / PARTS + (math.log(x / -math.expm1(-x)) if x > 1e-9 else x)
-        return found * (1 + 1e-12) + 1e-12
+    def _tail(self, node: Node, values: int, rows: int) -> tuple[Fraction, float]:
+        """Return r and c of P(error >= t) <= exp(c - r t), outward."""
+        rate = self.rate(node.place)
+        if node.last:
+            return rate, math.log(values) * (1 + 1e-12) + 1e-12
+        return split_tail(values, rows, rate, first=node.upper - node.lower > len(self.levels))
 
     def _draw(self, holdings: Holdings, group: int, problem: RankProblem, rng: Rng) -> Draw:
         """Yield segments to refine until a value is drawn; return it with the rank, in parts, that it splits at."""
@@ -255,6 +287,11 @@ def halving_stages(count: int) -> tuple[tuple[Node, ...], ...]:
         stages.append(tuple(nodes))
         spans = rest
     return tuple(stages)
+
+
+def separate_stages(count: int) -> tuple[tuple[Node, ...], ...]:
+    """Return the selections that find `count` levels one after the other, each among all rows."""
+    return tuple((Node(place, -1, count, last=True),) for place in range(count))
 
 
 def _together(
@@ -300,5 +337,5 @@ def _ranks(known: Partition, value: int, place: int, problem: RankProblem) -> tu
     below, above = problem.rank(known, at), problem.rank(known, at + 1)
     if not problem.splits:
         return below, above
-    rank = below + (above - below) // PARTS * place
+    rank = below + (above - below) // PARTS * cut(place)
     return rank, rank
