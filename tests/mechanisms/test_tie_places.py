@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.estimates.ranks import RankStage, Ranks, exponential_sum
+from sordino.estimates.ranks import Ranks, RankStage, exponential_sum
 from sordino.mechanisms import tie_places
 from sordino.mechanisms.tie_places import PARTS, cut, place_at, place_count, split_tail
 
