@@ -7,8 +7,8 @@ from fractions import Fraction
 
 __all__ = ["PARTS", "cut", "place_at", "place_count", "split_tail"]
 
-PARTS = 2**80  # a row is split into so many parts, so that tied rows can be divided
-_BITS = 40  # of the part that a place stands for: places are as far apart as floating-point numbers of this precision
+PARTS: int = 2**80  # a row is split into so many parts, so that tied rows can be divided
+_BITS: int = 40  # of the part that a place stands for: places are as far apart as floating-point numbers of this precision
 _SLACKS = tuple(Fraction(1, k) for k in (8, 12, 16, 24, 32, 48, 64, 96))
 
 
@@ -34,7 +34,7 @@ def cut(place: int) -> int:
         return PARTS - cut(2 * half - place)
     if place < 2 ** (_BITS + 1):
         return place
-    return ((place & (2**_BITS - 1)) + 2**_BITS) << ((place >> _BITS) - 1)
+    return ((place & ((1 << _BITS) - 1)) + (1 << _BITS)) << ((place >> _BITS) - 1)
 
 
 def place_at(part: int) -> int:
