@@ -53,9 +53,12 @@ def single_law(
 
 
 def law(
-    made: QuantileSelection, table: Sequence[int], low: int, high: int, places: int
+    made: QuantileSelection, table: Sequence[int], low: int, high: int, places: int, cuts: Sequence[int] | None = None
 ) -> dict[tuple[Part, ...], float]:
-    """Return the joint law of all selections, as (value, place) in order of levels, with `places` parts to a row."""
+    """Return the joint law of all selections, as (value, place) in order of levels, with `places` parts to a row.
+
+    `cuts` are the parts at which ties may be split: all of them unless given.
+    """
     levels = made.levels
     data = sorted((x, i) for x in table for i in range(places))
     stages = halving_stages(len(levels))
@@ -74,7 +77,7 @@ def law(
         ]
         aim, weights = inner * len(inside), {}
         for v in range(lower[0], upper[0] + 1):
-            for j in [0] if last else range(places + 1):
+            for j in [0] if last else cuts or range(places + 1):
                 if last:
                     a, b = sum(p[0] < v for p in inside), sum(p[0] <= v for p in inside)
                 else:

@@ -258,7 +258,7 @@ def test_the_stated_rank_error_holds(levels: tuple[Fraction, ...]) -> None:
     for place, level in enumerate(levels):
         stages = made.error_stages(place, values=high - low + 1, rows=rows)
         for confidence in (0.5, 0.9):
-            bound = Ranks((0,), F(1), stages).errors(confidence)[0]
+            bound = Ranks((0,), F(1), stages, chained=True).errors(confidence)[0]
             off = 0
             for found in drawn:
                 v, aim = found[place], float(level * rows)

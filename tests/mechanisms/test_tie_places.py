@@ -76,6 +76,33 @@ def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     assert values > 10**6 or least < 12  # wider ones pass the bound between these distances
 
 
+@pytest.mark.parametrize(("parts", "bits"), [(64, 1), (256, 2)])
+def test_no_small_table_errs_more_than_the_tail_says(parts: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly: all tables of up to 5 rows over 3 values, targets all over, and later splits between cuts of all kinds."""
+    monkeypatch.setattr(tie_places, "PARTS", parts)
+    monkeypatch.setattr(tie_places, "_BITS", bits)
+    count, closest = place_count(), math.inf
+    shares = np.array([cut(place) / parts for place in range(count)])
+    tails = {(n, r, f): split_tail(3, n, F(r), first=f) for n in range(6) for r in (2, 16) for f in (True, False)}
+    kinds = [v * count + place for v in range(3) for place in (0, 1, count // 2, count - 3)]
+    for counts in itertools.product(range(6), repeat=3):
+        if sum(counts) > 5:
+            continue
+        below = np.cumsum([0, *counts])
+        ranks = np.concatenate([below[v] + counts[v] * shares for v in range(3)])
+        for low, high in [(0, 3 * count - 1), *itertools.combinations(kinds, 2)]:
+            first = high == 3 * count - 1
+            inside = ranks[low // count * count : (high // count + 1) * count].clip(ranks[low], ranks[high])
+            for target, rate in itertools.product(np.linspace(inside[0], inside[-1], 7), (2, 16)):
+                errors = -np.sort(-np.abs(inside - target))
+                steep, choices = tails[sum(counts), rate, first]
+                chances = np.cumsum(np.exp(-rate * errors))
+                gaps = choices - float(steep) * errors - np.log(chances / chances[-1])
+                assert gaps.min() >= -1e-9
+                closest = min(closest, gaps[errors > 0].min(initial=math.inf))
+    assert closest < 5  # the bound is not idle
+
+
 def test_later_splits_may_hold_a_part_of_the_ties() -> None:
     first, later = (split_tail(10**6, 2**40, F(1, 2), first=f) for f in (True, False))
     bounds = [(choices + 3) / float(rate) for rate, choices in (first, later)]

@@ -21,7 +21,7 @@ from sordino.noise.bernoulli import CertifiedProbability, bernoulli
 from sordino.noise.rng import Rng
 from sordino.noise.softmax import fill_urn, whole_numbers
 
-__all__ = ["Holdings", "Node", "QuantileSelection", "halving_stages", "separate_stages"]
+__all__ = ["Holdings", "Node", "QuantileSelection", "halving_stages"]
 
 Segment: TypeAlias = tuple[int, int]
 Draw: TypeAlias = Generator[Segment, None, tuple[int, int]]
@@ -54,8 +54,6 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class QuantileSelection:
     """Find the quantiles at sorted `levels` of each of `groups` groups of rows, by halving, `epsilon` a stage of it.
-
-    With `apart` each level is found among all rows, by a selection of `epsilon` of its own.
 
     The score. A value v of the lattice has a(v) rows below it and b(v) rows not above it. Its cost for level q of n rows
     is the distance t(v) of q n from [a(v), b(v)], in ranks; so a value that rows tie at costs nothing where the quantile
@@ -90,7 +88,7 @@ class QuantileSelection:
     what was released the selections of one stage are on disjoint rows: they are groups in the sense above. Rows
     that tie with the answer are split in `PARTS` parts each, of which the released place says how many go below (`cut`): then
     W_g counts parts of rows, the parts of a row add to 1, and each part adds its share to a - q n. The stages compose:
-    k levels take ceil(log2(k + 1)) of them. Levels apart take k, and what they find is put in order (`_in_order`).
+    k levels take ceil(log2(k + 1)) of them.
 
     Drawing. Nobody lists the values: `pieces` covers the lattice by runs of values with a lower bound on their cost; a
     run is chosen by weight = size exp(-rate bound), a value uniformly in it, and is kept with probability
@@ -109,7 +107,6 @@ class QuantileSelection:
     epsilon: Fraction
     neighbors: Neighbors
     groups: int
-    apart: bool = False
 
     def __post_init__(self) -> None:
         if not self.levels or any(not 0 <= q <= 1 for q in self.levels):
@@ -147,15 +144,8 @@ class QuantileSelection:
         later selection is q' between two ranks that are wrong by as much as those selections erred, so errors add with
         weights 1 - q' and q'. A selection's bound holds whatever was found before it: what the stages amount to together
         is `Ranks.errors`.
-
-        Levels apart are put in order by values that lie no further off than a bound t of their own, or of a level whose rate
-        is no smaller (`_in_order`): so P(cost >= t) <= m U exp(-rate t), m the number of these levels.
         """
         weights = {p: Fraction(1) for p in (place, *more)}
-        if self.apart:
-            rates = [self.rate(p) for p in range(len(self.levels))]
-            above = {p: math.log(sum(r >= rates[p] for r in rates)) * (1 + 1e-12) for p in weights}
-            return tuple(RankStage(w, rates[p], math.log(values) * (1 + 1e-12) + above[p]) for p, w in weights.items())
         made = []
         for nodes in reversed(self._tree):
             for node in nodes:
@@ -183,38 +173,20 @@ class QuantileSelection:
             ]
             for group, node, answer in _together(draws, holdings.refine):
                 found[group][node.place] = answer
-        values = [[f[place][0] for place in range(len(self.levels))] for f in found]
-        return [self._in_order(one) for one in values] if self.apart else values
+        return [[f[place][0] for place in range(len(self.levels))] for f in found]
 
     def describe(self) -> str:
         """Return the mechanism in words."""
         words = "exponential mechanism over ranks"
         if self.stages == 1:
             return f"{words}, {format_number(self.rate(0))} a rank"
-        how = "levels, each found by itself," if self.apart else "stages of halving"
-        return f"{words}, {self.stages} {how} at epsilon {format_number(self.epsilon)} each"
+        return f"{words}, {self.stages} stages of halving at epsilon {format_number(self.epsilon)} each"
 
     # ---- inside
 
     @property
     def _tree(self) -> tuple[tuple[Node, ...], ...]:
-        return (separate_stages if self.apart else halving_stages)(len(self.levels))
-
-    def _in_order(self, found: list[int]) -> list[int]:
-        """Return what was found at levels apart, moved as little as makes it never fall; post-processing.
-
-        The level with the highest rate is kept, and each later one moved to its neighbors among those that are placed.
-
-        Theorem: let t(i) fall in the rate, and let no found value i err by more than t(i) ranks; then no moved one does.
-        Where i is moved up to a value w that stands at a lower level j, w lies at most t(j) <= t(i) above the quantile j,
-        so at most that above i's; and it lies above the value that i had, so at most t(i) below. Likewise down.
-        """
-        placed: dict[int, int] = {}
-        for place in sorted(range(len(found)), key=self.rate, reverse=True):
-            least = max((v for p, v in placed.items() if p < place), default=found[place])
-            most = min((v for p, v in placed.items() if p > place), default=found[place])
-            placed[place] = min(max(found[place], least), most)
-        return [placed[place] for place in range(len(found))]
+        return halving_stages(len(self.levels))
 
     def _look_ahead(self, holdings: Holdings) -> None:
         """Ask at once for the counts that the draws will most likely need; what is known does not change the law."""
@@ -287,11 +259,6 @@ def halving_stages(count: int) -> tuple[tuple[Node, ...], ...]:
         stages.append(tuple(nodes))
         spans = rest
     return tuple(stages)
-
-
-def separate_stages(count: int) -> tuple[tuple[Node, ...], ...]:
-    """Return the selections that find `count` levels one after the other, each among all rows."""
-    return tuple((Node(place, -1, count, last=True),) for place in range(count))
 
 
 def _together(
