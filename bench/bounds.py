@@ -116,6 +116,52 @@ def best_fixed(values: Any, epsilon: float) -> tuple[float, float, float]:
     return math.sqrt(square), low, high
 
 
+def lower_rules(values: Any, epsilon: float) -> dict[str, float]:
+    """Return the expected error of a mean without bounds by rules for the handicap of the lower end: an edge, or the width.
+
+    Root mean square over the law of both ends, to first order; "w" is twelve, or four, for each doubling of the width.
+    """
+    from sordino.clipping import ends
+
+    def each(edges: tuple[int, ...]) -> list[Fraction]:
+        return [Fraction(len(edges) - 2 - j) for j in range(len(edges) - 1)]
+
+    made, released = {"1 an edge": _expected_mean(values, epsilon, each)}, ends._DOUBLING
+    for doubling in (4, 12):
+        ends._DOUBLING = doubling
+        made[f"{doubling} a doubling"] = _expected_mean(values, epsilon, ends._lower_handicaps)
+    ends._DOUBLING = released
+    return made
+
+
+def _expected_mean(values: Any, epsilon: float, rule: Any) -> float:
+    from sordino.clipping.ends import SHARES, _edges
+
+    edges, ordered = _edges(), np.sort(np.asarray(values, dtype=float))
+    reach, below = np.array(edges, dtype=float), np.searchsorted(ordered, np.array(edges, dtype=float))
+    zero, rows, sums = edges.index(0), len(ordered), np.concatenate([[0.0], np.cumsum(ordered)])
+    steps = np.arange(len(edges)) - zero
+    upper = _chances(float(SHARES["upper"]) * epsilon * (rows - below) + np.maximum(steps, steps / 8))
+    rest, total = epsilon * (1 - float(sum(SHARES.values()))), 0.0
+    for last in np.nonzero(upper > 1e-5)[0]:
+        high = max(1, int(last))
+        handicaps = np.array([float(h) for h in rule(edges[: high + 1])[:high]])
+        lower = _chances(float(SHARES["lower"]) * epsilon * below[:high] + handicaps)
+        for low in np.nonzero(lower > 1e-5)[0]:
+            a, b = int(below[low]), int(below[high])
+            inside = (a * reach[low] + sums[b] - sums[a] + (rows - b) * reach[high]) / rows
+            width = max(reach[high] - reach[low], 1.0)
+            place = (inside - reach[low]) / width
+            noise = 2 * (width / rest / rows) ** 2 * (place**2 + (1 - place) ** 2)
+            total += upper[last] * lower[low] * ((inside - ordered.mean()) ** 2 + min(noise, width**2))
+    return math.sqrt(total)
+
+
+def _chances(costs: Any) -> Any:
+    weights = np.exp(costs.min() - costs)
+    return weights / weights.sum()
+
+
 def _found(values: Any, method: Method, epsilon: str, rng: Any) -> tuple[float, float]:
     """Return the bounds that a method finds in a column with none declared."""
     held = _protect(values, rng)

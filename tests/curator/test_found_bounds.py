@@ -134,7 +134,7 @@ def test_too_few_rows_give_no_mean_and_say_so() -> None:
 
 def test_ends_far_apart_on_both_sides_of_zero_are_found_by_few_rows() -> None:
     far = pa.table({"x": np.array([-1e12] * 300 + [1e12] * 300)})
-    for seed in range(5):
+    for seed in range(3):
         release = protect(far, sd.Domain({"x": sd.Real()}), rng=sd.Rng.seeded(seed)).ask(sd.mean("x"), epsilon=10)
         assert -1e13 < release.lower <= -1e12
         assert 1e12 <= release.upper < 1e13
@@ -178,11 +178,11 @@ def test_far_numbers_are_answered_or_refused_before_the_charge(low: int, how: st
 
 def test_the_rows_beyond_are_bounded() -> None:
     misses = 0
-    for seed in range(20):
+    for seed in range(10):
         release = people(seed=seed).ask(sd.mean("x"), epsilon=0.2)
         said = float(release.notes[1].split("up to about ")[1].split(" ")[0].replace(",", ""))
         misses += said < int(((release.lower > INCOMES) | (release.upper < INCOMES)).sum())
-    assert misses <= 5  # 5% each: beyond 5 of 20 has a chance below 0.1%
+    assert misses <= 3  # 5% each: beyond 3 of 10 has a chance of 0.1%
 
 
 # ---- the scores and counts behind it
@@ -235,6 +235,7 @@ def test_each_end_is_one_selection_of_rows_beyond_and_a_handicap() -> None:
     assert all(math.floor(Fraction(10, 24)) <= step <= 4 for step in grown)
     assert handicaps[zero:] == [math.ceil(Fraction(10 * (299 - j), 3)) for j in range(zero, 300)]
     assert handicaps[zero - 8] - handicaps[zero] in range(2, 6)  # eight edges that leave the width as it is
+    assert handicaps[2 * zero - 300] - handicaps[zero] == pytest.approx(10 / 3 * 15.6, abs=2)  # twelve to double it
     assert handicaps[8] - handicaps[12] == pytest.approx(40 / 3, abs=2)  # a doubling of the width
     assert {(c.score, c.target, c.below) for c in upper} == {("few", 0, False)}
     assert {(c.score, c.target, c.below) for c in lower} == {("few", 0, True)}

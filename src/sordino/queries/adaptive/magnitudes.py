@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from sordino.domain import STORED, Domain, Real
@@ -113,22 +114,23 @@ class MagnitudeHistogram:
 
     def scans(self, domain: Domain) -> list[Scan]:
         """Return the one scan: k0 (the bin), t0 (its rows), and, with `offsets`, t1 (their sum in steps)."""
-        low, high = self.edges[0], self.edges[-1]
-        found = search_number(self.of, domain, coarse=self.coarse)
-        value = clip(found, low * found.unit, high * found.unit)
-        place = bin_index(value, self.edges)
 
         def select(on: Primitives) -> exp.Select:
             from sqlglot import exp
 
+            low, high = self.edges[0], self.edges[-1]
+            found = search_number(self.of, domain, coarse=self.coarse)
+            value = clip(found, low * found.unit, high * found.unit)
+            place = bin_index(value, self.edges)
             chosen = [exp.alias_(place(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
             if self.offsets:
                 moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
                 chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
-            return exp.Select(expressions=chosen).from_(on.source()).group_by(exp.Literal.number(1))
+            made = exp.Select(expressions=chosen).from_(on.source(), copy=False)
+            return made.group_by(exp.Literal.number(1), copy=False)
 
-        key = [plain(self.of), list(self.edges), self.coarse, self.offsets]
-        return [Scan(f"magnitudes {json.dumps(key)}", select)]
+        of = json.dumps([plain(self.of), self.coarse, self.offsets])
+        return [Scan(f"magnitudes {of} {_text_of(self.edges)}", select)]
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact counts and, with `offsets`, the offsets, in parts."""
@@ -147,6 +149,11 @@ class MagnitudeHistogram:
     def describe(self) -> str:
         """Return the question as a sentence."""
         return f"the number of rows in {len(self.edges) - 1} bins of {describe(self.of)}"
+
+
+@lru_cache(8)  # hundreds of candidates ask for the scan of one histogram
+def _text_of(edges: tuple[int, ...]) -> str:
+    return json.dumps(edges)
 
 
 @dataclass(frozen=True, slots=True)
