@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from mistyping import mistype
 from noise.support import (
@@ -174,6 +175,34 @@ def test_overflow_and_sign() -> None:
     matrix = words(*[0xFFFF] * length, 0, 0, width=16)
     coins = words(0, width=48) + words(0, 0, 2**64 - 1)  # an overflow (its cut is 0: a tie), two more, then none
     assert discrete_laplace(Fraction(7, 3), ScriptedRng(matrix + b"\1" + coins)) == -(3 * 2**length + 1)
+
+
+@pytest.mark.parametrize("low_bits", [1, 2, 5])
+@pytest.mark.parametrize("variance", [Fraction(7, 3), Fraction(50), Fraction(900)])
+def test_gaussian_draws_of_low_bits_have_the_law(variance: Fraction, low_bits: int) -> None:
+    """Of so few high parts most tries are settled by their own coin."""
+    drawn = discrete._gaussian_block(variance, Rng.seeded(5), 20_000, low_bits=low_bits)
+    assert fit("gaussian", variance, drawn) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("sigma", [40_000, 10**6, 2**55])
+def test_wide_gaussian_draws_have_the_law(sigma: int) -> None:
+    """By their place in the normal law, whose steps are far below what 400,000 draws can show, and by their last bits."""
+    drawn = discrete_gaussian(sigma**2, Rng.seeded(6), 400_000)
+    bins = np.bincount((ndtr(drawn / sigma) * 64).astype(int), minlength=64)
+    assert chi_square(bins.tolist(), [len(drawn) / 64] * 64) > FALSE_ALARM
+    last = np.bincount(drawn % 64, minlength=64)
+    assert chi_square(last.tolist(), [len(drawn) / 64] * 64) > FALSE_ALARM
+
+
+def test_a_wide_try_near_its_cut_is_settled_by_its_coin() -> None:
+    """sigma 4, one low bit: H = 1, L = 1 is m = 3, kept with exp(-5 / 32) = .8553: lead 56,055 is its cut, 16 bits each."""
+    variance, cut = Fraction(16), math.floor(math.exp(-5 / 32) * 2**16)
+    table = discrete._gaussian_table(Fraction(4))
+    lead = int(np.flatnonzero(table.guide == 1)[0])
+    for given, kept in ((cut - 1, [3]), (cut + 1, [])):
+        script = words(lead, width=16) + bytes(1) + bytes(1) + words(1 << 63) + words(given, width=16)
+        assert discrete._wide_gaussian(variance, ScriptedRng(script), 1, 1).tolist() == kept
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(7, 3), Fraction(50)])

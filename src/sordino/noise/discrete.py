@@ -39,6 +39,7 @@ _COIN_BITS = 16
 _WIDE = 1 << 56  # from this scale on, arrays hold Python integers
 _TABLE_SIGMA = 32_768
 _TABLE_SIZE = 256
+_HIGH_SIGMA = 1024  # of the high parts of wider noise
 
 
 @overload
@@ -92,6 +93,9 @@ def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int | None 
     exp(-(|Y| - sigma^2 / t)^2 / (2 sigma^2)), else redrawn; what is kept has the law above.
     Theorem (256 draws or more, sigma up to 32,768): |X| = #{k : U < P(|X| > k)} for a uniform U whose bits are compared
     with certified floors of the survival function; bits that tie are followed by more bits. The sign is fair.
+    Theorem (256 draws or more, wider): with s low bits, H of sigma / 2^s from a table given H >= 0, and L uniform on 0 ..
+    2^s - 1, m = 2^s H + L is kept with probability exp(-(m^2 - (2^s H)^2) / (2 sigma^2)). Of m >= 0 what is kept has
+    probability proportional to exp(-m^2 / (2 sigma^2)). A fair sign, and -0 redrawn, make it the law above.
 
     Paper: Canonne, Kamath, Steinke 2020, The discrete Gaussian for differential privacy, section 5.3, algorithm 3.
 
@@ -103,12 +107,13 @@ def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int | None 
     exact = not_negative(sigma_squared, "sigma_squared")
     if exact == 0:
         return _fill(size, wide=False, one=int, block=None)
-    tabled = size is not None and size >= _TABLE_SIZE and exact <= _TABLE_SIGMA**2
+    many = size is not None and size >= _TABLE_SIZE and exact < _WIDE**2
+    low_bits = 0 if exact <= _TABLE_SIGMA**2 else max(0, isqrt(int(exact)).bit_length() - _HIGH_SIGMA.bit_length() + 1)
     return _fill(
         size,
         wide=exact >= _WIDE**2,
         one=lambda: _gaussian_one(exact, rng),
-        block=(lambda count: _gaussian_block(exact, rng, count)) if tabled else None,
+        block=(lambda count: _gaussian_block(exact, rng, count, low_bits=low_bits)) if many else None,
     )
 
 
@@ -248,18 +253,54 @@ def _gaussian_one(sigma_squared: Fraction, rng: Rng) -> int:
             return drawn
 
 
-def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int) -> Integers:
-    """Draw `count` by inversion of the survival function: 16 bits decide most, 64 nearly all, ties draw on."""
+def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int, *, low_bits: int = 0) -> Integers:
+    """Draw `count`: from a table, or with low bits beside a table of the high parts."""
+    if not low_bits:
+        return _draw_signs(_magnitudes(sigma_squared, rng, count), rng)
+    out, missing = np.empty(count, dtype=np.int64), count
+    while missing:
+        kept = _wide_gaussian(sigma_squared, rng, 2 * missing + 64, low_bits)[:missing]
+        out[count - missing : count - missing + len(kept)], missing = kept, missing - len(kept)
+    return out
+
+
+def _wide_gaussian(sigma_squared: Fraction, rng: Rng, tries: int, low_bits: int) -> Integers:
+    """Return what is kept of so many tries, in their order.
+
+    With u = 16 bits, a try is kept for sure where (u + 1) / 2^16 <= 1 - g, since exp(-g) >= 1 - g, and 2 m L - L^2 is less than
+    (2 H + 1) 4^s. The few others are settled by their exact coin.
+    """
+    scale = Fraction(4**low_bits) / sigma_squared
+    high = _draw_signs(_magnitudes(1 / scale, rng, tries), rng)
+    signs = rng.words(tries, np.uint8) & 1  # drawn for every try, so that 0 keeps its half of them
+    high, negative = high[high >= 0], signs[high >= 0].view(np.bool_)
+    low = (rng.words(len(high), np.uint64) >> np.uint64(64 - low_bits)).astype(np.int64)
+    leads = rng.words(len(high), np.uint16).astype(np.int64)
+    drawn = (high << low_bits) + low
+    slope = -(-(scale.numerator << 32) // scale.denominator)  # of g in 2^-32, rounded up: at most (2 H + 1) / 2 of it
+    kept = ((leads + 1) << 16) <= (1 << 32) - (2 * high + 1) * slope // 2 - 1
+    for i in np.flatnonzero(~kept).tolist():
+        gap = int(low[i]) * (2 * (int(high[i]) << low_bits) + int(low[i]))
+        coin = CertifiedProbability.exp_minus(gap / (2 * sigma_squared))
+        cut, lead = coin.digits(_COIN_BITS), int(leads[i])
+        kept[i] = lead < cut or (lead == cut and settle(coin, known=_COIN_BITS, rng=rng))
+    kept &= (drawn > 0) | ~negative
+    found: Integers = np.where(negative, -drawn, drawn)[kept]
+    return found
+
+
+def _magnitudes(sigma_squared: Fraction, rng: Rng, count: int) -> Integers:
+    """Draw |X| by inversion of its survival function: 16 bits decide most, 64 nearly all, ties draw on."""
     table = _gaussian_table(sigma_squared)
     lead = rng.words(count, np.uint16)
-    magnitude = table.guide[lead].astype(np.int64)
+    magnitude: Integers = table.guide[lead].astype(np.int64)
     undecided = np.flatnonzero(magnitude < 0)
     words = rng.words(len(undecided), np.uint64) >> np.uint64(16) | lead[undecided].astype(np.uint64) << np.uint64(48)
     places = np.searchsorted(table.rising, words, side="right")
     magnitude[undecided] = len(table.rising) - places
     for i in np.flatnonzero(table.rising[places - 1] == words).tolist():
         magnitude[undecided[i]] = _gaussian_settle(sigma_squared, int(words[i]), rng)
-    return _draw_signs(magnitude, rng)
+    return magnitude
 
 
 def _gaussian_settle(sigma_squared: Fraction, word: int, rng: Rng) -> int:
