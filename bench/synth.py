@@ -137,37 +137,57 @@ def compare(
         }
 
 
+Allowed = list[tuple[str, Any]]  # a column, and which of its codes are meant
+
+
+def random_questions(keys: Keys, count: int) -> Iterator[tuple[Any, Allowed]]:
+    """Yield conditions on one to three columns: a range where the codes are ordered, else half of them."""
+    from sordino import col
+
+    rng = np.random.default_rng(11)
+    for _ in range(count):
+        condition, allowed = None, []
+        for name in rng.choice(list(keys), rng.integers(1, 4), replace=False):
+            meant = np.zeros(int(keys[name].max()) + 1, dtype=bool)
+            if name in ORDERED:
+                low, high = sorted(int(v) for v in rng.integers(0, len(meant), 2))
+                part, meant[low : high + 1] = col(name).is_between(low, high), True
+            else:
+                values = [int(v) for v in np.flatnonzero(rng.random(len(meant)) < 0.5)] or [0]
+                part, meant[values] = col(name).is_in(values), True
+            condition = part if condition is None else condition & part
+            allowed.append((name, meant))
+        yield condition, allowed
+
+
+def count_rows(keys: Keys, allowed: Allowed) -> int:
+    """Return how many rows a condition holds for; a blank cell is a code beyond the last."""
+    held = [(keys[n] < len(meant)) & meant[np.minimum(keys[n], len(meant) - 1)] for n, meant in allowed]
+    return int(np.all(held, axis=0).sum())
+
+
 def coverage(path: str, epsilons: list[float], questions: int = 1000) -> Iterator[dict[str, Any]]:
-    """Yield how many of random counting questions their 95% intervals cover, and how wide those are."""
+    """Yield how many of random counting questions their 95% intervals cover, how wide those are, and how wrong rows are."""
     import sordino as sd
-    from sordino import col, synth
+    from sordino import synth
 
     domain, keys = adult(path)
-    rng = np.random.default_rng(11)
-    asked = []
-    for _ in range(questions):
-        condition, kept = None, np.ones(len(next(iter(keys.values()))), dtype=bool)
-        for name in rng.choice(list(keys), rng.integers(1, 4), replace=False):
-            size = int(keys[name].max()) + 1
-            if name in ORDERED:
-                low, high = sorted(int(v) for v in rng.integers(0, size, 2))
-                part, met = col(name).is_between(low, high), (keys[name] >= low) & (keys[name] <= high)
-            else:
-                values = [int(v) for v in np.flatnonzero(rng.random(size) < 0.5)] or [0]
-                part, met = col(name).is_in(values), np.isin(keys[name], values)
-            condition, kept = part if condition is None else condition & part, kept & met
-        asked.append((condition, int(kept.sum())))
+    asked = [(c, allowed, count_rows(keys, allowed)) for c, allowed in random_questions(keys, questions)]
     for epsilon in epsilons:
-        source = protected(domain, keys, 77)
-        model = synth.fit(source, epsilon=epsilon, delta=DELTA, rng=sd.Rng.seeded(3))
-        answers = [(model.answer(source.where(c).agg(sd.count())), true) for c, true in asked]
+        source, rng = protected(domain, keys, 77), sd.Rng.seeded(3)
+        model = synth.fit(source, epsilon=epsilon, delta=DELTA, rng=rng)
+        answers = [(model.answer(source.where(c).agg(sd.count())), true) for c, _, true in asked]
         ends = [(a.interval(0.95), true) for a, true in answers]
+        drawn = dict(zip(keys, model.draw_keys(len(next(iter(keys.values()))), rng), strict=True))
         direct = source.plan(sd.count(), epsilon=epsilon)
         yield {
             "epsilon": epsilon,
             "covered": float(np.mean([low <= true <= high for (low, high), true in ends])),
             "mean width": round(float(np.mean([high - low for (low, high), _ in ends])), 1),
             "rms error": round(float(np.sqrt(np.mean([(a.value - t) ** 2 for a, t in answers]))), 1),
+            "rms error of rows drawn": round(
+                float(np.sqrt(np.mean([(count_rows(drawn, allowed) - t) ** 2 for _, allowed, t in asked]))), 1
+            ),
             "width of one question alone": round(2 * float(direct.error(0.95)), 1)
             if hasattr(direct, "error")
             else None,

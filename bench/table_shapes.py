@@ -61,7 +61,7 @@ def adult_sizes(path: Path) -> dict[str, int]:
 
 
 def adult_discrete(path: Path) -> Table:
-    """Return the Adult table, 48,842 rows of 14 columns with 2 to 100 codes, from a file."""
+    """Return the Adult table, discretised: 48,842 rows of 14 columns of 2 to 100 codes."""
     sizes, rows = adult_sizes(path), np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
     return Table({n: rows[:, i] for i, n in enumerate(sizes)}, sizes, ORDERED)
 

@@ -23,24 +23,30 @@ TITLES = {
 INTRODUCTION = """\
 # Synthetic rows beside other libraries
 
-`python bench/peers/synthesis.py --write docs/synth-beside-peers.md` writes this page of runs of that command; nobody edits it.
+`python bench/peers/synthesis.py --write docs/synth-beside-peers.md` writes this page, of runs of that command; nobody edits it.
 Figures are mean total-variation distances from the table over all columns, all pairs and all triples of columns (400 random
 ones of more): less is better. [Synthetic data](synth.md) says what `synth.fit` does.
 
 {verdict}
 
 Each method is fitted to the same table at the same epsilon and delta {delta}, in a process of its own, at its library's
-defaults, and draws as many rows as the table has. Seconds are processor seconds of fit and draw on one core, imports apart;
-MB is the peak memory of the process, imports included. {machine}
+defaults, and draws as many rows as the table has. Figures are means over as many seeds as stand in brackets, else of one run.
+Seconds are processor seconds of fit and draw on one core, imports apart; MB is the peak memory of the process, imports included.
+Where the loss makes a difference, both are listed in the order of the columns. {machine}
 
-What each gets beside the table: `synth.fit` the declared values of each column, under `add_remove`; the number of rows is
-private, its noise is exact, and 5% of the loss goes to intervals of answers. dpmm (MST, AIM, PrivBayes) gets the declared
-number of codes and has its binning left out, which would cost loss; its AIM has the 80 MB model of its paper. SmartNoise (MST,
-AIM) reads the values of each column, and MST the exact number of rows, from the table at no loss. Counts of dpmm and
-SmartNoise move by one with a row, which is `add_remove`; their noise is drawn from OpenDP. SmartNoise draws rows by mbi 1.1.0,
-whose rounding lets columns that share a parent follow each other (mbi 2 mends it, and SmartNoise does not take it); so a
-second line shows rows drawn independently from the same fit, and the comparison is with those. private-pgm's own package,
-mbi, holds inference and no mechanism; SmartNoise's MST and AIM run on it. Versions: {versions}.
+What each gets beside the table:
+
+- `synth.fit`: the declared values of each column, under `add_remove`. The number of rows is private, noise is exact, and 5% of
+  the loss goes to intervals of answers.
+- dpmm (MST, AIM, PrivBayes): the declared number of codes of each column. Its binning, which would cost loss, is left out. AIM
+  has its model's own cap of 80 MB. Counts move by one with a row, as under `add_remove`.
+- SmartNoise (MST, AIM): the values of each column as they are in the table and, for MST, the exact number of rows, at no loss.
+  Other counts move by one with a row, as under `add_remove`. It draws rows by mbi 1.1.0, whose rounding lets columns that
+  share a parent follow each other; mbi 2 mends this, but SmartNoise does not take it. So a second line shows rows drawn
+  independently from the same fit, and those are what is compared.
+- mbi 2.0.0, private-pgm's own package, holds inference and no mechanism. SmartNoise's MST and AIM are those of its repository.
+
+Versions: {versions}.
 """
 
 
@@ -92,7 +98,10 @@ class Cell:
 
     def cost(self, name: str) -> str:
         """Return the mean of `cpu` or `memory`."""
-        return f"{statistics.fmean(getattr(f, name) for f in self.complete):.3g}" if self.complete else ""
+        if not self.complete:
+            return ""
+        mean = statistics.fmean(getattr(f, name) for f in self.complete)
+        return f"{mean:.1f}" if mean < 10 else f"{mean:,.0f}"
 
 
 def page(figures: Sequence[Figure], peers: Sequence[str], described: dict[str, str], delta: str) -> str:
@@ -143,7 +152,7 @@ def verdict(figures: Sequence[Figure], peers: Sequence[str]) -> str:
 def machine() -> str:
     """Return on what it ran."""
     return (
-        f"Measured on {os.cpu_count()} {platform.machine()} cores with Python {platform.python_version()}, beside other work: "
+        f"Measured on {os.cpu_count()} {platform.machine()} cores with Python {platform.python_version()}, beside other work:\n"
         "compare seconds by their ratio."
     )
 
@@ -157,7 +166,9 @@ def _section(table: str, described: str, figures: Sequence[Figure], peers: Seque
     for peer in (OURS, *(name for p in peers for name in (p, f"{p}-shipped")), FLOOR):
         cells = [_cell(figures, table, epsilon, peer) for epsilon in epsilons]
         if any(c.figures for c in cells):
-            costs = [", ".join(filter(None, (c.cost(name) for c in cells))) for name in ("cpu", "memory")]
+            costs = [
+                "; ".join(dict.fromkeys(filter(None, (c.cost(name) for c in cells)))) for name in ("cpu", "memory")
+            ]
             lines.append(f"| {_name(peer)} | {' | '.join(c.text() for c in cells)} | {costs[0]} | {costs[1]} |")
     return "\n".join([*lines, ""])
 

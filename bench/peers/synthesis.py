@@ -81,7 +81,7 @@ def draw(python: Path, table: Table, peer: str, epsilon: str, seed: int, limit: 
             env={**os.environ, **ONE_CORE, "PYTHONPATH": str(ROOT / "src") if peer == OURS else ""},
         )  # fmt: skip
         if done.returncode == -signal.SIGXCPU:
-            return {}, {"failure": f"over {limit} s"}
+            return {}, {"failure": f"over {limit} s of processor time"}
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
             return {}, {"failure": last[:200]}
