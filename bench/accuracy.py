@@ -40,6 +40,7 @@ from sordino.noise.laws import DiscreteLaplace
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import as_aggregation, count, mean, std, variance
 from sordino.queries.build import sum as total
+from sordino.queries.query import ExpectedNoise
 from sordino.queries.strategy import find_strategy
 
 Row = dict[str, float | None]
@@ -261,7 +262,7 @@ def together(several: list[Any], place: int, domain: Domain) -> float:
     mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], PureDP(1))
     reading = strategy.readings[place]
     laws = [mechanisms[block].law for block, _ in reading.vectors]
-    return question.aggregates[place].error(compiled.parts[place], laws, 0.95, N, None, reading.mix)
+    return question.aggregates[place].error(compiled.parts[place], ExpectedNoise(laws, 0.95, N, None, reading.mix))
 
 
 def apart(several: list[Any], place: int, domain: Domain) -> float:
@@ -271,7 +272,7 @@ def apart(several: list[Any], place: int, domain: Domain) -> float:
     parts = compiled.parts[place]
     moved = [compiled.sensitivity(p, Neighbors("add_remove", None)).rescale(1 / p.unit).l1 for p in parts]
     laws = [DiscreteLaplace(by * len(several) * len(parts)) for by in moved]
-    return question.aggregates[place].error(parts, laws, 0.95, N, None)
+    return question.aggregates[place].error(parts, ExpectedNoise(laws, 0.95, N))
 
 
 def opendp_scale(*, total: bool) -> float | None:

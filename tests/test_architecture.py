@@ -251,7 +251,7 @@ def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
         return broken_rules(parse(path, name=name))
 
     for name, text in (
-        ("sordino.loss", "import sordino.queries.aggregates.count"),
+        ("sordino.loss", "import sordino.queries.aggregates.sums"),
         ("sordino.loss", "def f():\n    from sordino.curator import plan"),
         ("sordino.loss", "if TYPE_CHECKING:\n    from sordino.release import Release"),
         ("sordino.noise.rng", "from sordino.loss import exact"),
@@ -259,7 +259,7 @@ def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
         ("sordino.accounting.events", "from sordino import noise"),
         ("sordino.cli.ask.ask", "from sordino.engines.duckdb import DuckDB"),
         ("sordino.project.load", "from sordino.risk import worlds"),
-        ("sordino.queries.aggregates.count", "from sordino import count"),
+        ("sordino.queries.aggregates.sums", "from sordino import count"),
         ("sordino.loss", "import random"),
         ("sordino.loss", "from numpy import random"),
         ("sordino.loss", "import numpy as np\nx = np.random.default_rng(1)"),

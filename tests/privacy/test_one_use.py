@@ -29,7 +29,7 @@ from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
-from sordino.queries.aggregates.count import Count
+from sordino.queries.aggregates.sums import Count
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.joins import Join
 from sordino.queries.queryable import Queryable

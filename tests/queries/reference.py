@@ -15,9 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.domain import Boolean, Category, Date, Domain, Fill, Integer, Real
-from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
-from sordino.queries.aggregates.sums import Average, Sum
+from sordino.queries.aggregates.sums import Average, Count, Sum
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.expressions.nodes import (
     Absolute,

@@ -25,7 +25,7 @@ from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import as_aggregation
 from sordino.queries.expressions.nodes import Arithmetic, Constant, Name
-from sordino.queries.query import SqlAggregate
+from sordino.queries.query import ExpectedNoise, SqlAggregate
 
 Row = dict[str, int | None]
 
@@ -170,7 +170,7 @@ def error_apart(asked: Any, count: int) -> float:
     parts = compiled.parts[0]
     moved = [compiled.sensitivity(p, Neighbors("add_remove", None)).rescale(1 / p.unit).l1 for p in parts]
     laws = [DiscreteLaplace(by * count * len(parts)) for by in moved]
-    return float(asked.aggregate.error(parts, laws, 0.95, 10_000, None))
+    return float(asked.aggregate.error(parts, ExpectedNoise(laws, 0.95, 10_000)))
 
 
 WIDE = sd.Domain({"w": sd.Integer(0, 1000, missing=sd.Fill(0)), "v": sd.Integer(0, 10, missing=sd.Fill(0))})

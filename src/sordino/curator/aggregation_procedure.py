@@ -30,6 +30,7 @@ from sordino.queries.formulas import FormulaColumn
 from sordino.queries.key_list import list_shown
 from sordino.queries.off_grid import never_equal
 from sordino.queries.post_processing import finish_answer
+from sordino.queries.query import ExpectedNoise
 from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
 from sordino.release import Key, Output, show_number, show_rows
 
@@ -173,16 +174,17 @@ class AggregationProcedure:
     def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
         asked, parts = self.question.aggregates[place], self.allocation.vectors[place]
         own, mixes = self.compiled.parts[place], self.allocation.mixes
-        mix = mixes[place] if mixes else ()
         laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
+        mix = mixes[place] if mixes else ()
+        expected = ExpectedNoise(laws, confidence, self.assume_rows, self.assume_mean, mix)
         error: float | None = None
         times_rows = None
         if place == self.allocation.counted:  # by the selection of the keys
             error = parts[0].mechanism.law.error(confidence)
         elif len(own) == 1 or self.assume_rows is not None:
-            error = asked.error(own, laws, confidence, self.assume_rows, self.assume_mean, mix)
+            error = asked.error(own, expected)
         if isinstance(asked, Average):
-            times_rows = asked.error(own, laws, confidence, None, self.assume_mean, mix)
+            times_rows = asked.error(own, replace(expected, rows=None))
         assumes = str(getattr(asked, "assumes", ""))
         return PlannedColumn(
             (asked.alias,),

@@ -19,9 +19,9 @@ from sordino.mechanisms.additive_noise import Mechanism, cheapest
 from sordino.mechanisms.partition_selection import PartitionSelection
 from sordino.mechanisms.weighted_selection import WeightedSelection
 from sordino.neighbors import Neighbors, Sensitivity
-from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.quantile import Quantile
+from sordino.queries.aggregates.sums import Count
 from sordino.queries.aggregation import Aggregation, CompiledQuery
 from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.nodes import Name

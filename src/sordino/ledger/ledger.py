@@ -22,16 +22,6 @@ from sordino.ledger import declarations as declared
 from sordino.ledger.durable_sqlite import Database
 from sordino.ledger.high_water_mark import marks_at, marks_directory, read_mark
 from sordino.ledger.location import Place, ServerPlace, locate
-from sordino.ledger.lookup import (
-    ENTRIES,
-    answer_of,
-    charge_of,
-    charges_where,
-    declarations_of,
-    entries_of,
-    find_answer,
-    open_charge,
-)
 from sordino.ledger.records import (
     Charge,
     Entry,
@@ -49,9 +39,17 @@ from sordino.ledger.records import (
 )
 from sordino.ledger.replay import replay
 from sordino.ledger.store import (
+    ENTRIES,
     Transaction,
+    answer_of,
+    charge_of,
+    charges_where,
     check_mark,
+    declarations_of,
+    entries_of,
+    find_answer,
     in_memory,
+    open_charge,
     quick_check,
     read_sums,
 )

@@ -27,10 +27,10 @@ from sordino.errors import DeclarationError, InDoubt, LedgerError, SordinoError
 from sordino.ledger.durable_sqlite import Database
 from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_at, marks_directory, read_mark
 from sordino.ledger.location import Place, ServerPlace
-from sordino.ledger.lookup import ENTRIES
 from sordino.ledger.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
 from sordino.ledger.replay import follow, replay
 from sordino.ledger.store import (
+    ENTRIES,
     Transaction,
     check_mark,
     connect_file,

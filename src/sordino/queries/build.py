@@ -10,10 +10,9 @@ from typing import Any, TypeVar, cast
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
 from sordino.neighbors import ContributionBounds
-from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
 from sordino.queries.aggregates.moments import MomentAggregate
-from sordino.queries.aggregates.sums import Average, Sum
+from sordino.queries.aggregates.sums import Average, Count, Sum
 from sordino.queries.aggregation import Aggregation, Grouping, columns_of, tighten
 from sordino.queries.expressions.expr import Expr, as_node, col
 from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk

@@ -24,10 +24,9 @@ from sordino.errors import QuestionRefused
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.primitives import Primitives, UnitCell, check_range
 from sordino.queries.aggregates.distinct import distinct_cell
-from sordino.queries.expressions.bound_number import BoundNumber
+from sordino.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.queries.expressions.compile import bind_condition, bind_number, presence
 from sordino.queries.expressions.declared_values import is_text
-from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.keys import keys
 from sordino.queries.expressions.nodes import (
     Compare,
@@ -124,11 +123,9 @@ class UnitValue:
         del parts, noisy, shared
         self.parts(_NOTHING)
 
-    def error(
-        self, parts: Any, laws: Any, confidence: float, rows: int | None, mean: float | None, mix: Any = ()
-    ) -> NoReturn:
+    def error(self, parts: Any, expected: Any) -> NoReturn:
         """Raise QuestionRefused, as `parts` does."""
-        del parts, laws, confidence, rows, mean, mix
+        del parts, expected
         self.parts(_NOTHING)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Law, Noisy, to_units
 from sordino.estimates.weighted_sum import Mix, SharedNoise, WeightedSum
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.sums import sum_error
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregate",
+    "ExpectedNoise",
     "Query",
     "SensitivityRule",
     "SqlAggregate",
     "Vector",
-    "mixed_error",
     "refuse_foreign",
     "replace_names",
     "share_noise",
+    "vector_error",
 ]
 
 
@@ -150,9 +151,25 @@ def share_noise(
     return WeightedSum(tuple(noisy), shared.mix[0], part.unit, shared.vectors, least, most)
 
 
-def mixed_error(part: Vector, laws: Sequence[Law], mix: Mix, confidence: float) -> float:
-    """Return the error of a number that follows from noisy vectors of these laws."""
-    return float(sum_error(tuple(laws), mix[0], confidence) * part.unit)
+@dataclass(frozen=True, slots=True)
+class ExpectedNoise:
+    """What an expected error follows from: the laws of the vectors' noise, a confidence, and public guesses at rows and mean.
+
+    Where parts follow from vectors by the rows of a `mix`, the laws are those of the vectors; else of the parts.
+    """
+
+    laws: Sequence[Law]
+    confidence: float
+    rows: int | None = None
+    mean: float | None = None
+    mix: Mix = ()
+
+
+def vector_error(part: Vector, expected: ExpectedNoise) -> float:
+    """Return the error of a number that is one noisy vector, or follows from noisy vectors."""
+    if not expected.mix:
+        return to_units(expected.laws[0].error(expected.confidence), part.unit)
+    return float(sum_error(tuple(expected.laws), expected.mix[0], expected.confidence) * part.unit)
 
 
 class Aggregate(Protocol):
@@ -170,20 +187,8 @@ class Aggregate(Protocol):
     ) -> ColumnEstimate:
         """Return the estimate that follows from the noisy parts, or from vectors that are `shared`, by the rows of a mix."""
 
-    def error(
-        self,
-        parts: Sequence[Vector],
-        laws: Sequence[Law],
-        confidence: float,
-        rows: int | None,
-        mean: float | None,
-        mix: Mix = (),
-    ) -> float:
-        """Return the error not exceeded with probability `confidence`, from the laws of the noise of the parts.
-
-        Where parts follow from other vectors by the rows of a `mix`, the laws are those of the vectors. For a mean: given
-        public guesses at the rows and the mean; without rows, the error times the rows.
-        """
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
+        """Return the error not exceeded with probability `expected.confidence`; without rows, that of a mean times the rows."""
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""

@@ -25,7 +25,7 @@ from fractions import Fraction
 
 from sordino.estimates.weighted_sum import Mix, mix_weights
 from sordino.neighbors import Neighbors, Sensitivity
-from sordino.queries.aggregates.count import count_term
+from sordino.queries.aggregates.sums import count_term
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.query import Aggregate, SqlAggregate, Vector
 from sordino.queries.sensitivity_rules import block_sensitivity

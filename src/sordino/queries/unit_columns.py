@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sordino.errors import QuestionRefused
-from sordino.queries.aggregates.count import Count
 from sordino.queries.aggregates.distinct import Distinct
-from sordino.queries.aggregates.sums import Average, Sum
+from sordino.queries.aggregates.sums import Average, Count, Sum
 from sordino.queries.expressions.nodes import Name, Node, describe
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.per_unit import UnitValue

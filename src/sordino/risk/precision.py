@@ -20,6 +20,7 @@ from sordino.neighbors import Neighbors
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
+from sordino.queries.query import ExpectedNoise
 from sordino.queries.sql.parse import SqlText, parse_sql
 from sordino.queries.strategy import find_strategy
 from sordino.risk.arguments import amount, chance
@@ -84,7 +85,7 @@ class Precision:
         reading = strategy.readings[0]
         laws = [mechanisms[block].law for block, _ in reading.vectors]
         mix = () if reading.is_plain else reading.mix
-        return aggregates[0].error(found.parts[0], laws, self.confidence, rows, None, mix)
+        return aggregates[0].error(found.parts[0], ExpectedNoise(laws, self.confidence, rows, None, mix))
 
     def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
         """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
-from sordino.queries.expressions.intervals import Interval
+from sordino.queries.expressions.bound_number import Interval
 
 __all__ = ["FunctionSensitivity", "function_sensitivity"]
 

@@ -20,8 +20,7 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.model_estimate import ModelEstimate, ModelSource
 from sordino.loss import PureDP
-from sordino.queries.aggregates.count import Count
-from sordino.queries.aggregates.sums import Average, Sum
+from sordino.queries.aggregates.sums import Average, Count, Sum
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.expressions.declared_values import bind_values, is_text, value_keys
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe

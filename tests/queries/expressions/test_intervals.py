@@ -15,9 +15,9 @@ from protecting import protect
 from queries.reference import value
 from sordino import col
 from sordino.errors import QuestionRefused
+from sordino.queries.expressions.bound_number import Interval
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.expr import Expr
-from sordino.queries.expressions.intervals import Interval
 
 X = col("x")
 

@@ -18,9 +18,9 @@ from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import as_aggregation
+from sordino.queries.expressions.bound_number import Interval
 from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.expr import Expr
-from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import Apply, Constant
 
 DOMAIN = sd.Domain(

@@ -11,13 +11,13 @@ from typing import Any
 from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
-from sordino.estimates.noisy import Law, Noisy
-from sordino.estimates.weighted_sum import Mix, SharedNoise
+from sordino.estimates.noisy import Noisy
+from sordino.estimates.weighted_sum import SharedNoise
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.compile import bind_number, presence
 from sordino.queries.expressions.nodes import Bin, Name, Node, When, describe, plain
-from sordino.queries.query import SqlAggregate, Vector, share_noise
+from sordino.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 
 __all__ = ["Distinct", "distinct_cell"]
@@ -56,18 +56,10 @@ class Distinct:
             return share_noise(parts[0], noisy, shared, least=0, most=rule.values)
         return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=rule.values)
 
-    def error(
-        self,
-        parts: Sequence[Vector],
-        laws: Sequence[Law],
-        confidence: float,
-        rows: int | None,
-        mean: float | None,
-        mix: Mix = (),
-    ) -> float:
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
         """Return the quantile of the noise."""
-        del parts, rows, mean, mix
-        return laws[0].error(confidence)
+        del parts
+        return expected.laws[0].error(expected.confidence)
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""

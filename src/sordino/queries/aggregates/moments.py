@@ -19,11 +19,10 @@ from sordino.estimates.noisy import Law, Noisy
 from sordino.estimates.second_moments import SecondMoments, sum_margin
 from sordino.estimates.weighted_sum import Mix, SharedNoise, mix_weights
 from sordino.primitives import Primitives
-from sordino.queries.aggregates.count import count_part, count_term
-from sordino.queries.aggregates.sums import require_bounds
+from sordino.queries.aggregates.sums import count_part, count_term, require_bounds
 from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.nodes import Arithmetic, Constant, Node, describe, plain
-from sordino.queries.query import SqlAggregate, Vector
+from sordino.queries.query import ExpectedNoise, SqlAggregate, Vector
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -73,22 +72,19 @@ class MomentAggregate:
         mix = () if shared is None else (shared.mix, shared.vectors)
         return SecondMoments(self.statistic, tuple(noisy), lifts, spans, self.ddof, *mix)
 
-    def error(
-        self,
-        parts: Sequence[Vector],
-        laws: Sequence[Law],
-        confidence: float,
-        rows: int | None,
-        mean: float | None,
-        mix: Mix = (),
-    ) -> float:
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
         """Return the error for the worst case; times the rows where not given.
 
         For a variance the worst spread, at that mean or the worst; for a covariance the worst means and covariance. A
         deviation and a correlation have no useful worst case (near 0 the root of a small error is large, and a column
         that does not vary has no correlation): they are taken where `assumes` says, less where the mean allows no more.
         """
-        shape = self._shape(parts, mix)
+        shape, laws, confidence, mean = (
+            self._shape(parts, expected.mix),
+            expected.laws,
+            expected.confidence,
+            expected.mean,
+        )
         most = shape.most(self.ddof) * shape.unit
         if self.statistic == "variance":
             error = shape.worst_variance(laws, confidence, shape.means(mean)) * shape.unit
@@ -99,7 +95,7 @@ class MomentAggregate:
             error, most = shape.worst_covariance(laws, confidence) * shape.unit, 2 * most
         else:
             error, most = shape.correlation(laws, confidence), 2.0
-        return error if rows is None else min(error / rows, most)
+        return error if expected.rows is None else min(error / expected.rows, most)
 
     def directions(self, parts: Sequence[Vector]) -> list[list[float]]:
         """Return weights of the parts in what the error follows from, at extreme means and spreads."""

@@ -9,7 +9,7 @@ from typing import Literal, overload
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.neighbors import ContributionBounds
-from sordino.queries.aggregates.count import Count
+from sordino.queries.aggregates.sums import Count
 from sordino.queries.aggregation import Aggregation, CompiledQuery, Grouping, compile_query, tighten
 from sordino.queries.build import Column, Selection, count, label
 from sordino.queries.expressions.expr import Expr, col

@@ -11,8 +11,7 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
 from sordino.primitives import NARROW, Primitives
-from sordino.queries.aggregates.count import count_part
-from sordino.queries.aggregates.sums import require_bounds
+from sordino.queries.aggregates.sums import count_part, require_bounds
 from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.build import AggregateExpr, Column, label
 from sordino.queries.expressions.bound_number import BoundNumber

@@ -1,4 +1,4 @@
-"""Sum and Average of a bounded number; a mean is a noisy centred sum over a noisy count."""
+"""Counts, sums and means: of rows, of bounded numbers, and of each unit's total."""
 
 from __future__ import annotations
 
@@ -10,22 +10,72 @@ from typing import Any
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
-from sordino.estimates.noisy import Law, Noisy, to_units
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.ratio import Ratio, ratio_margin
 from sordino.estimates.time_values import TimeValues
-from sordino.estimates.weighted_sum import Mix, SharedNoise
+from sordino.estimates.weighted_sum import SharedNoise
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.lattice import outward
 from sordino.primitives import WIDEST
-from sordino.queries.aggregates.count import count_part, count_term
 from sordino.queries.expressions.bound_number import BoundNumber
-from sordino.queries.expressions.compile import bind_number
+from sordino.queries.expressions.compile import bind_number, presence
 from sordino.queries.expressions.nodes import Name, Node, describe, plain, sql_name
-from sordino.queries.query import SqlAggregate, Vector, mixed_error, share_noise
+from sordino.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise, vector_error
 from sordino.queries.sensitivity_rules import unit_total_sensitivity
 
-__all__ = ["Average", "Sum"]
+__all__ = [
+    "Average",
+    "Count",
+    "Sum",
+    "count_part",
+    "count_term",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Count rows; where `of` is given, the rows in which it is not missing."""
+
+    of: Node | None
+    alias: str
+
+    def parts(self, domain: Domain) -> Sequence[Vector]:
+        """Return the one vector of counts."""
+        if self.of is None:
+            return (count_part(None),)
+        return (count_part(presence(self.of, domain)),)
+
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
+        """Return the noisy count; the true one is at least 0."""
+        if shared is not None:
+            return share_noise(parts[0], noisy, shared, least=0)
+        return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0)
+
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
+        """Return the quantile of the noise."""
+        return vector_error(parts[0], expected)
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["count", plain(self.of)]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        return "the number of rows" if self.of is None else f"the number of rows with {describe(self.of)}"
+
+
+def count_part(of: BoundNumber | None) -> Vector:
+    """Return the part that counts rows, or rows in which `of` is not missing."""
+    return Vector("count", ((1, count_term(of)),), Fraction(1), None, of is not None and of.missable)
+
+
+def count_term(of: BoundNumber | None) -> SqlAggregate:
+    """Return the count of rows, or of those in which `of` is not missing where it may be."""
+    return SqlAggregate("rows", None) if of is None or not of.missable else SqlAggregate("count", of)
+
 
 _OF_DATES = frozenset({"mean", "quantile"})  # what is a date again
 _EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the range of floats
@@ -59,20 +109,9 @@ class Sum:
             return share_noise(parts[0], noisy, shared, least=least, most=most)
         return Noisy(made.steps, made.unit, made.law, least=least, most=most)
 
-    def error(
-        self,
-        parts: Sequence[Vector],
-        laws: Sequence[Law],
-        confidence: float,
-        rows: int | None,
-        mean: float | None,
-        mix: Mix = (),
-    ) -> float:
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
         """Return the quantile of the noise."""
-        del rows, mean
-        if mix:
-            return mixed_error(parts[0], laws, mix, confidence)
-        return to_units(laws[0].error(confidence), parts[0].unit)
+        return vector_error(parts[0], expected)
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
@@ -117,19 +156,12 @@ class Average:
             made = replace(made, rest=tuple(noisy[2:]), mix=shared.mix, vectors=shared.vectors)
         return made if parts[0].time is None else TimeValues(made, *parts[0].time, parts[0].unit)
 
-    def error(
-        self,
-        parts: Sequence[Vector],
-        laws: Sequence[Law],
-        confidence: float,
-        rows: int | None,
-        mean: float | None,
-        mix: Mix = (),
-    ) -> float:
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
         """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""
-        unit = float(parts[0].unit)
+        unit, mean = float(parts[0].unit), expected.mean
         centred = [float(end) for end in parts[0].ends] if mean is None else [mean / unit - parts[0].lift]
-        return max(ratio_margin(laws, at, confidence, mix) for at in centred) * unit / (rows or 1)
+        margins = [ratio_margin(expected.laws, at, expected.confidence, expected.mix) for at in centred]
+        return max(margins) * unit / (expected.rows or 1)
 
     def directions(self, parts: Sequence[Vector]) -> list[list[float]]:
         """Return the weights of the parts in what the error follows from: sum - mean count, at the extreme means."""

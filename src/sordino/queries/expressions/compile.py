@@ -17,6 +17,7 @@ from sordino.errors import QuestionRefused
 from sordino.primitives import OutOfRange, Primitives
 from sordino.queries.expressions.bound_number import (
     BoundNumber,
+    Interval,
     absolute,
     binary,
     clip,
@@ -36,7 +37,6 @@ from sordino.queries.expressions.declared_values import (
     number_of_text,
     pattern_test,
 )
-from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import (
     MIRROR,
     Absolute,

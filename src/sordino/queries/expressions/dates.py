@@ -10,8 +10,7 @@ import datetime
 from collections.abc import Callable
 from fractions import Fraction
 
-from sordino.queries.expressions.bound_number import BoundNumber
-from sordino.queries.expressions.intervals import Interval
+from sordino.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.queries.expressions.sql_trees import Build, add, constant, divide, multiply, subtract, within
 from sordino.time_zones import EPOCH
 

@@ -17,9 +17,8 @@ from sordino.domain import Boolean, Category, Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import to_fraction
 from sordino.primitives import Primitives
-from sordino.queries.expressions.bound_number import BoundNumber
+from sordino.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.queries.expressions.column_codes import category_code, truth_code
-from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import Constant, Match, Name, Node, TextFunction, describe
 from sordino.queries.expressions.sql_trees import Build, one_of, whole
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from sordino.errors import QuestionRefused
 from sordino.primitives import NARROW, Primitives, check_range
-from sordino.queries.expressions.bound_number import BoundNumber, common_unit, rescale
-from sordino.queries.expressions.intervals import Interval
+from sordino.queries.expressions.bound_number import BoundNumber, Interval, common_unit, rescale
 from sordino.queries.expressions.nodes import Apply, Constant, Node, describe
 from sordino.queries.expressions.sql_trees import Build, whole
 

@@ -16,9 +16,8 @@ from fractions import Fraction
 
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
-from sordino.queries.expressions.bound_number import BoundNumber, common_unit, grid_constant, rescale
+from sordino.queries.expressions.bound_number import BoundNumber, Interval, common_unit, grid_constant, rescale
 from sordino.queries.expressions.dates import DAY_PARTS, day_part, first_of_month, month_number, whole_number
-from sordino.queries.expressions.intervals import Interval
 from sordino.queries.expressions.nodes import Constant, Value
 from sordino.queries.expressions.sql_trees import Build, add, divide, multiply, plus, subtract, within
 from sordino.queries.expressions.sql_trees import constant as whole_constant
