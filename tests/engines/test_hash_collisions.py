@@ -17,8 +17,8 @@ import pytest
 
 import sordino as sd
 from engines.support import engine_of
-from sordino.engines import duckdb
-from sordino.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.engines import duckdb, sql_primitives
+from sordino.engines.row_hash import hash_cells
 from sordino.neighbors import ContributionBounds, PrivacyUnit
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection
@@ -34,7 +34,7 @@ DOMAIN = sd.Domain(
     }
 )
 KINDS = {"id": pa.string(), "word": pa.string(), "x": pa.int64(), "r": pa.float64(), "d": pa.date32(), "b": pa.bool_()}
-HASHES = ["CAST(0 AS UBIGINT)", "hash({}, 'sordino') % 2", "hash({}, 'sordino')"]
+HASHES = ["CAST(0 AS BIGINT)", "({}) & 1", "{}"]
 Row = dict[str, Any]
 Kept = dict[Any, Counter[tuple[Any, ...]]]
 
@@ -74,12 +74,21 @@ def arrow(table: list[Row]) -> pa.Table:
     return pa.table({n: pa.array([r[n] for r in table], kind) for n, kind in KINDS.items()})
 
 
+def force_hash(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Put what `text` makes of the hash in its place."""
+
+    def hash_text(cells: Any, words: Any, *, purpose: str) -> str:
+        return text.format(hash_cells(cells, words, purpose=purpose))
+
+    monkeypatch.setattr(sql_primitives, "hash_cells", hash_text)
+
+
 @pytest.mark.parametrize("groups", [None, 1])
 @pytest.mark.parametrize("text", HASHES, ids=["all collide", "many collide", "as it is"])
 def test_kept_rows_depend_on_the_unit_alone(
     text: str, groups: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DuckDBPrimitives, "_order_hash", lambda _, cells: text.format(cells))
+    force_hash(monkeypatch, text)
     rng = random.Random(text)
     units = {f"u{i}": rows_of(f"u{i}", rng) for i in range(60)}
     table = [r for rows in units.values() for r in rows]
@@ -104,7 +113,7 @@ def test_kept_rows_depend_on_the_unit_alone(
 
 def test_a_unit_of_colliding_rows_moves_a_sum_by_no_more_than_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     """As found: rows of equal hash, -1 and 1, gave a sum of 0 or of all units by the order in which they came."""
-    monkeypatch.setattr(DuckDBPrimitives, "_order_hash", lambda *_: "CAST(0 AS UBIGINT)")
+    force_hash(monkeypatch, HASHES[0])
     domain = sd.Domain({"id": sd.Integer(0, 10**6), "x": sd.Integer(-1, 1)})
     ups, downs = [[(i, x) for i in range(1000)] for x in (1, -1)]
     sums = set()

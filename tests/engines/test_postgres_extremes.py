@@ -234,7 +234,8 @@ def words() -> PostgresPrimitives:
         (lambda on: on.label(on.integer("i", 0, 9), ["a", None]), "(CAST(ARRAY['a', NULL] AS TEXT[]))[CAST("),
         (lambda on: on.wide(on.integer("i", 0, 9)), "AS NUMERIC)"),
         (lambda on: on.bin(on.integer("i", 0, 9), [0, 2, 4, 6]), "DIV("),
-        (lambda on: on.chunk(7), 'HASHTEXTEXTENDED(CAST(ROW("d", "i", "t", "w") AS TEXT) COLLATE "C"'),
+        (lambda on: on.chunk(7), "# (sordino_7_ >> 31)) & 4294967295) % CAST('7' AS BIGINT)"),
+        (lambda on: on.chunk(7), "CAST(CAST('x' || SUBSTRING(MD5(\"t\") FROM 1 FOR 15) AS BIT(60)) AS BIGINT)"),
         (lambda on: on.moments("w", "UTC", Fraction(60), 0, 9), 'EXTRACT(EPOCH FROM "w") * 1000000 AS BIGINT)'),
     ],
 )

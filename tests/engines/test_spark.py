@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
+import sordino as sd
 from engines.support import engine_of
-from engines.test_postgres import CELLS, PEOPLE, QUESTIONS, exact_parts
+from engines.test_postgres import CELLS, PEOPLE, QUESTIONS, S, exact_parts
+from sordino import col
 from sordino.engines.spark import SparkEngine
+from sordino.neighbors import ContributionBounds, PrivacyUnit
+from sordino.queries.aggregation import compile_query
 from sordino.source import Source
 
 if TYPE_CHECKING:
@@ -44,6 +50,24 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: Spark
         found = exact_parts(one, PEOPLE, QUESTIONS[name])
         assert found == exact_parts(other, PEOPLE, QUESTIONS[name])
         assert any(any(vector) for vector in found)
+    finally:
+        one.close()
+        other.close()
+
+
+def test_row_caps_keep_the_rows_that_duckdb_keeps(people: Path, spark: SparkSession) -> None:
+    assert spark.version.startswith("4.")
+    unit = PrivacyUnit("id", max_rows=3)
+    one, other = spark_engine(people, PEOPLE, unit=unit), engine_of(people / "*.parquet", PEOPLE, unit=unit)
+    try:
+        for by in ("sex", col("due").month(), "id"):
+            question = S.group_by(by).agg(sd.count(), sd.sum("age"), sd.sum("gain"))
+            for bounds in (None, ContributionBounds(max_groups=1)):
+                found = replace(compile_query(question, PEOPLE), bounds=bounds)
+                answers = [engine.run(found.select(engine.primitives)).to_pylist() for engine in (one, other)]
+                rows = [Counter(tuple(map(str, row.values())) for row in answer) for answer in answers]
+                assert rows[0] == rows[1]
+                assert rows[0]
     finally:
         one.close()
         other.close()

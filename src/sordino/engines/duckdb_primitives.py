@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sordino.cell_grammar import BLANKS, DECIMAL, WHOLE
@@ -110,15 +110,19 @@ class DuckDBPrimitives(SqlPrimitives):
         del kind
         return f", unnest(list_slice({column}, 1, {most})) AS {name}", ""
 
-    def _row_order(self, cells: Collection[str]) -> str:
-        listed = ", ".join(cells)
-        return f"{self.let(self._order_hash(listed))}, {listed}"
+    def exclusive_or(self, left: str, right: str) -> str:
+        """Return the bits of two BIGINT that differ."""
+        return f"xor({left}, {right})"
 
-    def _order_hash(self, cells: str) -> str:
-        return f"hash({cells}, '{CHOICE}')"
+    def _hash_rows(self, purpose: str) -> str:
+        """Return the hash of all cells; of CSV DuckDB's own of the text, as no server holds it and parsing it all is slow."""
+        if self._held.csv is None:
+            return super()._hash_rows(purpose)
+        cells = [*map(quote_name, sorted(self._held.domain)), *(self._joined[n][1] for n in sorted(self._joined))]
+        return f"CAST(hash({', '.join(cells)}, '{CHOICE} {purpose}') >> 2 AS BIGINT)"
 
-    def _chunk_of(self, cells: str, count: int) -> str:
-        return f"CAST(hash({cells}, '{CHOICE} chunks') % {count} AS BIGINT)"
+    def _text_number(self, text: str) -> str:
+        return f"CAST('0x' || substr(md5({text}), 1, 15) AS BIGINT)"
 
     def _unit_value(self, of: UnitCell) -> str:
         cell = "*" if of.value is None else self._words(of.value)

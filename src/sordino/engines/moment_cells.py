@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIRST_MICROS",
     "LAST_MICROS",
+    "MOMENTS",
     "TimeWords",
     "bisect_steps",
     "clip_micros",
@@ -29,7 +30,8 @@ __all__ = [
     "refine_times",
 ]
 
-_TIMES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMPTZ", "TIMESTAMPTZ_NS"])
+MOMENTS = frozenset(["TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMPTZ", "TIMESTAMPTZ_NS"])
+_TIMES = MOMENTS | {"DATE"}
 _MICROS = 1_000_000
 _DAY_MICROS = 86_400 * _MICROS
 FIRST_MICROS, LAST_MICROS = -62_135_596_800 * _MICROS, 253_402_300_799 * _MICROS  # the years 1 to 9999

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import FIRST_MICROS, LAST_MICROS
-from sordino.engines.own_sql import CHOICE, literal_text, whole_text
+from sordino.engines.own_sql import literal_text, whole_text
 from sordino.engines.postgres_dialect import SordinoPostgres
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_primitives import SqlPrimitives
@@ -38,7 +38,6 @@ _LONG = 10_000_000  # characters of a list that is looked up by digests
 _MANY = 1_000_000  # values in one object: 100 MB of digests
 _FAR = 2.0**100  # steps: beyond every bound
 _FEW = 16  # values that are compared one by one faster than they are looked up
-_SEED, _CHUNK_SEED = (int.from_bytes(text.encode()) for text in (CHOICE, CHOICE[::-1]))
 
 
 class PostgresPrimitives(SqlPrimitives):
@@ -144,15 +143,12 @@ class PostgresPrimitives(SqlPrimitives):
         rows = f"unnest(sordino_l.{column}) WITH ORDINALITY AS sordino_u(item, place)"
         return f", {item} AS {name}", f"INNER JOIN LATERAL {rows} ON sordino_u.place <= {most}"
 
-    def _row_order(self, cells: Collection[str]) -> str:
-        text = self.let(_row_text(", ".join(cells)))
-        return f"{self.let(f'hashtextextended({text}, {_SEED})')}, {text}"
+    def exclusive_or(self, left: str, right: str) -> str:
+        """Return the bits of two BIGINT that differ."""
+        return f"({left} # {right})"
 
-    def _order_hash(self, cells: str) -> str:
-        return f"hashtextextended({_row_text(cells)}, {_SEED})"
-
-    def _chunk_of(self, cells: str, count: int) -> str:
-        return f"CAST((hashtextextended({_row_text(cells)}, {_CHUNK_SEED}) & {2**63 - 1}) % {count} AS BIGINT)"
+    def _text_number(self, text: str) -> str:
+        return f"CAST(CAST('x' || substr(md5({text}), 1, 15) AS BIT(60)) AS BIGINT)"
 
     def _unit_value(self, of: UnitCell) -> str:
         cell = "*" if of.value is None else self._words(of.value)

@@ -8,15 +8,16 @@ never used to see whether a number is whole. Words are parsed as DuckDB's and wr
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.cell_grammar import DECIMAL, WHOLE
 from sordino.engines.moment_cells import clip_micros
-from sordino.engines.own_sql import CHOICE, literal_text, whole_text
+from sordino.engines.own_sql import literal_text, whole_text
 from sordino.engines.quoting import quote_name, quote_text
-from sordino.engines.sql_primitives import FLOATING, SqlPrimitives
+from sordino.engines.sql_cells import FLOATING
+from sordino.engines.sql_primitives import SqlPrimitives
 from sordino.engines.unit_rows import unit_value
 from sordino.noise.lattice import scale_of
 from sordino.primitives import UnitCell
@@ -111,15 +112,12 @@ class SparkPrimitives(SqlPrimitives):
         del kind
         return f", EXPLODE(SLICE({column}, 1, {most})) AS {name}", ""
 
-    def _row_order(self, cells: Collection[str]) -> str:
-        listed = ", ".join(cells)
-        return f"{self.let(self._order_hash(listed))}, {listed}"
+    def exclusive_or(self, left: str, right: str) -> str:
+        """Return the bits of two BIGINT that differ."""
+        return f"(xor({left}, {right}))"  # an operator there, which binds less than &
 
-    def _order_hash(self, cells: str) -> str:
-        return f"XXHASH64({cells}, '{CHOICE}')"
-
-    def _chunk_of(self, cells: str, count: int) -> str:
-        return f"CAST(PMOD(XXHASH64({cells}, '{CHOICE} chunks'), CAST({count} AS BIGINT)) AS BIGINT)"
+    def _text_number(self, text: str) -> str:
+        return f"CAST(CONV(substr(md5({text}), 1, 15), 16, 10) AS BIGINT)"
 
     def _unit_value(self, of: UnitCell) -> str:
         cell = "*" if of.value is None else self._words(of.value)
