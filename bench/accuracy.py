@@ -64,6 +64,7 @@ def run() -> dict[str, Row]:
         "the same of counts under add_remove": crossings(monotone=True),
         "error of a count of the tenth that WHERE keeps, units of 50 rows capped at 5": capped_count(),
         "units of a private key that shows half the time, with its count, at (1, 1e-6)": shown_half(),
+        "keys of a Zipf table of 20,000 that stay hidden, 8 keys a unit, (3, 1e-6)": hidden_keys(),
         "rank error of ten quantiles of 20,000 incomes, epsilon 1": ten_quantiles(),
         "sd of a rare label of 1,024, 10,000 respondents, epsilon 1, 2-byte reports": rare_label(),
         **{f"{name}, {R:,} wide, at epsilon 1": found for name, found in shared_vectors().items()},
@@ -184,6 +185,17 @@ def shown_half() -> Row:
     kept = [google_keys(np.array([n]), 1, half) for n in units]
     peer = [n for n, chance in zip(units, kept, strict=True) if not isinstance(chance, str) and chance >= 0.5]
     return row(before, now, float(peer[0]) if peer else None, None)
+
+
+def hidden_keys() -> Row:
+    """Before: Google's best selection, which is the peer. The bound: weights rerouted without regard to their sensitivity."""
+    from keys import _capped_counts, draw_table, google_keys
+    from rerouted_keys import count_shown
+
+    many, shown, rerouted = count_shown("alike", 8, Fraction(3), keys=20_000, rows=200_000)
+    peer = google_keys(_capped_counts(draw_table(20_000, 200_000, "alike"), 8), 8, Fraction(3))
+    before = None if isinstance(peer, str) else many - peer
+    return row(before, round(many - shown), before, round(many - rerouted))
 
 
 def ten_quantiles() -> Row:

@@ -115,7 +115,9 @@ def curator_draws(size: int) -> Iterator[Draws]:
     yield from _together(size)
     yield from _formulas(size)
     yield from _units(size)
+    yield from _without_bounds(size)
     yield from _private_keys(size)
+    yield from _weighted_keys(size)
     yield from _selected(size)
     yield from _ranks(size)
     yield from _choices(size)
@@ -290,6 +292,46 @@ def _private_keys(size: int) -> Iterator[Draws]:
                     f"{name} of a private key", place, truth, output.estimate.values(), ends,
                     least=1 if name == "count" else kind.least, most=kind.most,
                 )  # fmt: skip
+
+
+def _weighted_keys(size: int) -> Iterator[Draws]:
+    """Keys that weights show, of people who have 8 each: their counts and sums have noise of their own."""
+    names, each = max(48, size // 4), 60
+    keys = np.repeat(np.arange(names), each)
+    people = np.concatenate([(np.arange(each) + i // 8 * each) for i in range(names)])  # the same 60 have 8 names
+    table = pa.table(
+        {"name": keys.astype(str), "x": np.tile(Shape(each, "spread").columns().x, names), "id": people.astype(str)}
+    )
+    truths = {"count": float(each), "sum": float(Shape(each, "spread").columns().x.sum())}
+    for epsilon in ("4", "8"):
+        curator = _protect(table, names, {"epsilon": epsilon}, unit=sd.PrivacyUnit("id", max_rows=8))
+        asked = Selection().group_by("name", keys="weighted").agg(sd.count(), sd.sum("x"))
+        release = curator.ask(asked, epsilon=epsilon, delta="0.000001")
+        place = f"epsilon {epsilon}, delta 0.000001; {each} units of 8 keys; {len(release.rows) / names:.0%} show"
+        for (name, truth), output in zip(truths.items(), release.outputs, strict=True):
+            if len(release.rows) >= 40:
+                ends = _ends(output.estimate, slice(None))
+                yield Draws(f"{name} of a key by weights", place, truth, output.estimate.values(), ends, least=0)
+
+
+def _without_bounds(size: int) -> Iterator[Draws]:
+    """Means of a column without bounds: of the values clipped to the bounds that were found."""
+    each, rows = max(50, size // 4), 200
+    x = np.exp(np.sin(np.arange(rows) * 1.7) * 2 + 3)
+    table = pa.table({"k": np.repeat(np.arange(each), rows), "x": np.tile(x, each)})
+    for loss in BESIDE:
+        curator = sd.protect(
+            table, domain=sd.Domain({"k": sd.Integer(0, each - 1), "x": sd.Real(resolution="0.01")}), neighbors="add_remove",
+            privacy_unit="row", budget=sd.ZCDP(10**9) if "rho" in loss else sd.PureDP(10**9), ledger=None,
+            rng=sd.Rng.seeded(20),
+        )  # fmt: skip
+        release = curator.ask(_by_k(sd.mean("x")), **loss)
+        low, high = float(release.lower), float(release.upper)
+        truth, estimate = float(np.clip(np.floor(x * 100 + 0.5) / 100, low, high).mean()), release.outputs[0].estimate
+        yield Draws(
+            "mean without bounds, as clipped", f"{_say(loss)}; {rows} rows", truth, estimate.values(),
+            _ends(estimate, slice(None)), least=low, most=high,
+        )  # fmt: skip
 
 
 CUTS: dict[str, Callable[[Any], Any]] = {

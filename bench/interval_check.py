@@ -41,8 +41,8 @@ class Check:
     """One place of the grid at one confidence: what share of `draws` held, and how wide the intervals were.
 
     `narrowest` is the least mean width of intervals [value - s, value + t], cut to what a value can be, that cover: with s = t,
-    or with equal tails. `unavoidable` is the larger coverage of these two: above the nominal one where errors come in whole
-    steps, or where a value is clamped to a bound and so errs to one side only.
+    or with equal tails. Where values are clamped to a bound it is that with s = t: equal tails would know that the truth lies at
+    the bound. `unavoidable` is the larger coverage of these two: above the nominal one where errors come in whole steps.
     """
 
     kind: str
@@ -99,12 +99,18 @@ def _narrowest(values: Any, truth: Any, drawn: Draws, confidence: float) -> tupl
     most = float(np.quantile(np.abs(errors), confidence, method="inverted_cdf"))
     tails = np.quantile(errors, [(1 - confidence) / 2, (1 + confidence) / 2], method="inverted_cdf")
     widths, shares = [], []
-    for below, above in ((-most, most), tails):
+    clamped = any(np.any(values == end) and not np.any(sign * (values - end) > 0) for sign, end in _ends(drawn))
+    for below, above in ((-most, most),) if clamped else ((-most, most), tails):
         slack = 1e-9 * max(1.0, abs(below), abs(above))
         low, high = (np.clip(values - e, drawn.least, drawn.most) for e in (above, below))
         widths.append(float(np.mean(high - low)))
         shares.append(float(np.mean((errors >= below - slack) & (errors <= above + slack))))
     return min(widths), max(shares)
+
+
+def _ends(drawn: Draws) -> tuple[tuple[int, float], tuple[int, float]]:
+    """Return the bounds of a value, each with the side on which none can be."""
+    return (-1, drawn.least), (1, drawn.most)
 
 
 def _step(values: Any) -> float:

@@ -46,11 +46,16 @@ intervals. Answers of a curator go through `ask` itself, with seeded noise; many
 noise of its own.
 
 An interval that promises its confidence for each value must cover within [nominal - {below:g}, nominal + {above:g}], a bound
-at least nominal - {below:g}. Whole steps of noise, and values that are clamped to what is possible, make more coverage
-unavoidable: the upper end is then counted from the coverage of the narrowest interval that these very errors allow, [value - s,
-value + t] with s = t or with equal tails, and a width of one step more is allowed. Each check is two tests (binomial; Student's
-t where questions hang together), each at {alpha:.1e}, so that the chance of any false alarm is at most {alarms:g} (Bonferroni).
-A check of {full:,} draws finds coverage {half:.3f} below its band at .5, or {high:.3f} at .95, in half of all cases.
+at least nominal - {below:g}. Whole steps of noise make more coverage unavoidable: the upper end is then counted from the
+coverage of the narrowest interval that these very errors allow, [value - s, value + t] with s = t or with equal tails (s = t
+alone where values are clamped to a bound, since nobody knows that the truth lies there), and a width of one step more is allowed.
+Each check is two tests (binomial; Student's t where questions hang together), each at {alpha:.1e}, so that the chance of any
+false alarm is at most {alarms:g} (Bonferroni). A check of {full:,} draws finds coverage {half:.3f} below its band at .5, or
+{high:.3f} at .95, in half of all cases.
+
+Distributions of the local model promise a bound for the worst distribution: it is met where answers lie at two numbers far
+apart, for shares and quantiles between them, and more is covered elsewhere, since nothing is known of the shape. Variances and
+correlations of groups so small that noise leaves their means open hold more often than stated: what is above below is theirs.
 
 Found: {low} below, {many} above. `width` is the mean width over that of the narrowest that covers, the median of the places; 1
 is the least there is, - where no error at all would cover. Places of heavier kinds have fewer draws.

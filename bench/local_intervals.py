@@ -27,6 +27,7 @@ NUMBERS: dict[str, Callable[[int], Any]] = {
     "skewed": lambda n: np.minimum(100.0, 4 / (1 - (np.arange(n) + 0.5) / n) - 4),
     "all at the lower bound": lambda n: np.zeros(n),
 }
+APART = 10, 60  # half of the answers at each: the worst distribution for shares and quantiles between them
 
 
 def local_draws(size: int) -> Iterator[Draws]:
@@ -107,8 +108,9 @@ def _each(interval: Callable[[Any, float], tuple[float, float]], estimates: Any)
 
 def _distributions(size: int) -> Iterator[Draws]:
     asks, rng = max(30, size // 8), np.random.default_rng(7)
-    for epsilon, n, words in itertools.product((1, 4), (2000, 50_000), ("spread", "skewed")):
-        protocol, answers = local.Distribution(0, 100, epsilon, bins=128), NUMBERS[words](n)
+    for epsilon, n, words in itertools.product((1, 4), (2000, 50_000), ("spread", "skewed", "apart")):
+        protocol = local.Distribution(0, 100, epsilon, bins=128)
+        answers = np.repeat(APART, n // 2).astype(float) if words == "apart" else NUMBERS[words](n)
         bins = np.bincount(np.minimum((answers / 100 * 128).astype(int), 127), minlength=128)
         law = protocol.matrix()
         estimates: list[DistributionEstimate] = []
@@ -130,8 +132,24 @@ def _distributions(size: int) -> Iterator[Draws]:
         }  # fmt: skip
         for name, (truth, value, interval) in truths.items():
             place = f"{name}; epsilon {epsilon}, {n:,} people, {words}"
-            values, most = [value(e) for e in estimates], 1 if "share" in name else 100
-            yield Draws("distribution", place, truth, values, _each(interval, estimates), least=0, most=most)
+            values, ends = np.array([value(e) for e in estimates]), _each(interval, estimates)
+            most, exact = 1 if "share" in name else 100, words == "apart" and "share" in name
+            kind = "share below a number, in the worst case" if exact else "distribution"
+            if words == "apart" and name == "median":  # every number between the two is one: both ends are to be held
+                yield Draws(
+                    "median of a distribution, in the worst case", place, np.tile(APART, asks), np.repeat(values, 2),
+                    _twice(ends), promise="together", least=0, most=most, family=np.repeat(np.arange(asks), 2),
+                )  # fmt: skip
+                continue
+            yield Draws(kind, place, truth, values, ends, promise="each" if exact else "at least", least=0, most=most)
+
+
+def _twice(ends: Callable[[float], tuple[Any, Any]]) -> Callable[[float], tuple[Any, Any]]:
+    def repeat(confidence: float) -> tuple[Any, Any]:
+        low, high = ends(confidence)
+        return np.repeat(low, 2), np.repeat(high, 2)
+
+    return repeat
 
 
 def _filters(size: int) -> Iterator[Draws]:

@@ -20,8 +20,7 @@ from sordino.noise.rng import Rng
 __all__ = ["WeightedRound", "WeightedSelection", "weighted_selection_for_pair"]
 
 ROUNDS = (Fraction(1, 10), Fraction(9, 10))
-_FINEST, _COARSEST = 1024, 16  # steps that one unit's weight is held in
-_WIDEST_SIGMA = 32_768  # in steps: noise up to it is drawn from a table
+_STEPS = 1024  # that one unit's weight is held in
 _MOST_RHO = 8  # of Gaussian DP: above it noise would be less than what its theorem covers
 _EACH = 64  # up to so many keys of a unit each number has a weight of its own
 
@@ -151,8 +150,7 @@ def weighted_selection_for_pair(*, groups: int, moved: int, epsilon: Fraction, d
 @lru_cache(maxsize=256)
 def _round(groups: int, moved: int, rho: Fraction, delta: Fraction, *, smooth: bool) -> WeightedRound:
     """Return a round at rho: of zCDP, or with `smooth` of Gaussian DP."""
-    whole = max(_COARSEST, min(_FINEST, int(_WIDEST_SIGMA / math.sqrt(moved / (2 * rho)))))
-    squared = Fraction(moved * whole**2)
+    squared = Fraction(moved * _STEPS**2)
     variance = gaussian_variance(squared, rho) if smooth else squared / (2 * rho)
     assert variance is not None  # by the limits on rho and on steps
     law = DiscreteGaussian(variance)
@@ -160,9 +158,9 @@ def _round(groups: int, moved: int, rho: Fraction, delta: Fraction, *, smooth: b
     start = 1
     while start <= groups:
         last = min(groups, start + max(0, (start - _EACH) // 32))
-        weight = math.isqrt(whole**2 // last)
+        weight = math.isqrt(_STEPS**2 // last)
         starts.append(start)
         weights.append(weight)
         least = max(least, weight + law.error(1 - 2 * delta / last) + 1 if 2 * delta < last else 1)
         start = last + 1
-    return WeightedRound(tuple(starts), tuple(weights), whole, law, least)
+    return WeightedRound(tuple(starts), tuple(weights), _STEPS, law, least)

@@ -150,3 +150,16 @@ def test_a_value_that_all_share_is_placed_within_a_few_bins() -> None:
         low, high = found.quantile_interval(rank, 0.95)
         assert low <= 0.4321 <= high
         assert high - low < 0.1
+
+
+@pytest.mark.parametrize("edge", [0.0, 0.999])
+def test_means_at_the_edge_of_their_bins_are_covered_and_no_more_than_one_sided(edge: float) -> None:
+    """Answers half a bin off their middles, of 4 bins: two-sided noise beside it would cover (1 + c) / 2. 5 deviations."""
+    wave, runs = Distribution(0, 4, 2, bins=4), 600
+    answers = np.array([0.0, 1.0, 1.0, 2.0, 3.0] * 40) + edge
+    rng = Rng.seeded(8)
+    found = [wave.estimate(wave.count(wave.perturb(answers, rng))) for _ in range(runs)]
+    for confidence in (0.5, 0.9):
+        pairs = [one.mean_interval(confidence) for one in found]
+        held = float(np.mean([low <= answers.mean() <= high for low, high in pairs]))
+        assert abs(held - confidence) <= 0.01 + 5 * (confidence * (1 - confidence) / runs) ** 0.5

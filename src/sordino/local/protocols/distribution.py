@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.draws import bernoulli, uniform_int
+from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.cumulative import SquareWaveCounts
 from sordino.local.protocols.number import NumberProtocol, check_range, scale
 from sordino.local.reports import (
@@ -93,12 +95,18 @@ class DistributionEstimate:
     def mean_interval(
         self, confidence: float, *, about: str = "respondents", malicious: float = 0.0
     ) -> tuple[float, float]:
-        """Return an interval for the mean of the answers, half a bin wider than that of their bins' middles.
+        """Return an interval for the mean of the answers: half a bin wider than that of their bins' middles.
 
-        `about` as for `Mean`; `malicious` widens it by what this share of the respondents could do together.
+        The middles cannot lie off to both sides at once, so noise misses on one side only where half a bin is large beside it:
+        Phi(z) - Phi(-z - 2 h) = confidence, h half a bin in deviations, gives z (Imbens, Manski 2004). `about` as for
+        `Mean`; `malicious` widens it by what this share of the respondents could do together.
         """
         half = (self.upper - self.lower) / len(self.shares) / 2
-        low, high = self.cells.mean(self.lower, self.upper).adversarial(confidence, about=about, malicious=malicious)
+        middles = self.cells.mean(self.lower, self.upper)
+        inner = _one_sided_confidence(
+            confidence, half / (middles.error(confidence, about=about) / quantile(confidence))
+        )
+        low, high = middles.adversarial(inner, about=about, malicious=malicious)
         return max(self.lower, low - half), min(self.upper, high + half)
 
     def quantile_interval(self, rank: float, confidence: float, *, malicious: float = 0.0) -> tuple[float, float]:
@@ -241,6 +249,16 @@ class Distribution(NumberProtocol):
             f"<Distribution between {format_number(self.lower)} and {format_number(self.upper)} in {self.bins} bins, "
             f"epsilon {format_number(self.claim)}>"
         )
+
+
+def _one_sided_confidence(confidence: float, off: float) -> float:
+    """Return the confidence whose interval, `off` deviations wider on both sides, covers what is up to `off` away."""
+    normal = NormalDist()
+    low, high = max(0.0, normal.inv_cdf(confidence)), quantile(confidence)
+    for _ in range(60):
+        z = (low + high) / 2
+        low, high = (low, z) if normal.cdf(z) - normal.cdf(-z - 2 * off) >= confidence else (z, high)
+    return max(1e-9, 2 * normal.cdf(high) - 1)
 
 
 def _half_width(epsilon: float) -> float:
