@@ -99,8 +99,8 @@ def _ratio(name: str, rows: int, epsilon: str, seeds: range) -> tuple[float, flo
 @pytest.mark.parametrize(
     ("name", "rows", "epsilon"), [("mixed", 20_000, "0.1"), ("bits", 5_000, "1"), ("wide", 5_000, "1")]
 )
-def test_a_look_that_cannot_pay_costs_a_hundredth(name: str, rows: int, epsilon: str) -> None:
-    """All but a hundredth goes to one-way counts at once, with the noise that errs less; before, 17% and more were lost."""
+def test_a_look_that_cannot_pay_costs_less_than_a_hundredth(name: str, rows: int, epsilon: str) -> None:
+    """All but .4% goes to one-way counts at once, with the noise that errs less; before, 17% and more were lost."""
     keys = TABLES[name](rows)
     data = Source(_domain(keys), keys, sd.Rng.seeded(1))
     synth.fit(data, epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(1))
@@ -108,7 +108,7 @@ def test_a_look_that_cannot_pay_costs_a_hundredth(name: str, rows: int, epsilon:
     losses = [loss for _, loss in session.accesses]
     assert losses[0] == PureDP(losses[0].amounts()["epsilon"])
     assert [len(query.tables) for query, _ in session.accesses[:2]] == [1, len(keys)]
-    assert losses[1].amounts()["epsilon"] >= Fraction(epsilon) * Fraction(939, 1000)
+    assert losses[1].amounts()["epsilon"] >= Fraction(epsilon) * Fraction(945, 1000)
 
 
 def test_a_look_that_pays_is_paid_in_gaussian_noise_of_what_is_left() -> None:

@@ -15,13 +15,13 @@ import numpy as np
 
 from sordino.synth.arrays import Floats
 from sordino.synth.encoded_column import EncodedColumn
-from sordino.synth.fitted_model import FittedModel, fit_field, independent_model, merge_measurements
+from sordino.synth.fitted_model import FittedModel, Measured, fit_field, independent_model, merge_measurements
 from sordino.synth.independence_gate import SCORES, look_pays
 from sordino.synth.junction_tree import Pair, grow_clique
-from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import FitSession, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, combine_one_way
 from sordino.synth.pair_selection import (
+    Columns,
     choose_pairs,
     measure_pairs,
     model_pairs,
@@ -29,10 +29,11 @@ from sordino.synth.pair_selection import (
     score_pairs,
     shrink_scores,
 )
+from sordino.synth.triple_selection import choose_triples, edges_of
 
 __all__ = ["fit_adaptive"]
 
-_COUNT = 0.01  # of the loss, for the number of rows
+_COUNT = 0.004  # of the loss, for the number of rows
 _ONE_WAY = 0.2  # of the loss, for one-way counts
 _ONE_WAY_MOST = 0.5  # where their error is large
 _ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get more
@@ -65,10 +66,18 @@ def fit_adaptive(
     compressed = one_way.compress()
     excess, deviation = score_independence(session, compressed, pairs, share_of(SCORES))
     scores = shrink_scores(excess, deviation)
+    first = dict(zip(pairs, scores.tolist(), strict=True))
     part, taken = _share_of_one_way(session, one_way, compressed, pairs, scores)
+    large = _LARGE if cap is None else cap
+    if not taken:
+        triples = _fitting(choose_triples(session, compressed, None, first, 0), compressed, [], large)
+        if triples:
+            measured = measure_pairs(session, compressed, triples, session.left, {})
+            return _fit_final(
+                one_way, compressed, measured, grow_clique(edges_of(triples), compressed.sizes, cap=large)[1]
+            )
     if not taken or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
         return _fit_in_one_round(session, one_way, compressed, taken, part)
-    large = _LARGE if cap is None else cap
     budget = share_of(float(session.left) * _FIRST)
     each = session.variance(budget)
     taken, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
@@ -76,12 +85,46 @@ def fit_adaptive(
     inside, cliques = grow_clique(taken, compressed.sizes, cap=min(_SMALL, large))
     potentials: dict[tuple[int, ...], Floats] = {}
     field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, potentials=potentials)
-    first = dict(zip(pairs, scores.tolist(), strict=True))
-    wanted = _choose_again(session, compressed, field, pairs, first, taken, inside, large)
+    models = model_pairs(session, compressed, field, pairs)
+    again = dict(
+        zip(pairs, shrink_scores(*score_pairs(session, compressed, pairs, models, share_of(SCORES))), strict=True)
+    )
+    triples = _fitting(choose_triples(session, compressed, field, again, 2 * len(taken)), compressed, inside, large)
+    inside = list(dict.fromkeys([*inside, *edges_of(triples)]))
+    wanted = _choose_again(session, compressed, again, first, taken, inside, large)
     cliques = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[1]
-    measured = merge_measurements(measured, measure_pairs(session, compressed, wanted, session.left, measured))
-    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST, potentials=potentials)
-    return FittedModel(one_way, compressed, field, measured, "a clique tree of pairs")
+    more = measure_pairs(session, compressed, [*wanted, *triples], session.left, measured)
+    return _fit_final(one_way, compressed, merge_measurements(measured, more), cliques, potentials)
+
+
+def _fitting(
+    triples: Sequence[Columns], compressed: CompressedMarginals, inside: Sequence[Pair], cap: float
+) -> list[Columns]:
+    """Return the triples that cliques within the cap hold beside the pairs `inside`."""
+    found: list[Columns] = []
+    start = list(inside)
+    for triple in triples:
+        edges = edges_of([triple])
+        taken, _ = grow_clique(edges, compressed.sizes, cap=cap, start=start)
+        if len(taken) == len(edges):
+            found.append(triple)
+            start += edges
+    return found
+
+
+def _fit_final(
+    one_way: OneWayMarginals,
+    compressed: CompressedMarginals,
+    measured: Measured,
+    cliques: Sequence[int],
+    potentials: dict[Columns, Floats] | None = None,
+) -> FittedModel:
+    """Return the model of the last round."""
+    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST, potentials=potentials or {})
+    triples = any(len(columns) > 2 for columns in measured)
+    return FittedModel(
+        one_way, compressed, field, measured, f"a clique tree of pairs{' and triples' if triples else ''}"
+    )
 
 
 def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> OneWayMarginals:
@@ -96,18 +139,14 @@ def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> O
 def _choose_again(
     session: FitSession,
     compressed: CompressedMarginals,
-    field: MarkovRandomField,
-    pairs: Sequence[Pair],
+    scores: dict[Pair, float],
     first: dict[Pair, float],
     done: list[Pair],
     inside: list[Pair],
     cap: float,
 ) -> list[Pair]:
-    """Score every pair again, now against the model; return all pairs to measure, old ones first."""
-    models = model_pairs(session, compressed, field, pairs)
-    excess, deviation = score_pairs(session, compressed, pairs, models, share_of(SCORES))
-    scores = dict(zip(pairs, shrink_scores(excess, deviation).tolist(), strict=True))
-    fresh = [p for p in pairs if p not in done]
+    """Return all pairs to measure, old ones first, by their second `scores`, against the model."""
+    fresh = [p for p in scores if p not in done]
     more, _ = choose_pairs(
         compressed,
         fresh,

@@ -45,7 +45,7 @@ def fit(
     """Return a model of the table, as rich as the loss can pay: independent columns, a small tree, or a clique tree.
 
     `columns` are all but identifiers unless named. `workload` is "all 2-way", or the sets of columns whose pairs matter.
-    `cap` bounds the cells of the model. A hundredth of the loss counts rows: with few of them for the loss, all goes to
+    `cap` bounds the cells of the model. .4% of the loss counts rows: with few of them for the loss, all goes to
     independent columns, with Laplace noise where that is less; `assume_rows` is a public guess in place of that count. The
     choice above it is made from noisy scores. A twentieth of the loss measures the model's own error.
     `rng` serves sampling inside the fit, which is post-processing.

@@ -121,9 +121,12 @@ class CompressedMarginals:
         """The number of codes of each column."""
         return tuple(c.size for c in self.codes)
 
-    def independent(self, pair: Pair) -> Floats:
-        """Return the counts of a pair if its columns were independent."""
-        return np.multiply.outer(self.counts[pair[0]], self.counts[pair[1]]) / self.rows
+    def independent(self, columns: Sequence[int]) -> Floats:
+        """Return the counts of some columns if they were independent."""
+        table: Floats = np.array(self.rows, dtype=np.float64)
+        for c in columns:
+            table = np.multiply.outer(table, self.counts[c] / self.rows)
+        return table
 
     def independent_variance(self, pair: Pair) -> Floats:
         """Return the variance of those counts that comes of the noise of the one-way counts."""

@@ -21,8 +21,10 @@ from sordino.synth.one_way_marginals import CompressedMarginals
 from sordino.synth.sampler import draw_codes, spacings
 
 __all__ = [
+    "Columns",
     "allocation",
     "choose_pairs",
+    "expected_gains",
     "mean_distance",
     "measure_pairs",
     "model_pairs",
@@ -30,6 +32,8 @@ __all__ = [
     "score_pairs",
     "shrink_scores",
 ]
+
+Columns = tuple[int, ...]
 
 _MEAN = 0.8  # E|Z| of a standard normal, about sqrt(2 / pi)
 _THRESHOLDS = np.arange(0.5, 4.25, 0.25)
@@ -50,7 +54,7 @@ def score_independence(
 def score_pairs(
     session: FitSession,
     compressed: CompressedMarginals,
-    pairs: Sequence[Pair],
+    pairs: Sequence[Columns],
     models: Sequence[Floats],
     share: Fraction,
     *,
@@ -66,9 +70,9 @@ def score_pairs(
 
 
 def measure_pairs(
-    session: FitSession, compressed: CompressedMarginals, pairs: Sequence[Pair], share: Fraction, known: Measured
+    session: FitSession, compressed: CompressedMarginals, pairs: Sequence[Columns], share: Fraction, known: Measured
 ) -> Measured:
-    """Return noisy tables of the pairs, with more of the share for those with more cells above the noise."""
+    """Return noisy tables of the pairs, or of more columns, with more of the share for those with more cells above the noise."""
     each = session.variance(share)
     floor = _MEAN * math.sqrt(each * max(len(pairs), 1))
     cells = [float((compressed.independent(p) > floor).sum()) for p in pairs]
@@ -78,22 +82,23 @@ def measure_pairs(
 
 
 def model_pairs(
-    session: FitSession, compressed: CompressedMarginals, field: MarkovRandomField, pairs: Sequence[Pair]
+    session: FitSession, compressed: CompressedMarginals, field: MarkovRandomField, pairs: Sequence[Columns]
 ) -> list[Floats]:
-    """Return the model's table of each pair: exact within a clique, else counted in rows drawn from the model."""
+    """Return the model's table of each set of columns: exact within a clique, else counted in rows drawn from the model."""
     sizes, tree = compressed.sizes, field.tree
     rows = int(max(min(2 * compressed.rows, _SAMPLE), 1000))
     drawn = None
     found: list[Floats] = []
-    for a, b in pairs:
-        home = tree.home((a, b), sizes)
+    for columns in pairs:
+        home = tree.home(columns, sizes)
         if home is not None:
-            found.append(marginal(field.tables[home], tree.cliques[home], (a, b)))
+            found.append(marginal(field.tables[home], tree.cliques[home], columns))
             continue
         if drawn is None:
             drawn = draw_codes(field, sizes, rows=rows, alphas=spacings(), rng=session.rng)
-        counts = np.bincount(drawn[a] * sizes[b] + drawn[b], minlength=sizes[a] * sizes[b])
-        found.append(np.asarray(counts.reshape(sizes[a], sizes[b]) * (compressed.rows / rows), dtype=np.float64))
+        shape = [sizes[c] for c in columns]
+        counts = np.bincount(np.ravel_multi_index([drawn[c] for c in columns], shape), minlength=math.prod(shape))
+        found.append(np.asarray(counts.reshape(shape) * (compressed.rows / rows), dtype=np.float64))
     return found
 
 
@@ -117,16 +122,16 @@ def choose_pairs(
     rows = compressed.rows
     means, kept_means = ([compressed.independent(p) for p in some] for some in (pairs, kept))
     best: tuple[list[Pair], float] = [], 0.0
-    first = _gains(distances, means, rows, math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept))))
+    first = expected_gains(distances, means, rows, math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept))))
     best_first = [pairs[i] for i in np.argsort(-first, kind="stable").tolist() if first[i] > 0]
     inside = set(grow_clique(best_first, compressed.sizes, cap=cap, start=start)[0])
     weight = np.array([1.0 if p in inside else _OUTSIDE for p in pairs])
     counts = sorted({max(1, round(f * len(compressed.sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         deviation = math.sqrt(variance_each * (count + len(kept)))
-        worth = _gains(distances, means, rows, deviation) * weight
+        worth = expected_gains(distances, means, rows, deviation) * weight
         order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0][:count]
-        gain = float(worth[order].sum()) + float(_gains(kept_distances, kept_means, rows, deviation).sum())
+        gain = float(worth[order].sum()) + float(expected_gains(kept_distances, kept_means, rows, deviation).sum())
         if gain > best[1]:
             best = [pairs[i] for i in order], gain
         if len(order) < count:
@@ -178,7 +183,9 @@ def shrink_scores(scores: Floats, deviation: float) -> Floats:
     return np.maximum(scores - threshold, 0.0)
 
 
-def _gains(distances: Sequence[float] | Floats, means: Sequence[Floats], rows: float, deviation: float) -> Floats:
+def expected_gains(
+    distances: Sequence[float] | Floats, means: Sequence[Floats], rows: float, deviation: float
+) -> Floats:
     """Return for each pair how much l1 distance a measurement with noise of this deviation would take away.
 
     A cell's distance from the model is taken to be exponential with mean r m, r = distance / rows and m the model's cell;
