@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
 import re
@@ -315,3 +316,16 @@ def test_under_rho_each_search_aims_by_the_epsilon_that_its_own_mechanism_gets(m
         how = table.find_bounds("x", method=method, **loss).notes[0]
         aimed.append(re.findall(r"about (\d+) rows left beyond", how))
     assert aimed[0] == aimed[1] != []
+
+
+@pytest.mark.parametrize("how", ["histogram", "quantile"])
+def test_a_search_of_dates_is_refused_with_the_quantiles_that_tell_where_they_lie(how: Any) -> None:
+    days = pa.table({"d": [datetime.date(2020, 1, day) for day in range(1, 29)] * 40})
+    table = protect(days, sd.Domain({"d": sd.Date("1990-01-01", "2030-01-01")}))
+    with pytest.raises(QuestionRefused) as refused:
+        table.find_bounds("d", method=how, epsilon=1)
+    assert table.spent == sd.PureDP(0)
+    assert 'sd.quantiles("d", [0.01, 0.99])' in str(refused.value)
+    assert "QUANTILE_CONT(d, 0.01)" in str(refused.value.in_sql())
+    low, high = table.ask(sd.quantiles("d", [0.01, 0.99]), epsilon=5).value.values()
+    assert datetime.date(2019, 12, 1) < low < high < datetime.date(2020, 3, 1)

@@ -162,6 +162,13 @@ def test_what_still_needs_bounds_is_refused_as_before() -> None:
     assert table.spent == PureDP(0)
 
 
+def test_a_refused_sum_names_the_mean_and_the_search() -> None:
+    with pytest.raises(QuestionRefused, match=r'\.find_bounds\("x", \.\.\.\); sd\.mean\("x"\) finds its own'):
+        people().plan(sd.sum("x"), epsilon=1)
+    with pytest.raises(QuestionRefused, match=r"sordino bounds x; AVG\(x\) finds its own"):
+        people().plan(sd.sql("SELECT AVG(x), SUM(x) FROM people"), epsilon=1)
+
+
 @pytest.mark.parametrize("low", [-(10**30), -(10**19), -(2**62), 10**25])
 @pytest.mark.parametrize("how", ["mean", "quantile", "histogram"])
 def test_far_numbers_are_answered_or_refused_before_the_charge(low: int, how: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,18 @@ privacy_unit = "row"
 [tables.t.columns]
 few = {type = "integer"}
 many = {type = "integer"}
+day = {type = "date", lower = 1990-01-01, upper = 2030-01-01}
 """
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table = pa.table(
-        {"few": [100 if i < 5 else None for i in range(9000)], "many": [100 + i % 50 for i in range(9000)]}
+        {
+            "few": [100 if i < 5 else None for i in range(9000)],
+            "many": [100 + i % 50 for i in range(9000)],
+            "day": [datetime.date(2020, 1, 1 + i % 28) for i in range(9000)],
+        }
     )
     pq.write_table(table, tmp_path / "t.parquet")
     (tmp_path / "sordino.toml").write_text(PROJECT)
@@ -55,3 +61,14 @@ def test_found_bounds_say_how_many_rows_may_lie_beyond(run: Any) -> None:
     assert ended.code == 0
     assert "lower  " in ended.out
     assert "rows may lie beyond these bounds" in ended.out + ended.err
+
+
+@pytest.mark.usefixtures("project")
+def test_dates_are_refused_with_the_question_that_says_where_they_lie(run: Any) -> None:
+    ended = run("bounds", "day", "--epsilon", "1")
+    assert ended.code == 3
+    assert "day is a date" in ended.err
+    assert "QUANTILE_CONT(day, 0.01)" in " ".join(ended.err.split())
+    low = run("ask", "SELECT QUANTILE_CONT(day, 0.01) AS low FROM t", "--epsilon", "5")
+    assert low.code == 0
+    assert "2020-01-0" in low.out or "2019-12" in low.out

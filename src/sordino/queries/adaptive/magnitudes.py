@@ -53,7 +53,11 @@ def search_number(of: Node, domain: Domain, *, coarse: bool) -> BoundNumber:
             return bind_number(of, Domain({**domain.columns, value.name: finer}, row_ceiling=domain.row_ceiling))
     found = bind_number(of, domain)
     if found.kind != "number":
-        raise QuestionRefused(f"{describe(of)} is a date: its bounds are declared, and need no search")
+        words = f"{describe(of)} is a {found.kind}: its bounds are declared, and need no search. Where its values lie is told by"
+        raise QuestionRefused(
+            f'{words} quantiles near both ends, sd.quantiles("{describe(of)}", [0.01, 0.99])',
+            sql=f"{words} QUANTILE_CONT({describe(of)}, 0.01) and QUANTILE_CONT({describe(of)}, 0.99)",
+        )
     return found
 
 

@@ -239,8 +239,10 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
         fix = "declare lower and upper for it, clip it"
         shell = at if at == of.name else f"'{of.name}'"
         raise QuestionRefused(
-            f'{rule}: {fix}, col("{of.name}").clip(0, 100), or find bounds privately, .find_bounds("{of.name}", ...)',
-            sql=f"{rule}: {fix}, CLIP({at}, 0, 100), or find bounds privately, sordino bounds {shell}",
+            f'{rule}: {fix}, col("{of.name}").clip(0, 100), or find bounds privately, .find_bounds("{of.name}", ...)'
+            + (f'; sd.mean("{of.name}") finds its own' if what == "sum" else ""),
+            sql=f"{rule}: {fix}, CLIP({at}, 0, 100), or find bounds privately, sordino bounds {shell}"
+            + (f"; AVG({at}) finds its own" if what == "sum" else ""),
         )
     low, high = int(found.interval.lower), int(found.interval.upper)
     _check_unit(found.unit, what, words)
