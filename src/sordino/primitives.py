@@ -228,6 +228,12 @@ class Primitives(Protocol):
         value within WIDEST, steps as of `lattice` and bounds within 2^62.
         """
 
+    def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
+        """Return the aggregate SUM of a whole number, whose size is at most `largest` in any row; call it before `source`.
+
+        Total where the sum over all rows that there may be lies within WIDEST.
+        """
+
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
         """Return i where edges[i] <= value < edges[i+1] (the last bin closed), NULL outside.
 

@@ -14,6 +14,7 @@ from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import Neighbors
 
 __all__ = [
+    "BY_SPARK",
     "PACKED",
     "REMOTE",
     "SERVERS",
@@ -33,7 +34,7 @@ _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parqu
 _FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 _FORMATS |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 _KINDS = ("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql", "spark", "delta", "iceberg")
-_BY_SPARK = ("spark", "delta", "iceberg")  # that no other engine reads
+BY_SPARK = ("spark", "delta", "iceberg")  # that no other engine reads
 _LINES = ("csv", "jsonl")  # read line by line, which may be compressed
 _OF_SEVERAL = ("duckdb", "sqlite", "postgresql")  # that hold several tables
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
@@ -133,11 +134,12 @@ class Source:
     relation: str | None = None
     csv: Csv | None = None
     engine: Literal["", "spark"] = ""
+    settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # of a Spark session to be made
 
     def __post_init__(self) -> None:
-        if self.format in _BY_SPARK:
+        if self.format in BY_SPARK:
             object.__setattr__(self, "engine", "spark")
-        if self.engine not in ("", "spark") or (self.engine and self.format not in (*_BY_SPARK, "parquet")):
+        if self.engine not in ("", "spark") or (self.engine and self.format not in (*BY_SPARK, "parquet")):
             raise DeclarationError(
                 f'engine = "spark" reads Parquet, Delta and Iceberg, or source = "{SPARK}catalog.table"; without it '
                 "DuckDB reads a file and PostgreSQL its own tables",

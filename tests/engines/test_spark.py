@@ -12,10 +12,11 @@ import pytest
 
 import sordino as sd
 from engines.support import engine_of
-from engines.test_postgres import CELLS, PEOPLE, QUESTIONS, S, exact_parts
+from engines.test_postgres import CELLS, PEOPLE, QUESTIONS, S, exact_parts, run_section
 from sordino import col
 from sordino.engines.spark import SparkEngine
 from sordino.neighbors import ContributionBounds, PrivacyUnit
+from sordino.project.proposal import propose_project
 from sordino.queries.aggregation import compile_query
 from sordino.source import Source
 
@@ -40,6 +41,21 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def spark_engine(place: Path, domain: Any, *, unit: Any = None) -> SparkEngine:
     return SparkEngine(Source(str(place), "parquet", engine="spark"), domain=domain, unit=unit)
+
+
+def test_the_page_about_engines_is_true(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.range(500).selectExpr("CAST(id % 80 AS INT) AS age", "'North' AS region")
+    rows.write.parquet(str(tmp_path / "lake"))
+    assert run_section("Spark", {"spark": spark, "lake": str(tmp_path / "lake")}) > 5
+
+
+def test_init_writes_a_project_file(spark: SparkSession) -> None:
+    columns = "1 AS age, CAST(2 AS DECIMAL(8, 2)) AS cost, 'a' AS region, now() AS seen, current_date() AS day, true AS member"
+    spark.sql(f"SELECT {columns}").createOrReplaceTempView("visits_to_declare")
+    proposal = propose_project("spark:visits_to_declare")
+    assert 'source = "spark:visits_to_declare"' in proposal.text
+    assert 'age = {type = "integer"' in proposal.text
+    assert (proposal.table, proposal.columns) == ("visits_to_declare", 6)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -14,6 +14,7 @@ from sordino.domain import Boolean, Category, Date, DateTime, Domain, Identifier
 from sordino.engines.compare import CellCounts, LineCounts, count_misfits
 from sordino.engines.engine import EngineFailed
 from sordino.engines.frames import arrow_of
+from sordino.engines.table_layout import is_spark
 from sordino.errors import SourceError
 from sordino.source import Csv, Source, source_from
 
@@ -67,7 +68,7 @@ def check_against_data(
     """
     if isinstance(source, (str, Path)):
         source = source_from(source, relation=relation, csv=csv)
-    held = source if isinstance(source, Source) else arrow_of(source, domain)
+    held = source if isinstance(source, Source) or is_spark(source) else arrow_of(source, domain)
     found = None
     try:
         found = count_misfits(held, domain=domain)

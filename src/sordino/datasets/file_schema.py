@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from sordino.datasets.csv_import import TYPES, default_delimiter
 from sordino.datasets.sqlite_file import sqlite_columns
 from sordino.errors import DeclarationError, SourceError, nearest
-from sordino.source import PACKED, SERVERS, Csv, Source, header_line, header_names, source_from, split_ending
+from sordino.source import PACKED, SERVERS, SPARK, Csv, Source, header_line, header_names, source_from, split_ending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +62,8 @@ def read_schema(
         if relation is None:
             raise DeclarationError("say which table of the server with --relation, such as public.people")
         return FileSchema(_server_columns(source_from(source, relation=relation)), relation=relation)
+    if source.startswith(SPARK):
+        return FileSchema(_spark_columns(source_from(source)), relation=None)
     ending, _ = split_ending(source)
     folder = source.endswith("/") or Path(source).is_dir()
     known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
@@ -215,6 +217,14 @@ def _server_columns(source: Source) -> Columns:
 
     with contextlib.closing(open_connection(source)) as connection:
         return [(name, held.kind) for name, held in read_columns(connection, source).items()]
+
+
+def _spark_columns(source: Source) -> Columns:
+    """Return the columns of a table of the active Spark session, or of one made for the purpose."""
+    from sordino.datasets.spark_tables import open_frame, open_session, read_columns
+
+    frame = open_frame(open_session(source.settings), source)
+    return [(name, held.kind) for name, held in read_columns(frame).items()]
 
 
 def _duckdb_columns(source: str, relation: str | None) -> tuple[str, Columns]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.datasets.held_column import HeldColumn
@@ -17,13 +17,14 @@ from sordino.source import SPARK, Source
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["check_settings", "open_frame", "open_session", "read_columns"]
+__all__ = ["check_settings", "error_names", "is_alive", "open_frame", "open_session", "read_columns"]
 
 _INSTALL = "needs pyspark, and Java 17 or 21: pip install 'sordino[spark]', apt-get install openjdk-17-jre-headless"
 _SETTINGS = {  # what a setting must be, so that no row makes a question fail, or decides whether others count
     "spark.sql.ansi.enabled": "true",  # without it sums wrap and casts give NULL
     "spark.sql.parquet.filterPushdown": "false",  # a Parquet file's bounds leave NaN out
     "spark.sql.orc.filterPushdown": "false",
+    "spark.sql.constraintPropagation.enabled": "false",  # else a join puts all steps of its keys into filters
     "spark.sql.parquet.aggregatePushdown": "false",
     "spark.sql.orc.aggregatePushdown": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # else a day before 1582 may fail a question
@@ -52,9 +53,13 @@ _KINDS = {
     "void": "NULL",
 }
 _OPENING = threading.Lock()
+_DEEPEST = 12
+_TASK = re.compile(
+    r"Job aborted due to stage failure: [^:]*: Lost task [0-9.]+ in stage [0-9.]+ \(TID \d+\) \([^()]*\): ([\w.$]+)"
+)
 
 
-def open_session(settings: Mapping[str, str]) -> SparkSession:
+def open_session(settings: Sequence[tuple[str, str]]) -> SparkSession:
     """Return the session that is active, or one made of these settings; raises SourceError where none can be had."""
     try:
         from pyspark.sql import SparkSession
@@ -65,11 +70,13 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
         with _OPENING:
             session = SparkSession.getActiveSession()
             if session is None:
-                builder = SparkSession.builder.appName("sordino")
-                for name, value in ({} if "spark.remote" in settings else _OWN | dict(settings)).items():
+                builder, stated = SparkSession.builder.appName("sordino"), dict(settings)
+                if "spark.remote" in stated:
+                    builder = builder.remote(stated.pop("spark.remote"))
+                else:
+                    stated = _OWN | stated
+                for name, value in stated.items():
                     builder = builder.config(name, value)
-                if "spark.remote" in settings:
-                    builder = builder.remote(settings["spark.remote"])
                 session = builder.getOrCreate()
     except Exception:  # of any kind: a missing Java, a cluster that does not answer, a stopped session
         session = None
@@ -95,6 +102,15 @@ def check_settings(session: SparkSession) -> None:
         )
 
 
+def is_alive(session: SparkSession) -> bool:
+    """Return whether a session still answers."""
+    try:
+        session.conf.get("spark.sql.ansi.enabled")
+    except Exception:  # of any kind
+        return False
+    return True
+
+
 def open_frame(session: SparkSession, source: Source, schema: Any = None) -> DataFrame:
     """Return the rows of a source, none read yet; raises SourceError. With `schema` no file is opened to find one."""
     frame: DataFrame | None = None
@@ -116,18 +132,46 @@ def open_frame(session: SparkSession, source: Source, schema: Any = None) -> Dat
 
 
 def _cause(error: Exception) -> str:
-    condition = str(getattr(error, "getCondition", lambda: "")() or "")
     causes = {
         "TABLE_OR_VIEW_NOT_FOUND": "there is no such table or view",
         "SCHEMA_NOT_FOUND": "there is no such schema",
         "CATALOG_NOT_FOUND": "there is no such catalog",
+        "REQUIRES_SINGLE_PART_NAMESPACE": "there is no such catalog",
         "PATH_NOT_FOUND": "there is no such path",
         "UNABLE_TO_INFER_SCHEMA": "there is no such table there",
         "DATA_SOURCE_NOT_FOUND": "this session has no reader of that format",
         "INSUFFICIENT_PERMISSIONS": "this user has no right to read it",
         "PARSE_SYNTAX_ERROR": "it is no name of a table: spark:catalog.schema.table",
     }
-    return causes.get(condition.partition(".")[0], "the session cannot open it")
+    return next((causes[name] for name in error_names(error) if name in causes), "the session cannot open it")
+
+
+def error_names(error: Exception) -> list[str]:
+    """Return what kinds of error this one and its causes are: conditions and classes, never a word of what they say.
+
+    Of a task that failed elsewhere the class is in the message, at a place that no cell can stand before.
+    """
+    found = [str(getattr(error, "getCondition", lambda: "")() or "").partition(".")[0], type(error).__name__]
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    for _ in range(_DEEPEST):
+        if java is None:
+            break
+        try:
+            found.append(java.getClass().getSimpleName())
+            task = _TASK.match(java.getMessage() or "")
+            found += [task[1].rpartition(".")[2]] if task else []
+            found.append((java.getCondition() or "").partition(".")[0] if hasattr(java, "getCondition") else "")
+        except Exception:  # a kind without a condition, or a gateway that is gone
+            found.append("")
+        java = _next(java)
+    return [name for name in found if name]
+
+
+def _next(java: Any) -> Any:
+    try:
+        return java.getCause()
+    except Exception:  # of any kind: the gateway is gone
+        return None
 
 
 def read_columns(frame: DataFrame) -> dict[str, HeldColumn]:

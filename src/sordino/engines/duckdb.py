@@ -28,7 +28,7 @@ from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
-from sordino.engines.table_layout import PeopleTable, TableLayout
+from sordino.engines.table_layout import PeopleTable, TableLayout, is_spark
 from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
@@ -378,6 +378,11 @@ class DuckDBEngine:
 
 def _hold(table: PeopleTable) -> PeopleTable:
     """Return a table as it is, its source in memory where it is one of those that are read when they are opened."""
+    if is_spark(table.source):
+        raise SourceError(
+            "a table lies elsewhere, in a Spark session: private tables can be joined where one session reads both, or both "
+            "are read by DuckDB"
+        )
     if not isinstance(table.source, Source) or table.source.format not in ("arrow", "sqlite"):
         return table
     from sordino.engines.held_files import load_held

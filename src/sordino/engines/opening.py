@@ -27,12 +27,8 @@ def open_source(
     unit: PrivacyUnit | None,
     public: Mapping[str, pa.Table] | None = None,
     people: Mapping[str, PeopleTable] | None = None,
-    settings: Mapping[str, str] | None = None,
 ) -> DuckDBEngine | PostgresEngine | SparkEngine:
-    """Return the engine that reads a source; raises SourceError or DeclarationError as it does.
-
-    `settings` are those of a Spark session, which is made of them where none is active.
-    """
+    """Return the engine that reads a source; raises SourceError or DeclarationError as it does."""
     if isinstance(source, Source) and source.format == "postgresql":
         from sordino.engines.postgres import PostgresEngine
 
@@ -40,7 +36,7 @@ def open_source(
     if is_spark(source):
         from sordino.engines.spark import SparkEngine
 
-        return SparkEngine(source, domain=domain, unit=unit, public=public, people=people, settings=settings)
+        return SparkEngine(source, domain=domain, unit=unit, public=public, people=people)
     return DuckDBEngine(source, domain=domain, unit=unit, public=public, people=people)
 
 
@@ -48,9 +44,11 @@ def why_apart(one: Source | pa.Table, other: Source | pa.Table) -> str:
     """Return why no engine reads two private tables in one question, as their declared sources alone say; else nothing."""
     if _place(one) == _place(other):
         return ""
-    return "both must be read by DuckDB, or lie in one PostgreSQL database, under the same URL"
+    return "both must be read by DuckDB, or by Spark, or lie in one PostgreSQL database, under the same URL"
 
 
 def _place(source: Source | pa.Table) -> str:
     """Return where an engine reads a source: those of one place are read together."""
+    if is_spark(source):
+        return "Spark"
     return source.path if isinstance(source, Source) and source.format == "postgresql" else "DuckDB"

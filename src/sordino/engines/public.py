@@ -9,6 +9,7 @@ from sordino.domain import Category
 from sordino.engines.engine import Engine, EngineFailed
 from sordino.engines.frames import arrow_of
 from sordino.engines.opening import open_source
+from sordino.engines.table_layout import is_spark
 from sordino.errors import DeclarationError, SordinoError, SourceError
 from sordino.queries.joins import join_cell
 from sordino.source import PublicTable, Source
@@ -35,7 +36,8 @@ def _read(name: str, table: PublicTable) -> pa.Table:
 
     engine: Engine | None = None
     try:
-        held = table.source if isinstance(table.source, Source) else arrow_of(table.source, table.columns)
+        opened = isinstance(table.source, Source) or is_spark(table.source)
+        held = table.source if opened else arrow_of(table.source, table.columns)
         engine = open_source(held, domain=table.columns, unit=None)
         on = engine.primitives
         keys = [join_cell(name, table.columns[name])[1](on) for name in table.keys]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sordino.datasets.held_column import HeldColumn
-from sordino.datasets.spark_tables import check_settings, open_frame, open_session, read_columns
+from sordino.datasets.spark_tables import check_settings, error_names, is_alive, open_frame, open_session, read_columns
 from sordino.domain import Domain
 from sordino.engines.engine import EngineFailed
 from sordino.engines.own_sql import people_name, public_name
@@ -50,6 +50,7 @@ _READABLE |= {"TIMESTAMPTZ", "NULL"}
 _ITEMS = _READABLE - {"TIMESTAMP", "TIMESTAMPTZ", "NULL"}
 _SOURCE = "sordino_source"
 _NUMBERS = itertools.count()
+_GONE = "the table, or a file of it, is not there any more"
 _LOST = "the Spark session is stopped, or its cluster was lost"
 
 
@@ -68,10 +69,9 @@ class SparkEngine:
         unit: PrivacyUnit | None,
         public: Mapping[str, pa.Table] | None = None,
         people: Mapping[str, PeopleTable] | None = None,
-        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._session: SparkSession = (
-            open_session(settings or {}) if isinstance(source, Source) else source.sparkSession
+            open_session(source.settings) if isinstance(source, Source) else source.sparkSession
         )
         self._mark = f"sordino_{os.getpid()}_{next(_NUMBERS)}"
         self._people = dict(people or {})
@@ -144,7 +144,7 @@ class SparkEngine:
                 return _narrow(self._session.sql(text).toArrow())
         except Exception as error:  # of any kind: it may quote a cell, so nothing of it goes on
             cause = _cause(error)
-        raise EngineFailed(cause=cause)
+        raise EngineFailed(cause=cause if is_alive(self._session) else _LOST)
 
     def sample(self, *, threshold: int, key: bytes) -> SparkEngine:
         """Return a Poisson sample: each unit is in with chance threshold / 2^64, by coins keyed by `key`.
@@ -306,19 +306,16 @@ def _interruptible(session: SparkSession, mark: str) -> Iterator[None]:
 
 
 def _cause(error: Exception) -> str:
-    """Return what happened, by the class of an error alone; nothing for those that rows could bring about."""
-    condition = str(getattr(error, "getCondition", lambda: "")() or "").partition(".")[0]
-    if condition in ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "FAILED_READ_FILE"):
-        return "the table, or a file of it, is not there any more"
-    text = str(error)
-    if any(words in text for words in ("stopped SparkContext", "SparkContext was shut down", "Connection refused")):
-        return _LOST
-    if isinstance(error, (ConnectionError, EOFError)) or "NoneType" in text:
-        return _LOST
-    if "OutOfMemoryError" in text or "SparkOutOfMemoryError" in text:
-        return "the cluster has no memory left"
-    if "No space left on device" in text:
-        return "a disk of the cluster is full"
-    if "ExecutorLostFailure" in text:
-        return "executors of the cluster were lost"
-    return ""
+    """Return what happened, by the kinds of an error alone; nothing for those that rows could bring about."""
+    causes = {
+        "TABLE_OR_VIEW_NOT_FOUND": _GONE,
+        "PATH_NOT_FOUND": _GONE,
+        "FILE_NOT_EXIST": _GONE,
+        "FileNotFoundException": _GONE,
+        "SparkFileNotFoundException": _GONE,
+        "ExecutorLostFailure": "executors of the cluster were lost",
+        "FetchFailed": "executors of the cluster were lost",
+        "OutOfMemoryError": "the cluster has no memory left",
+        "SparkOutOfMemoryError": "the cluster has no memory left",
+    }
+    return next((causes[name] for name in error_names(error) if name in causes), "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -22,13 +22,21 @@ class SordinoSpark(Spark):
 
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.INT128: _WIDE}
 
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            k: v for k, v in SparkGenerator.TRANSFORMS.items() if k is not exp.IntDiv
+        }
+
         def intdiv_sql(self, expression: exp.IntDiv) -> str:
             """Write the whole quotient of two numbers that are not negative, neither past 37 digits.
 
-            Spark's DIV of decimals returns 64 bits, and wraps silently where a quotient has more. Theorem: with a = h c + l
-            for c = 2^62, and h = q b + s, the quotient a // b is q c + (s c + l) // b. Here h < 10^37 / 2^62 < 2^62, and as
+            Where neither is cast to a wide type, both were proved to lie within 2^62 (`NARROW`), and DIV is right. Spark's
+            DIV of decimals returns 64 bits, and wraps silently where a quotient has more. Theorem: with a = h c + l for
+            c = 2^62, and h = q b + s, the quotient a // b is q c + (s c + l) // b. Here h < 10^37 / 2^62 < 2^62, and as
             s < b, (s c + l) // b is at most c; so no quotient below has more than 64 bits.
             """
+            wide = (exp.DType.INT128, exp.DType.DECIMAL)
+            if not any(cast.to.this in wide for cast in expression.find_all(exp.Cast)):
+                return self.binary(expression, "DIV")
             a, b = (f"CAST({self.sql(expression, part)} AS {_WIDE})" for part in ("this", "expression"))
             high = f"({a} DIV {_HALF})"
             rest = f"(CAST({high} % {b} AS {_WIDE}) * {_HALF} + {a} % {_HALF})"
@@ -50,7 +58,9 @@ class SordinoSpark(Spark):
             return f"LOG{expression.this.name}({self.sql(expression, 'expression')})"
 
         def anonymous_sql(self, expression: exp.Anonymous) -> str:
-            """Write GROUPING of several columns, a number of a bit for each, by the name that Spark has for it."""
+            """Write GROUPING of several columns, a number of a bit for each, by its name here, and a sum in 64 bits."""
+            if expression.name.upper() == "WHOLE_SUM":
+                return self.func("SUM", *expression.expressions)
             if expression.name.upper() == "GROUPING":
                 return self.func("GROUPING_ID", *expression.expressions)
             return super().anonymous_sql(expression)

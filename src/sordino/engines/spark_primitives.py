@@ -7,6 +7,7 @@ never used to see whether a number is whole. Words are parsed as DuckDB's and wr
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -20,7 +21,7 @@ from sordino.engines.sql_cells import FLOATING
 from sordino.engines.sql_primitives import SqlPrimitives
 from sordino.engines.unit_rows import unit_value
 from sordino.noise.lattice import scale_of
-from sordino.primitives import UnitCell
+from sordino.primitives import NARROW, UnitCell
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -57,6 +58,47 @@ class SparkPrimitives(SqlPrimitives):
             cell = quote_name(name)
             texts.append(f"TO_JSON({cell})" if name in self._held.items else f"CAST({cell} AS VARCHAR)")
         return f"TO_JSON(LIST_VALUE({', '.join(texts)}))"
+
+    def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
+        """Return the sum in 64 bits where these hold it, else that of each of several parts of the number.
+
+        Theorem: of n rows, n at most the declared ceiling times the rows that joins made of one, with n 2^b <= 2^62, a sum of
+        numbers up to 2^b in size is at most 2^62, and x = (x >> b) 2^b + (x & 2^b - 1) also for an x below 0. Sums of
+        decimals would be right too, and slow.
+        """
+        rows = self._held.domain.row_ceiling * self._copies
+        bits = 62 - (rows - 1).bit_length()
+        if largest is None or largest >= NARROW or bits < 12:
+            return super().total(value, largest)
+        part, shifted, parts = self.let(f"CAST({self._words(value)} AS BIGINT)"), 0, []
+        while math.ceil(largest) >> shifted >= 2**bits:
+            parts.append(
+                f"CAST(WHOLE_SUM(({part} >> {shifted}) & {2**bits - 1}) AS HUGEINT) * {whole_text(2**shifted)}"
+            )
+            shifted += bits
+        parts.append(f"CAST(WHOLE_SUM({part} >> {shifted}) AS HUGEINT) * {whole_text(2**shifted)}")
+        return self._tree(" + ".join(parts) if shifted else f"WHOLE_SUM({part})")
+
+    def _restrict(self, condition: str) -> None:
+        """Restrict the rows above a column that is not deterministic, past which Spark pushes no filter.
+
+        It would put all steps that a filter reads into the filter, wherever each is used: of n steps in a chain up to 6^n.
+        And no condition of ours reaches a file's reader, which may leave out more than the rows that do not meet it.
+        """
+        name = f"sordino_{len(self._levels)}_"
+        self._levels[name] = len(self._stages)
+        self._stages.append({"MONOTONICALLY_INCREASING_ID()": name})
+        super()._restrict(f"({condition}) AND {name} >= 0")
+
+    def _restrict_rank(self, rank: str, most: int) -> None:
+        """Restrict by a rank alone, which Spark then sees while it sorts."""
+        super()._restrict(f"{self.let(rank)} <= {most}")
+
+    def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
+        """Return one row a unit; the condition that it ends in is not pushed down either."""
+        named = None if of is None else self._tree(self.let(self._words(of)))
+        self._restrict("true")
+        return super().units(named, pairs=pairs)
 
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
         """Return the label at a place, by a look-up in a constant array."""

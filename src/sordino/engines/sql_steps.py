@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import bisect_steps
@@ -113,6 +114,13 @@ class SqlSteps:
         cell = self.let(self._words(value))
         found = bisect_steps(cell, starts, [whole_text(r) for r in results])
         return self._column(f"CASE WHEN {cell} IS NOT NULL THEN {found} END")
+
+    def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
+        """Return the sum, which engines compute in more than 64 bits."""
+        from sqlglot import exp
+
+        del largest
+        return exp.Sum(this=value)
 
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
         """Return the bin's place: by division where all but the ends are as wide, by comparison otherwise.

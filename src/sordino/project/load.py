@@ -20,7 +20,15 @@ from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.ledger.location import Place, locate
 from sordino.loss import Loss
 from sordino.neighbors import Neighbors
-from sordino.project.parts import LARGEST_FILE, cap_from, column_from, neighbors_of, share_from, source_of
+from sordino.project.parts import (
+    LARGEST_FILE,
+    cap_from,
+    column_from,
+    neighbors_of,
+    share_from,
+    source_of,
+    spark_settings,
+)
 from sordino.project.positions import Path as At
 from sordino.project.positions import dotted_key, positions
 from sordino.project.schema import shape_problems
@@ -335,10 +343,17 @@ class _Reading:
                 columns |= {} if made is None else {name: made}
         if not self._is_clean(at, but="columns"):
             return None, columns
-        source = self._attempt(at, lambda: source_of(raw, beside=self._beside))
+        source = self._attempt(at, lambda: source_of(raw, beside=self._beside, spark=self._settings()))
         if source is not None and source.csv is not None:
             self._check_csv((*at, "columns"), columns, declared, source.csv)
         return source, columns
+
+    def _settings(self) -> Mapping[str, str]:
+        """Return the stated settings of a Spark session, none where they are not well stated."""
+        at, raw = ("engine", "spark"), self._tables_at("engine").get("spark")
+        if not raw or not self._is_clean(at):
+            return {}
+        return self._attempt(at, partial(spark_settings, raw)) or {}
 
     def _check_csv(self, at: At, columns: Mapping[str, Column | List], declared: Mapping[str, Any], rules: Csv) -> None:
         for name in declared:

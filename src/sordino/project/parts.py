@@ -7,6 +7,7 @@ takes keys of the right shape (project/schema.py); a DeclarationError names the 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -17,9 +18,9 @@ from sordino.errors import DeclarationError, nearest
 from sordino.ledger.records import check_share
 from sordino.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
-from sordino.source import SERVERS, Csv, Source, source_from
+from sordino.source import BY_SPARK, SERVERS, SPARK, Csv, Source, source_from
 
-__all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "share_from", "source_of"]
+__all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "share_from", "source_of", "spark_settings"]
 
 LARGEST_FILE = 16 * 2**20  # bytes of a project file or of a list of codes
 
@@ -87,20 +88,28 @@ def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column | List:
         raise
 
 
-def source_of(raw: Mapping[str, Any], *, beside: Path) -> Source:
-    """Return the source that the keys of a table state; its path is relative to the directory `beside`."""
-    stated = raw["source"]
-    if "://" in stated and not stated.startswith(SERVERS):
+def source_of(raw: Mapping[str, Any], *, beside: Path, spark: Mapping[str, str]) -> Source:
+    """Return the source that the keys of a table state; its path is relative to the directory `beside`.
+
+    `spark` are the settings of a session, where it is Spark that reads it.
+    """
+    stated, on_spark = raw["source"], "engine" in raw or raw.get("format") in BY_SPARK
+    if "://" in stated and not stated.startswith(SERVERS) and not on_spark:
         raise DeclarationError(
-            "must be a file on this machine or the URL of a PostgreSQL server, not an address of another kind",
+            "must be a file on this machine or the URL of a PostgreSQL server, not an address of another kind; Spark reads "
+            'those that it knows: engine = "spark"',
             key="source",
         )
     rules = raw.get("csv")
     if rules is not None:
         lists = {key: tuple(rules[key]) for key in ("names", "null_values") if key in rules}
         rules = Csv(**{**rules, **lists})
-    path = stated if stated.startswith(SERVERS) else str(beside / stated) + ("/" if stated.endswith("/") else "")
+    is_name = stated.startswith((*SERVERS, SPARK)) or "://" in stated
+    path = stated if is_name else str(beside / stated) + ("/" if stated.endswith("/") else "")
     try:
+        if on_spark or stated.startswith(SPARK):
+            kind = raw.get("format", "spark" if stated.startswith(SPARK) else "parquet")
+            return Source(path, kind, raw.get("relation"), rules, "spark", tuple(spark.items()))
         if "format" in raw:
             return Source(path, raw["format"], raw.get("relation"), rules)
         return source_from(path, relation=raw.get("relation"), csv=rules)
@@ -147,3 +156,15 @@ def _values(raw: Mapping[str, Any], beside: Path) -> list[Any]:
     except (UnicodeDecodeError, csv.Error):
         raise DeclarationError(f"{path.name!r} is not a CSV file in UTF-8", key="values_from") from None
     return [row[0].strip() for row in rows[bool(raw.get("values_header")) :] if row and row[0].strip()]
+
+
+def spark_settings(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of a Spark session; raises DeclarationError for one that holds a secret."""
+    for name in raw:
+        if re.search(r"(?i)password|secret|token|credential|access\.key|account\.key", name):
+            raise DeclarationError(
+                "is a secret, which does not stand in a project file: state it in spark-defaults.conf or in the environment, "
+                "or open the session yourself",
+                key=name,
+            )
+    return {name: str(value) for name, value in raw.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 from sordino.datasets.file_schema import read_schema
 from sordino.project.positions import quote_text, write_key
 from sordino.project.schema import FILL_IN
-from sordino.source import SERVERS, Csv, split_ending
+from sordino.source import SERVERS, SPARK, Csv, split_ending
 
 __all__ = [
     "Proposal",
@@ -45,7 +45,7 @@ def propose_project(
     relation: str | None = None,
     directory: str | Path = ".",
 ) -> Proposal:
-    """Return a project file for a file, a folder of Parquet or a PostgreSQL table: its schema alone, every blank marked.
+    """Return a project file for a file, a folder of Parquet or a table of PostgreSQL or Spark: its schema, every blank marked.
 
     No bound, value or row of the data is read into it: those would leak. `directory` is where the project file will lie; a
     relative source is stated relative to it. A CSV file's first line may be a row, so `header` must say whether it holds
@@ -54,9 +54,9 @@ def propose_project(
     schema = read_schema(
         str(source), header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation
     )
-    is_server = str(source).startswith(SERVERS)
-    name = (schema.relation or "").rpartition(".")[2] if is_server else schema.relation or _file_stem(source)
-    table = _table_name(name)
+    is_server = str(source).startswith((*SERVERS, SPARK))
+    name = (schema.relation or str(source)).rpartition(".")[2] if is_server else schema.relation or _file_stem(source)
+    table = _table_name(name.removeprefix(SPARK))
     place = str(source) if is_server or os.path.isabs(source) else os.path.relpath(source, directory)
     if Path(source).is_dir():
         place = f"{place.rstrip('/')}/"  # by which a folder is known

@@ -175,9 +175,13 @@ _SOURCE = {
         _TEXT,
         "where the table lies: a CSV, JSON lines, Parquet (a file, a glob, or a folder that ends in /), Arrow, DuckDB or "
         "SQLite file, relative to this one, or the URL of a "
-        "PostgreSQL server without a password: postgresql://USER@HOST/DATABASE",
+        "PostgreSQL server without a password: postgresql://USER@HOST/DATABASE; or a table of a Spark session: "
+        "spark:catalog.schema.table",
     ),
-    "format": _word("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql"),
+    "format": _word("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql", "spark", "delta", "iceberg"),
+    "engine": _word(
+        "spark", state="what reads Parquet, Delta or Iceberg files in place of DuckDB: also s3://, hdfs://"
+    ),
     "relation": _say(
         _TEXT, "the table or view of a DuckDB or SQLite file or of a PostgreSQL server, or a query of the latter"
     ),
@@ -273,6 +277,19 @@ _SETTINGS = _keys(
     "",
     dialect=_word(*DIALECTS, state="whose SQL the questions are written in, where they do not say so themselves"),
 )
+_ENGINE = _keys(
+    "the settings of engines",
+    "How the engines are reached that are not in this process.",
+    "",
+    spark={
+        **_names(
+            _TEXT,
+            'the settings of the Spark session that is made where none is active: "spark.master" = "local[4]"',
+            pattern=r"^spark\.[A-Za-z0-9_.-]+$",
+        ),
+        "$comment": 'a setting\'s name is one key in quotes that begins with spark., such as "spark.master"',
+    },
+)
 _PROJECT = _keys(
     "the project",
     "A project: budgets, the tables that draw on them, and public tables that these may be joined with.",
@@ -281,6 +298,7 @@ _PROJECT = _keys(
     tables=_names(_TABLE, "at least one: [tables.NAME]", pattern=_DOTTED_NAME),
     project=_SETTINGS,
     public=_names(_PUBLIC, "the tables that hold nothing private: [public.NAME]"),
+    engine=_ENGINE,
 )
 _TYPES = {"string": (str,), "integer": (int,), "number": (int, Decimal), "boolean": (bool,), "array": (list,)}
 
@@ -289,7 +307,7 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of sordino.toml, for editors.
 
     >>> sorted(json_schema()["properties"])
-    ['budgets', 'project', 'public', 'tables']
+    ['budgets', 'engine', 'project', 'public', 'tables']
     """
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_PROJECT, "title": "sordino.toml"}
 
@@ -329,7 +347,7 @@ def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tu
         if key in hints:
             yield (*at, key), f"{rule['title']} has no such key; {hints[key]}"
         elif (names := _pattern(rule)) and not re.search(names, key):
-            yield (*at, key), _name_rule(key)
+            yield (*at, key), rule.get("$comment") or _name_rule(key)
         else:
             of = keys.get(key) or rule.get("patternProperties", {}).get(names) or rule["additionalProperties"]
             yield from _problems(value, of, (*at, key))
