@@ -134,10 +134,23 @@ class _Test:
     def ends(self, total: Any, count: Any, alpha: float) -> tuple[Any, Any]:
         """Return the ends of the intervals at 1 - alpha."""
         low, high = self.span
-        root = np.divide(total, count, out=np.where(total > 0, np.inf, -np.inf), where=count > 0)
+        lower, upper = self._edges(total, count, alpha, at_bound=count <= 0)
+        root = np.divide(total, count, out=(lower + upper) / 2, where=count > 0)
         upwards = root >= (low + high) / 2
+        middle = np.clip(root, low, high)
+        gap, reach = np.where(upwards, high - upper, lower - low), np.where(upwards, upper - middle, middle - lower)
+        close = (count > 0) & (gap <= 2 * reach)  # far from a bound nothing is tested from one side, whatever the count
+        if close.any():
+            lower[close], upper[close] = self._ends_beside(
+                root[close], total[close], count[close], alpha, upwards[close]
+            )
+        return lower, upper
+
+    def _ends_beside(self, root: Any, total: Any, count: Any, alpha: float, upwards: Any) -> tuple[Any, Any]:
+        """Return the ends of intervals near a bound, where a mean may be tested from one side."""
+        low, high = self.span
         near = self._near(upwards, total, count, alpha)
-        sided = (count > 0) & (near < (high - low) / 2)
+        sided = near < (high - low) / 2
         lower, upper = self._edges(total, count, alpha, at_bound=~sided)
         beside = sided & np.where(upwards, upper > high - near, lower < low + near)
         if beside.any():
