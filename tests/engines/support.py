@@ -10,9 +10,10 @@ import sordino as sd
 from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
-from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.queries.aggregation import compile_query
+from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity
+from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
+from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
 from sordino.source import Csv, Source, source_from
 
 
@@ -43,21 +44,36 @@ def exact(source: Any, domain: sd.Domain, question: Any, **how: Any) -> list[lis
 
 def ask(engine: DuckDBEngine, domain: sd.Domain, question: Any) -> list[list[Fraction]]:
     """Return the exact parts of a question from an open engine, in its own units."""
-    found = compile_query(as_aggregation(question), domain)
+    asked = as_aggregation(question)
+    found = compile_query(asked, step_domain(domain, asked.steps))
     flat = [p for several in found.parts for p in several]
-    vectors = exact_vectors(engine.run(found.select(engine.primitives)), found)
+    vectors = exact_vectors(engine.run(found.select(apply_steps(engine.primitives, asked.steps, domain))), found)
     return [[x * p.unit for x in v] for p, v in zip(flat, vectors, strict=True)]
+
+
+_BOUNDS: dict[tuple[int, str, Neighbors], tuple[sd.Domain, list[Sensitivity]]] = {}
+
+
+def bounds(domain: sd.Domain, question: Aggregation, neighbors: Neighbors) -> list[Sensitivity]:
+    """Return how far one unit moves each part of a question, computed once."""
+    key = (id(domain), question.identity(), neighbors)
+    if key not in _BOUNDS:
+        found = compile_query(question, step_domain(domain, question.steps))
+        wider = step_neighbors(neighbors, question.steps)
+        _BOUNDS[key] = domain, [found.sensitivity(part, wider) for several in found.parts for part in several]
+    return _BOUNDS[key][1]
 
 
 def assert_within_sensitivity(
     domain: sd.Domain, question: Any, one: list[list[Fraction]], other: list[list[Fraction]], neighbors: Neighbors
-) -> None:
-    """Require that two neighbors' exact parts differ by no more than declared, in every norm."""
-    found = compile_query(as_aggregation(question), domain)
-    parts = [p for several in found.parts for p in several]
-    for part, a, b in zip(parts, one, other, strict=True):
-        bound = found.sensitivity(part, neighbors)
+) -> list[Fraction]:
+    """Require that two neighbors' exact parts differ by no more than declared, in every norm; return the shares of l1."""
+    shares = []
+    for bound, a, b in zip(bounds(domain, as_aggregation(question), neighbors), one, other, strict=True):
         moved = [abs(x - y) for x, y in zip(a, b, strict=True)]
-        assert sum(moved) <= bound.l1
+        assert sum(moved) <= bound.l1, bound
         assert sum(m * m for m in moved) <= bound.l2_squared
         assert max(moved) <= bound.linf
+        assert sum(m > 0 for m in moved) <= bound.l0
+        shares.append(sum(moved, Fraction(0)) / bound.l1 if bound.l1 else Fraction(0))
+    return shares

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 import random
 from fractions import Fraction
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from engines.support import ask, assert_within_sensitivity
 from sordino import col
 from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
@@ -126,42 +126,16 @@ def answers(
     """Return the exact parts of each question, in its own units, from one engine."""
     source = pa.Table.from_pylist(table, schema=SCHEMA) if isinstance(table, list) else table
     engine = DuckDBEngine(source, domain=DOMAIN, unit=unit, public=public_cells(tables or PUBLIC))
-    found = []
     try:
-        for question in questions:
-            asked = asked_of(question)
-            whole = step_domain(DOMAIN, asked.steps)
-            meant = compile_query(asked, whole)
-            flat = [p for several in meant.parts for p in several]
-            exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, asked.steps, DOMAIN))), meant)
-            found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=True)])
+        return [ask(engine, DOMAIN, asked_of(question)) for question in questions]
     finally:
         engine.close()
-    return found
-
-
-@functools.cache
-def bounds(place: int, neighbors: Neighbors) -> list[Any]:
-    """Return the sensitivity of each part of a question."""
-    asked = asked_of(QUESTIONS[place])
-    meant = compile_query(asked, step_domain(DOMAIN, asked.steps))
-    wider = step_neighbors(neighbors, asked.steps)
-    return [meant.sensitivity(part, wider) for several in meant.parts for part in several]
 
 
 def check(one: list[Exact], other: list[Exact], neighbors: Neighbors) -> list[Fraction]:
     """Hold every part of every question to its sensitivity; return the largest ratio reached of each question."""
-    reached = []
-    for place, (a, b) in enumerate(zip(one, other, strict=True)):
-        ratios = [Fraction(0)]
-        for most, v, w in zip(bounds(place, neighbors), a, b, strict=True):
-            moved = [abs(x - y) for x, y in zip(v, w, strict=True)]
-            assert sum(moved) <= most.l1, (place, most)
-            assert sum(m * m for m in moved) <= most.l2_squared
-            assert max(moved) <= most.linf
-            ratios.append(sum(moved, Fraction(0)) / most.l1 if most.l1 else Fraction(0))
-        reached.append(max(ratios))
-    return reached
+    each = zip(map(asked_of, QUESTIONS), one, other, strict=True)
+    return [max(assert_within_sensitivity(DOMAIN, asked, a, b, neighbors)) for asked, a, b in each]
 
 
 def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 import random
 from collections import Counter
@@ -17,16 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from engines.support import ask, assert_within_sensitivity, bounds
 from protecting import protect
 from sordino import col
-from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import DeclarationError
 from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.queries.aggregation import Aggregation, compile_query
+from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import Selection, as_aggregation
 from sordino.queries.joined_names import bind_names
-from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
 
 MOST = 2
 DOMAIN = sd.Domain(
@@ -71,41 +69,16 @@ def asked_of(question: Aggregation) -> Aggregation:
 
 def answers(table: list[dict[str, Any]], unit: PrivacyUnit | None) -> list[Exact]:
     engine = DuckDBEngine(pa.Table.from_pylist(table, schema=SCHEMA), domain=DOMAIN, unit=unit)
-    found = []
     try:
-        for question in map(asked_of, QUESTIONS):
-            meant = compile_query(question, step_domain(DOMAIN, question.steps))
-            flat = [p for several in meant.parts for p in several]
-            select = meant.select(apply_steps(engine.primitives, question.steps, DOMAIN))
-            exact = exact_vectors(engine.run(select), meant)
-            found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=True)])
+        return [ask(engine, DOMAIN, asked_of(question)) for question in QUESTIONS]
     finally:
         engine.close()
-    return found
-
-
-@functools.cache
-def bounds(place: int, neighbors: Neighbors) -> list[Any]:
-    question = asked_of(QUESTIONS[place])
-    meant = compile_query(question, step_domain(DOMAIN, question.steps))
-    wider = step_neighbors(neighbors, question.steps)
-    return [meant.sensitivity(part, wider) for several in meant.parts for part in several]
 
 
 def check(one: list[Exact], other: list[Exact], neighbors: Neighbors) -> list[Fraction]:
     """Hold every part to its sensitivity; return the largest share of it that the first part of each question reached."""
-    reached = []
-    for place, (a, b) in enumerate(zip(one, other, strict=True)):
-        shares = []
-        for most, v, w in zip(bounds(place, neighbors), a, b, strict=True):
-            moved = [abs(x - y) for x, y in zip(v, w, strict=True)]
-            assert sum(moved) <= most.l1, (place, most)
-            assert sum(m * m for m in moved) <= most.l2_squared
-            assert max(moved) <= most.linf
-            assert sum(m > 0 for m in moved) <= most.l0
-            shares.append(sum(moved, Fraction(0)) / most.l1)
-        reached.append(shares[0])
-    return reached
+    each = zip(map(asked_of, QUESTIONS), one, other, strict=True)
+    return [assert_within_sensitivity(DOMAIN, asked, a, b, neighbors)[0] for asked, a, b in each]
 
 
 def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it() -> None:
@@ -132,9 +105,9 @@ def test_a_unit_of_full_lists_reaches_its_bound_and_never_more() -> None:
     unit = PrivacyUnit("id", max_rows=2)
     rows = [{"id": "v", "tags": ["a"] * 9, "n": [4] * 9, "x": i} for i in range(5)]
     assert answers(rows, unit)[0][0] == [4]
-    assert bounds(0, Neighbors("add_remove", unit))[0].l1 == 4
+    assert bounds(DOMAIN, asked_of(QUESTIONS[0]), Neighbors("add_remove", unit))[0].l1 == 4
     assert (
-        bounds(0, Neighbors("replace", unit))[0].l1 == 4
+        bounds(DOMAIN, asked_of(QUESTIONS[0]), Neighbors("replace", unit))[0].l1 == 4
     )  # lists differ in length, so a count moves under replace too
 
 

@@ -13,25 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from ledger.support import spend
 from places import ROOT
 from sordino.accounting.events import LaplaceEvent
-from sordino.errors import BudgetExhausted, InDoubt, LedgerError
+from sordino.errors import InDoubt, LedgerError
 from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
-from sordino.loss import Number, PureDP
+from sordino.loss import PureDP
 
 FORK = multiprocessing.get_context("fork")
 SOURCE = str(ROOT / "src")
-
-
-def spend(ledger: Ledger, epsilon: Number) -> int:
-    """Charge until refused; return how often it was granted."""
-    granted = 0
-    while True:
-        try:
-            ledger.charge(LaplaceEvent(epsilon), note="", question="q")
-        except BudgetExhausted:
-            return granted
-        granted += 1
 
 
 @pytest.mark.parametrize("kind", ["disk", "memory"])

@@ -17,6 +17,7 @@ import pytest
 
 import sordino as sd
 from curator.support import curator
+from ledger.support import spend
 from places import ROOT
 from postgres_server import Server
 from sordino.accounting.events import LaplaceEvent
@@ -25,7 +26,7 @@ from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
 from sordino.ledger.location import ServerPlace, locate
 from sordino.ledger.postgres_ledger import connect_server
 from sordino.ledger.transfer import move_ledger
-from sordino.loss import Number, PureDP
+from sordino.loss import PureDP
 
 FORK = multiprocessing.get_context("fork")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -47,17 +48,6 @@ def make(server: Server, name: str, options: str = "ENCODING 'UTF8'") -> str:
 def address(database: str) -> str:
     """A ledger's address that no other test uses."""
     return f"{database}#l{next(NAMES)}"
-
-
-def spend(ledger: Ledger, epsilon: Number) -> int:
-    """Charge until refused; return how often it was granted."""
-    granted = 0
-    while True:
-        try:
-            ledger.charge(LaplaceEvent(epsilon), note="", question="q")
-        except BudgetExhausted:
-            return granted
-        granted += 1
 
 
 def run_sql(address: str, *statements: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from ledger.support import spend
 from places import ROOT
 from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.errors import (
@@ -35,17 +36,6 @@ SOURCE = str(ROOT / "src")
 
 def charge(ledger: Ledger, epsilon: Number, spender: str | None = None) -> None:
     ledger.commit(ledger.charge(LaplaceEvent(epsilon), note="", question="q", spender=spender), "7")
-
-
-def spend(ledger: Ledger, epsilon: Number, spender: str | None) -> int:
-    """Charge until refused; return how often it was granted."""
-    granted = 0
-    while True:
-        try:
-            ledger.charge(LaplaceEvent(epsilon), note="", question="q", spender=spender)
-        except BudgetExhausted:
-            return granted
-        granted += 1
 
 
 @pytest.fixture
