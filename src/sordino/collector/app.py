@@ -12,12 +12,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 
 from sordino.collector.collector import Collector
 from sordino.collector.limits import Limits, Tokens
-from sordino.collector.openapi import describe_service
 from sordino.collector.pages import add_pages
-from sordino.collector.report_endpoint import Receive, ReportEndpoint, Scope, Send
+from sordino.collector.report_endpoint import ERRORS, Receive, ReportEndpoint, Scope, Send
 from sordino.collector.report_store import Store
 from sordino.collector.report_writer import ReportWriter
 from sordino.collector.routes import add_routes
@@ -25,7 +25,10 @@ from sordino.collector.task_state import TaskState, counts_text
 from sordino.errors import DeclarationError
 from sordino.local.task import Task
 
-__all__ = ["collector_app"]
+__all__ = [
+    "collector_app",
+    "describe_service",
+]
 
 _REFRESH = 1.0  # seconds between looks for new tokens and closed tasks
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
@@ -102,3 +105,57 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+def describe_service(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of the whole service."""
+    if app.openapi_schema is None:
+        plain = get_openapi(title=app.title, version=app.version, routes=app.routes, description=_ABOUT)
+        plain["paths"]["/v1/tasks/{task}/reports"] = {"post": _reports()}
+        parts = plain.setdefault("components", {})
+        parts.setdefault("schemas", {})["Error"] = _ERROR
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        app.openapi_schema = plain
+    return app.openapi_schema
+
+
+_ABOUT = "Collects reports that were randomised on the sender's device. No address is stored or logged."
+_ERROR = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {"code": {"type": "string", "enum": sorted(ERRORS)}, "says": {"type": "string"}},
+            "required": ["code", "says"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def _reports() -> dict[str, Any]:
+    stored = {"type": "object", "properties": {"stored": {"type": "integer"}, "repeated": {"type": "integer"}}}
+    codes_of: dict[int, list[str]] = {}
+    for code, (status, _) in ERRORS.items():
+        codes_of.setdefault(status, []).append(code)
+    failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    return {
+        "summary": "Store one report or several; answered when they are on disk",
+        "description": "The body: the 32-byte hash of the manifest, then for each report a random 16-byte id and its bytes.",
+        "security": [{"token": []}],
+        "parameters": [{"name": "task", "in": "path", "required": True, "schema": {"type": "string"}}],
+        "requestBody": {
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        "responses": {
+            "200": {"description": "Stored", "content": {"application/json": {"schema": stored}}},
+            **{
+                str(status): {
+                    "description": "; ".join(f"{code}: {ERRORS[code][1]}" for code in codes),
+                    "content": failed,
+                }
+                for status, codes in sorted(codes_of.items())
+            },
+        },
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,7 +14,7 @@ from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import noisy_columns
 from sordino.curator.plan import EQUAL, LossSplit, Plan, PlannedColumn, PlannedRows, TableContext, cost_of, price
 from sordino.curator.quantile_scans import PlannedQuantile
-from sordino.domain import Domain
+from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.ranks import Ranks
 from sordino.estimates.selected import simultaneous_confidence
@@ -25,10 +26,11 @@ from sordino.noise.truncated_laplace import TruncatedLaplace
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.queries.expressions.compile import bind_number
 from sordino.queries.expressions.keys import Keys
+from sordino.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
 from sordino.queries.formulas import FormulaColumn
 from sordino.queries.key_list import list_shown
-from sordino.queries.off_grid import never_equal
 from sordino.queries.post_processing import finish_answer
 from sordino.queries.query import ExpectedNoise
 from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
@@ -37,7 +39,11 @@ from sordino.release import Key, Output, show_number, show_rows
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["AggregationProcedure", "plan_aggregation"]
+__all__ = [
+    "AggregationProcedure",
+    "never_equal",
+    "plan_aggregation",
+]
 
 _MOST_MEANS = 100_000
 _PUBLIC_KEYS = (
@@ -401,3 +407,29 @@ def _vector_data(part: NoisyVector) -> dict[str, Any]:
         "linf": format_number(part.sensitivity.linf),
         "because": part.sensitivity.because,
     }
+
+
+def never_equal(expressions: Sequence[Node], domain: Domain) -> tuple[str, ...]:
+    """Return a sentence for each equality with a constant between two steps: `price = 9.995` in steps of 0.01.
+
+    `domain` is the question's own, public tables joined. What is said follows from the question and the declaration.
+    """
+    found: dict[str, None] = {}
+    for at in itertools.chain.from_iterable(map(walk, expressions)):
+        if isinstance(at, Compare) and at.op in ("=", "!=") and isinstance(at.right, Constant):
+            found |= dict.fromkeys(_said(at.left, [at.right.value], domain))
+        elif isinstance(at, IsIn):
+            found |= dict.fromkeys(_said(at.of, at.values, domain))
+    return tuple(sorted(found))
+
+
+def _said(of: Node, values: Any, domain: Domain) -> list[str]:
+    constants = [v for v in values if isinstance(v, Fraction) and not isinstance(v, bool)]
+    if not constants or (isinstance(of, Name) and isinstance(domain[of.name], (Category, Boolean, Identifier))):
+        return []
+    unit = bind_number(of, domain).unit
+    return [
+        f"{describe(Compare('=', of, Constant(v)))} is true for no row: {describe(of)} is read in steps of {format_number(unit)}"
+        for v in constants
+        if (v / unit).denominator != 1
+    ]

@@ -49,7 +49,7 @@ class DuckDBPrimitives(SqlPrimitives):
             listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
             found = f"NULLIF(list_position([{listed}], {at}), 0) - 1"
         else:
-            listed = ", ".join(quote_text(str(v)) for v in values)
+            listed = ", ".join(map(quote_text, map(str, values)))
             if all(str(v) == str(v).strip(BLANKS) for v in values):  # then blanks around a cell mean nothing
                 at = f"trim({at}, {_BLANKS})"
             found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest

@@ -81,7 +81,7 @@ class Laplace:
         if self.l1 < 0:
             raise DeclarationError("l1 must not be negative")
 
-    @property
+    @cached_property
     def event(self) -> LaplaceEvent | DiscreteLaplaceEvent:
         """What one release amounts to: pure epsilon, with the law where l1 is whole; nothing where l1 is 0."""
         if self.l1 > 0 and Fraction(self.l1).denominator == 1:
@@ -228,7 +228,10 @@ def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction)
 
 
 def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> Chosen:
-    made: list[Mechanism] = [Laplace(s.l1, epsilon * share if s.l1 else epsilon) for s, share in parts]
+    alike = {
+        pair: Laplace(pair[0], epsilon * pair[1] if pair[0] else epsilon) for pair in {(s.l1, p) for s, p in parts}
+    }
+    made: list[Mechanism] = [alike[s.l1, share] for s, share in parts]  # of many tables that move alike, one
     return made, _event([m.event for m in made])
 
 

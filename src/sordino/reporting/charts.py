@@ -55,12 +55,12 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.reporting import bound_charts, contribution_charts, profiles, release_charts, synth
+    from sordino.reporting import profiles, release_charts, search_charts, synth
 
     if isinstance(thing, Release):
         if any(name.startswith("max_") for name, _ in thing.chosen):
-            return contribution_charts.draw
-        return bound_charts.draw if thing.is_search else release_charts.draw
+            return search_charts.draw_caps
+        return search_charts.draw_bounds if thing.is_search else release_charts.draw
     of_one, of_several = _drawers()
     several = isinstance(thing, (list, tuple))
     kinds = {type(one) for one in thing} if several else {type(thing)}

@@ -1,10 +1,11 @@
-"""The picture of a search for clipping bounds: the clipped sum against the bound, its error band, the bound chosen.
+"""The pictures of releases that chose bounds or caps: what was chosen, and what it was chosen by.
 
-It sees released values and public parameters only.
+They see released values and public parameters only.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,17 @@ if TYPE_CHECKING:
     from sordino.release import Release
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["draw"]
+__all__ = [
+    "draw_bounds",
+    "draw_caps",
+]
 
 _HEIGHT = 260
-_WIDE = 200.0  # times: bounds that span more are drawn on a logarithmic scale
+_WIDE_BOUNDS = 200.0  # times: bounds that span more are drawn on a logarithmic scale
+_WIDE_CAPS = 32  # times: caps that span more are drawn on a logarithmic scale
 
 
-def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a release that chose bounds, and its title: one panel a side."""
     release.interval(confidence)  # refuses a confidence outside (0, 1)
     chosen = f"{release.lower:,} to {release.upper:,}" if release.found else "none found"
@@ -58,7 +63,7 @@ def _side(release: Release, side: str, confidence: float) -> Any:
     ]
     bounds = [abs(float(r["bound"] or 0)) for r in rows]
     least = min((b for b in bounds if b), default=1.0)
-    wide = max(bounds) > _WIDE * least
+    wide = max(bounds) > _WIDE_BOUNDS * least
     scale = alt.Scale(type="symlog", constant=least) if wide else alt.Scale(zero=False)
     axis = alt.Axis(format=",~g", labelOverlap="greedy", labelSeparation=8)
     x = alt.X("bound:Q", title=f"{side} bound{' (log scale, 0 added)' if wide else ''}", scale=scale, axis=axis)
@@ -82,3 +87,57 @@ def _ends(release: Release) -> Any:
     return points.encode(x=alt.X("bound:Q", title="bound"), y=alt.Y("side:N", title=None)).properties(
         width=420, height=90
     )
+
+
+_LOST = {"max_rows": "rows lost", "max_groups": "pairs of unit and key lost", "max_rows_per_group": "rows lost"}
+
+
+def draw_caps(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a release that chose caps, and its title: one panel a cap."""
+    release.interval(confidence)  # refuses a confidence outside (0, 1)
+    chosen = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
+    notes = [
+        *release.notes,
+        f"band: {100 * confidence:g}% interval of what is lost, of the units that are visible",
+        release.summary(),
+    ]
+    panels = [_caps_panel(release, name, confidence) for name in release.value]
+    title, mark = title or f"{release.question}: {chosen}", None if release.private else SEEDED
+    return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
+
+
+def _caps_panel(release: Release, name: str, confidence: float) -> Any:
+    """Return the panel of one cap: three lines, the band of what is lost, and the cap chosen."""
+    import altair as alt
+
+    lost = release.outputs[0].estimate.intervals(confidence)
+    one = len(release.value) == 1  # panels share a legend, in which one color has one name
+    words = {"lost": _LOST.get(name, "lost") if one else "rows, or pairs of unit and key, lost", "noise": "noise"}
+    words["error"] = "both"
+    lines: list[dict[str, Any]] = []
+    band: list[dict[str, Any]] = []
+    for i, row in enumerate(release.rows):
+        if row["cap"] == name:
+            lines += [{"cap": row["at"], "what": said, "value": row[key]} for key, said in words.items()]
+            band.append({"cap": row["at"], "low": max(0.0, lost[i][0] or 0.0), "high": max(0.0, lost[i][1] or 0.0)})
+    last = max(float(r["cap"] or 0) for r in band)
+    scale = alt.Scale(type="log") if last > _WIDE_CAPS else alt.Scale(zero=False)
+    x = alt.X(
+        "cap:Q",
+        title=name,
+        scale=scale,
+        axis=alt.Axis(format=",d", tickMinStep=1, labelOverlap="greedy", labelSeparation=8),
+    )
+    tall = max([1.0, *(float(line["value"] or 0) for line in lines), *(float(b["high"]) for b in band)])
+    ticks = [0.0, *(10.0**power for power in range(math.ceil(math.log10(tall)) + 1))]
+    axis = alt.Axis(values=ticks, format=",", labelOverlap="greedy")
+    y = alt.Y("value:Q", title="expected error (log scale, 0 added)", scale=alt.Scale(type="symlog"), axis=axis)
+    hues = alt.Scale(domain=list(words.values()), range=list(COLORS[: len(words)]))
+    color = alt.Color("what:N", title=None, scale=hues, legend=alt.Legend(orient="bottom"))
+    drawn = alt.Chart(data_of(lines)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(x=x, y=y, color=color)
+    doubt = alt.Chart(data_of(band)).mark_area(opacity=0.2, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
+    at = release.value[name]
+    rule = alt.Chart(data_of([{"cap": at, "label": f"chosen: {at:,}"}]))
+    mark = rule.mark_rule(strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
+    word = rule.mark_text(baseline="bottom", y=-4).encode(x=x, text="label:N")  # above the plot, where nothing is drawn
+    return (doubt + drawn + mark + word).properties(width=420, height=260)
