@@ -26,7 +26,7 @@ from sordino.cli.shared.options import (
     option,
 )
 from sordino.cli.shared.terminal import note, say
-from sordino.errors import ChargedError, QuestionRefused
+from sordino.errors import ChargedError
 
 if TYPE_CHECKING:
     from sordino.release import Release
@@ -48,10 +48,7 @@ def deliver_search(
     from sordino.reporting.picture import encode_picture
 
     with open_if_named(plot) as target:
-        try:
-            release = search()
-        except QuestionRefused as refused:
-            raise refused.in_sql() from None
+        release = search()
         if form is TextFormat.json:
             sys.stdout.write(json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n")
         else:
