@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 _MEAN = 0.8  # E|Z| of a standard normal
-_MOST_BINS = 64
+_MOST_BINS, _MOST_CODES = 64, 512  # codes of a column, where its noise is large and where it is small
+_CLEAR = 25.0  # deviations of noise in the mean count of a code, above the least number of codes
 _RARE = 2.0  # deviations of noise below which a value's count cannot be distinguished from none
 _ABSENT = 3.0  # the same for missing values that the declaration drops: a table without any should show none
 
@@ -77,7 +78,14 @@ class OneWayMarginals:
         """Return the marginals over codes: those given, or as few as the noise of each column allows."""
         if codes is None:
             codes = [
-                compress_domain(p, math.sqrt(v), ordered=c.ordered, missing=c.missing, dropped=c.dropped)
+                compress_domain(
+                    p,
+                    math.sqrt(v),
+                    ordered=c.ordered,
+                    missing=c.missing,
+                    dropped=c.dropped,
+                    most=most_codes(self.rows, math.sqrt(v)),
+                )
                 for c, p, v in zip(self.columns, self.projected, self.variances, strict=True)
             ]
         both = list(zip(codes, self.projected, self.variances, strict=True))
@@ -180,6 +188,11 @@ def project(counts: Floats, total: float) -> Floats:
     kept = int(np.count_nonzero(falling > excess))
     made: Floats = np.maximum(flat - excess[max(kept, 1) - 1], 0.0).reshape(np.shape(counts))
     return made
+
+
+def most_codes(rows: float, deviation: float) -> int:
+    """Return how many codes a column may have: as many as leave a code's mean count well above the noise, within bounds."""
+    return int(min(max(rows / (_CLEAR * max(deviation, 1e-9)), _MOST_BINS), _MOST_CODES))
 
 
 def compress_domain(
