@@ -54,8 +54,10 @@ false alarm is at most {alarms:g} (Bonferroni). A check of {full:,} draws finds 
 {high:.3f} at .95, in half of all cases.
 
 Distributions of the local model promise a bound for the worst distribution: it is met where answers lie at two numbers far
-apart, for shares and quantiles between them, and more is covered elsewhere, since nothing is known of the shape. Variances and
-correlations of groups so small that noise leaves their means open hold more often than stated: what is above below is theirs.
+apart, for shares and quantiles between them, and more is covered elsewhere, since nothing is known of the shape. Where noise
+leaves the count or the means of a group open - means of one row, variances and correlations of ten - intervals hold more often
+than stated, as they must hold whatever these are; so do means at a bound whose Laplace noises depend on each other. Values that
+are both clamped and on few points (shares of 100 people, one bin at epsilon 1) may be held to less here than their steps allow.
 
 Found: {low} below, {many} above. `width` is the mean width over that of the narrowest that covers, the median of the places; 1
 is the least there is, - where no error at all would cover. Places of heavier kinds have fewer draws.

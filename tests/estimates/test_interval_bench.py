@@ -61,6 +61,9 @@ def test_whole_steps_and_clamps_are_no_fault(bench: Any) -> None:
         whole, values=np.minimum(values, 0), ends=lambda _: (np.minimum(values, 0) - 1, values * 0), most=0
     )
     assert bench.judge([bench.check(d, 0.9) for d in (whole, clamped)]) == ["", ""]
+    normal = _normal(bench, 1.0, most=0)
+    below = replace(normal, values=np.minimum(normal.values, 0), ends=lambda c: (normal.ends(c)[0], np.zeros(2000)))
+    assert bench.check(below, 0.5).unavoidable == pytest.approx(0.5, abs=0.01)  # equal tails know that the truth is 0
     wide = replace(whole, ends=lambda _: (values - 2, values + 2))
     assert bench.judge([bench.check(wide, 0.5)]) == ["above"]
 
@@ -68,7 +71,11 @@ def test_whole_steps_and_clamps_are_no_fault(bench: Any) -> None:
 def test_a_part_of_the_grid(bench: Any) -> None:
     curator = importlib.import_module("curator_intervals")
     shares = itertools.islice(importlib.import_module("local_intervals").local_draws(200), 12)
-    drawn = [*curator.group_draws(60, kinds=curator.KINDS[:5], losses=curator.BESIDE), *shares]
+    rare = [*curator._weighted_keys(200), *curator._without_bounds(100)]
+    assert {d.kind for d in rare} == {
+        "count of a key by weights", "sum of a key by weights", "mean without bounds, as clipped"
+    }  # fmt: skip
+    drawn = [*curator.group_draws(60, kinds=curator.KINDS[:5], losses=curator.BESIDE), *shares, *rare]
     checks = [bench.check(d, level) for d in drawn for level in bench.CONFIDENCES]
     assert len(checks) > 200
     assert "below" not in bench.judge(checks)
