@@ -196,3 +196,19 @@ def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
     cell = build(on)
     text = f"{cell.sql(dialect=SordinoSpark)} FROM {on.source().sql(dialect=SordinoSpark)}"
     assert golden in text, text
+
+
+@pytest.mark.parametrize("ceiling", [10**6, 2**40, 2**48])
+def test_a_sum_is_exact_whatever_it_is_parted_in(ceiling: int, spark: SparkSession, tmp_path: Path) -> None:
+    assert spark.version
+    rng = random.Random(3)
+    cells = [rng.choice([1, -1]) * (2**61 - rng.randrange(2**40)) for _ in range(999)] + [2**61] * 9 + [-1, 0, 1]
+    pq.write_table(pa.table({"x": cells}), tmp_path / "x.parquet")
+    domain = sd.Domain({"x": sd.Integer(-(2**61), 2**61)}, row_ceiling=ceiling)
+    engine = spark_engine(tmp_path / "x.parquet", domain)
+    compiled = compile_query(as_aggregation(sd.sum("x")), domain)
+    text = compiled.select(engine.primitives).sql(dialect=SordinoSpark)
+    assert "SHIFTRIGHT" in text
+    found = exact_parts(engine, domain, sd.sum("x"))
+    engine.close()
+    assert found == [[sum(cells)]]
