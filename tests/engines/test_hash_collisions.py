@@ -6,6 +6,7 @@ The hash of whole numbers can be inverted, so whoever writes cells can make coll
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import sordino as sd
 from engines.support import engine_of
+from protecting import protect
 from sordino.engines import duckdb, sql_primitives
 from sordino.engines.row_hash import hash_cells
 from sordino.neighbors import ContributionBounds, PrivacyUnit
@@ -124,3 +126,23 @@ def test_a_unit_of_colliding_rows_moves_a_sum_by_no_more_than_its_cap(monkeypatc
         sums.add(engine.run(found.select(engine.primitives)).to_pylist()[0]["t0"])
         engine.close()
     assert len(sums) == 1, sums
+
+
+def test_all_scans_of_a_quantile_order_rows_by_the_same_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of equal hash are ordered by the cells read, so scans of one answer must read the same ones."""
+    found, source = [], sql_primitives.SqlPrimitives.source
+
+    def spy(words: sql_primitives.SqlPrimitives) -> Any:
+        made = source(words)
+        found.append(re.findall(r"ORDER BY (sordino_[0-9]+_.*?)\)", made.sql("duckdb")))
+        return made
+
+    monkeypatch.setattr(sql_primitives.SqlPrimitives, "source", spy)
+    domain = sd.Domain({"id": sd.Integer(0, 99), "x": sd.Integer(0, 10**9), "y": sd.Integer(0, 9), "s": sd.Boolean()})
+    cells = {"id": range(100), "x": range(10**6, 10**8, 99 * 10**4), "y": [1] * 100, "s": [True, False] * 50}
+    table = pa.table({name: list(column) for name, column in cells.items()})
+    held = protect(table, domain, unit=sd.PrivacyUnit("id", max_rows=1))
+    held.ask(Selection().where(sd.col("y") > 0).group_by("s").agg(sd.median("x")), epsilon=50)
+    assert len(found) > 1
+    assert all(order and order == found[0] for order in found)
+    assert '"s", "x", "y"' in found[0][0]

@@ -71,7 +71,7 @@ def hash_of(cells: list[int | None]) -> int:
     found = sum(terms)
     for factor in (0x7FEB352D, 0x68E31DA5):
         found = ((found ^ (found >> 31)) & (2**32 - 1)) * factor
-    return (found ^ (found >> 31)) & (2**32 - 1)
+    return (found ^ (found >> 31)) & (2**31 - 1)
 
 
 @pytest.fixture

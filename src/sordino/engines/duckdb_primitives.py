@@ -90,6 +90,7 @@ class DuckDBPrimitives(SqlPrimitives):
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
         if self._held.csv is None or column in self._joined:
             return super()._cell(column)
+        self._read.add(column)
         trimmed = self.let(f"trim({quote_name(column)}, {_BLANKS})")
         tokens = ", ".join(
             quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})

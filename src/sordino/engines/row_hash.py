@@ -50,7 +50,7 @@ class HashWords(Protocol):
 
 
 def hash_cells(cells: Iterable[CellNumber], words: HashWords, *, purpose: str) -> str:
-    """Return SQL text of 32 bits that are a function of the cells alone, whatever their order; NULL is a value as others.
+    """Return SQL text of 31 bits that are a function of the cells alone, whatever their order; NULL is a value as others.
 
     Each half of a cell is multiplied by an odd number of 28 bits that its name keys (Carter and Wegman 1979, section 3, a
     multilinear hash), and the sum passes through two rounds of multiplying and folding, so that near sums are far apart.
@@ -73,7 +73,8 @@ def hash_cells(cells: Iterable[CellNumber], words: HashWords, *, purpose: str) -
     for factor in _ROUNDS:
         mixed = words.exclusive_or(found, f"({found} >> 31)")
         found = words.let(f"({mixed} & {_HALF}) * {factor}")
-    return f"{words.exclusive_or(found, f'({found} >> 31)')} & {_HALF}"
+    mixed = words.exclusive_or(found, f"({found} >> 31)")
+    return f"CAST({mixed} & {_WORD} AS INT)"  # DuckDB sorts it twice as fast as a BIGINT
 
 
 def number_column(

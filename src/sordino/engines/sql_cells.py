@@ -39,6 +39,7 @@ class SqlCells(SqlSteps, ABC):
         self._held = held
         self._joined: dict[str, tuple[str, str]] = {}  # columns of joined tables: physical type and SQL name
         self._texts: set[str] = set()  # what is known to be text
+        self._read: set[str] = set()  # columns that the question reads
 
     def raw(self, column: str) -> exp.Expression:
         """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
@@ -154,6 +155,7 @@ class SqlCells(SqlSteps, ABC):
 
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell."""
+        self._read.add(column)
         if column in self._joined:
             return self._joined[column]
         return self._held.physical[column], quote_name(column)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SqlPrimitives"]
 
+_READ = (
+    "'sordino_read'"  # stands for the cells that are read until all words are said; no text in quotes holds single ones
+)
+
 
 class SqlPrimitives(SqlCells):
     """Build the cells of one SELECT over one table. Take a new one for each SELECT, and `source()` last."""
@@ -34,6 +38,7 @@ class SqlPrimitives(SqlCells):
         self._is_bounded = False
         self._unit_group = ""  # the cells that name a row's unit and group
         self._counts: str | None = None
+        self._row_order = ""  # ORDER BY the hash of a unit's rows
 
     def source(self) -> exp.Expression:
         """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped."""
@@ -51,12 +56,13 @@ class SqlPrimitives(SqlCells):
     ) -> list[exp.Expression]:
         """Keep, of each unit, the rows of its first groups, of each group the first rows, and of these the first.
 
-        Rows are in a total order of what can be read of a row: by the hash of the unit and the declared cells, and by the
-        cells themselves where hashes are equal, which whoever writes cells can bring about. Groups are ordered by the hash
-        of the unit and their keys, and by the keys.
+        Rows are in a total order of what the question reads of a row: by the hash of the unit and all declared cells, and by
+        the cells read where hashes are equal, which whoever writes cells can bring about. Groups are ordered by the hash of
+        the unit and their keys, and by the keys.
 
-        Theorem: rows that this order does not tell apart are alike in all cells that a question can read, so what is kept
+        Theorem: rows that this order does not tell apart are alike in all cells that the question reads, so what it reads
         of a unit is a function of that unit's rows alone, whatever their order, the other rows and the engine's threads.
+        A question that reads no cell, such as a count, takes any rows. Scans of one answer read the same columns.
         The hash serves fairness among a unit's rows, and the same choice on every engine: no claim about privacy rests on it.
         """
         if not self.has_units:
@@ -67,22 +73,31 @@ class SqlPrimitives(SqlCells):
         groups = [self._name_key(k) for k in keys]
         unit = self.let(self._unit())
         self._restrict(" AND ".join(f"{c} IS NOT NULL" for c in (unit, *groups)))  # rows dropped take no group
-        cells = [*map(quote_name, sorted(self._held.domain)), *(self._joined[n][1] for n in sorted(self._joined))]
-        rows = f"{self.let(self._hash_rows('rows'))}, {', '.join(f'{c} NULLS LAST' for c in dict.fromkeys(cells))}"
+        self._row_order = f"ORDER BY {self.let(self._hash_rows('rows'))}"
+        rows = f"{self._row_order}{_READ}"
         self._unit_group = ", ".join((unit, *groups))
         most = bounds.max_rows if totals and groups and bounds.max_groups is None else bounds.max_groups
         if most is not None:
             order = ", ".join((self.let(self._hash_group(groups)), *groups))
             self._restrict_rank(f"dense_rank() OVER (PARTITION BY {unit} ORDER BY {order})", most)
         if bounds.max_rows_per_group is not None:
-            rank = f"row_number() OVER (PARTITION BY {self._unit_group} ORDER BY {rows})"
+            rank = f"row_number() OVER (PARTITION BY {self._unit_group} {rows})"
             self._count_only(rank, bounds.max_rows_per_group, mark=totals)
         if bounds.max_groups is None or bounds.max_rows != bounds.max_groups * (bounds.max_rows_per_group or 0):
             among = unit if self._counts is None else f"{unit}, {self._counts}"
-            rank = f"row_number() OVER (PARTITION BY {among} ORDER BY {rows})"
+            rank = f"row_number() OVER (PARTITION BY {among} {rows})"
             assert bounds.max_rows is not None
             self._count_only(rank, bounds.max_rows, mark=totals)
         return [self._tree(g) for g in groups]
+
+    def _stage(self, relation: str) -> str:
+        """Return the relation with all steps, a unit's rows in an order of what was read by now."""
+        unit = self._held.unit.column if self._held.unit is not None else None
+        cells = [self._joined[n][1] if n in self._joined else quote_name(n) for n in sorted(self._read - {unit})]
+        ties = "".join(f", {cell} NULLS LAST" for cell in cells)
+        return (
+            super()._stage(relation).replace(f"{self._row_order}{_READ}", f"{self._row_order}{ties}" if cells else "")
+        )
 
     def _count_only(self, rank: str, most: int, *, mark: bool) -> None:
         """Let only rows up to this rank count: by a mark where all are still needed, else by leaving the others out."""
@@ -240,8 +255,9 @@ class SqlPrimitives(SqlCells):
 
     def _hash_rows(self, purpose: str) -> str:
         """Return the hash of the unit and of all cells that a question can read."""
-        column = None if self._held.unit is None else self._held.unit.column
+        column, read = None if self._held.unit is None else self._held.unit.column, set(self._read)
         cells = [self._number_cell(n) for n in sorted({*self._held.domain, *self._joined}) if n != column]
+        self._read = read  # the question itself does not read them
         return hash_cells(cells if column is None else [self._number_unit(), *cells], self, purpose=purpose)
 
     def _hash_group(self, groups: Sequence[str]) -> str:
