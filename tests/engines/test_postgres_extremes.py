@@ -5,6 +5,7 @@ Neighboring tables on the server differ by no more than declared, and each primi
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from fractions import Fraction
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
+import psycopg
 import pytest
 
 import postgres_server as postgres
@@ -25,6 +27,7 @@ from sordino.engines.postgres_primitives import PostgresPrimitives
 from sordino.engines.table_layout import TableLayout
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.neighbors import Neighbors
+from sordino.noise.lattice import scale_of
 from sordino.queries.build import Selection
 
 S = Selection()
@@ -234,7 +237,7 @@ def words() -> PostgresPrimitives:
         (lambda on: on.label(on.integer("i", 0, 9), ["a", None]), "(CAST(ARRAY['a', NULL] AS TEXT[]))[CAST("),
         (lambda on: on.wide(on.integer("i", 0, 9)), "AS NUMERIC)"),
         (lambda on: on.bin(on.integer("i", 0, 9), [0, 2, 4, 6]), "DIV("),
-        (lambda on: on.chunk(7), "# (sordino_7_ >> 31)) & 4294967295) % CAST('7' AS BIGINT)"),
+        (lambda on: on.chunk(7), "AS INT)) % CAST('7' AS BIGINT)"),
         (lambda on: on.chunk(7), "CAST(CAST('x' || SUBSTRING(MD5(\"t\") FROM 1 FOR 15) AS BIT(60)) AS BIGINT)"),
         (lambda on: on.moments("w", "UTC", Fraction(60), 0, 9), 'EXTRACT(EPOCH FROM "w") * 1000000 AS BIGINT)'),
     ],
@@ -244,3 +247,50 @@ def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
     cell = build(on)
     text = cell.sql(dialect=on.dialect) + " FROM " + on.source().sql(dialect=on.dialect)
     assert golden in text, text
+
+
+@pytest.mark.parametrize(
+    ("step", "lower", "upper"),
+    [
+        ("1/100", 0, 11100),
+        ("1/100", -7, 10**15),
+        ("1/3", -10, 10),
+        ("5", 0, 20),
+        ("1/1000000", -(2**52), 2**52),
+        ("7/10", -3, 3),
+    ],
+)
+def test_steps_of_floats_are_those_of_python(step: str, lower: int, upper: int, postgres_database: str) -> None:
+    draws = random.Random(step)
+    unit = Fraction(step)
+    ends = [float(n * unit) for n in (lower, upper)]
+    near = [math.nextafter(x, way) for x in ends for way in (-math.inf, math.inf)]
+    half = [float((n + Fraction(1, 2)) * unit) for n in (lower - 1, lower, upper - 1, upper)]
+    numbers = [
+        *ends,
+        *near,
+        *half,
+        *(math.nextafter(x, 0) for x in half),
+        -0.0,
+        5e-324,
+        1e308,
+        -1e308,
+        math.inf,
+        -math.inf,
+    ]
+    numbers += [draws.uniform(*ends) for _ in range(300)] + [math.nan]
+    op, factor = scale_of(unit)
+    wanted: list[int | None] = []
+    for x in numbers:
+        scaled = x * factor if op == "*" else x / factor
+        clipped = upper if scaled > upper + 1 else lower if scaled < lower - 1 else scaled
+        wanted.append(None if math.isnan(x) else max(lower, min(upper, math.floor(clipped + 0.5))))
+    table = ", ".join(f"(CAST('{x!r}' AS DOUBLE PRECISION), {i})" for i, x in enumerate(numbers))
+    domain = sd.Domain({"d": sd.Real()})
+    on = PostgresPrimitives(
+        TableLayout({"d": "DOUBLE"}, domain, None, None, source=f"(VALUES {table}) AS made(d, place)")
+    )
+    cell = on.lattice("d", unit, lower, upper).sql(dialect=on.dialect)
+    text = f"SELECT {cell} FROM {on.source().sql(dialect=on.dialect)} ORDER BY place"
+    with psycopg.connect(postgres_database) as held:
+        assert [n for (n,) in held.execute(text.encode()).fetchall()] == wanted
