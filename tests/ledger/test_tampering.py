@@ -83,6 +83,21 @@ def _nearby(value: Any, draw: random.Random) -> Any:
     return value
 
 
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("column", ["time", "kind"])
+def test_an_edit_of_the_last_entry_is_found_by_its_hash(tmp_path: Path, column: str) -> None:
+    """Also one that leaves the sums in it as they are."""
+    path = tmp_path / "people.ledger"
+    with Ledger.open(path, cap=CAP) as ledger:
+        ask(ledger)
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("DROP TRIGGER entries_stay")
+    db.execute(f"UPDATE entries SET {column} = 'x' WHERE seq = (SELECT max(seq) FROM entries)")
+    db.close()
+    with pytest.raises(LedgerError, match="is not what was written"):
+        Ledger.existing(path)
+
+
 def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(tmp_path: Path, state: Path) -> None:
     path, sound = tmp_path / "people.ledger", tmp_path / "sound"
     with Ledger.open(path, cap=CAP) as ledger:
