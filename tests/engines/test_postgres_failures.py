@@ -175,3 +175,108 @@ def test_transactions_only_read(postgres_server: postgres.Server, database: str)
         people.ask(sd.sum("n"), epsilon=1)
     assert postgres_server.execute("SELECT count(*) FROM seen", database=database.rpartition("/")[2]) == [(0,)]
     people.close()
+
+
+def assert_whole(people: sd.Curator, states: list[str]) -> None:
+    """Require that the ledger holds these charges, its chain sound, and that the next question has its answer."""
+    assert [charge.state for charge in people.ledger.charges()] == states
+    people.ledger.verify()
+    assert abs(people.ask(sd.count(), epsilon=100).value - 1000) < 5
+
+
+def test_a_restart_between_questions_goes_unnoticed(
+    postgres_server: postgres.Server, database: str, tmp_path: Path
+) -> None:
+    people = protect(database, DOMAIN, relation="people", ledger=tmp_path / "a.ledger")
+    people.ask(sd.count(), epsilon=1)
+    postgres_server.stop("fast")
+    plan = people.plan(sd.count(), epsilon=1)  # which reads nothing
+    with pytest.raises(SourceError, match="no server answers there"):
+        protect(database, DOMAIN, relation="people")
+    postgres_server.start()
+    people.ask(plan)
+    assert_whole(people, ["committed"] * 2)
+    people.close()
+
+
+def test_a_server_without_a_free_connection_is_said_before_the_charge(
+    postgres_server: postgres.Server, database: str, tmp_path: Path
+) -> None:
+    import psycopg
+
+    user = "c" + database.rpartition("/")[2][1:9]
+    run_sql(
+        postgres_server, database, f"CREATE ROLE {user} LOGIN CONNECTION LIMIT 1", f"GRANT SELECT ON people TO {user}"
+    )
+    url = database.replace("sordino@", f"{user}@")
+    people = protect(url, DOMAIN, relation="people", ledger=tmp_path / "a.ledger")
+    people.close()
+    with psycopg.connect(url), pytest.raises(SourceError, match="no connection left"):
+        people.ask(sd.count(), epsilon=1)
+    assert_whole(people, [])
+    people.close()
+
+
+@pytest.mark.parametrize("wait", ["lock_timeout", "statement_timeout"])
+def test_a_table_that_another_program_locks_is_said_before_the_charge(wait: str, database: str, tmp_path: Path) -> None:
+    import psycopg
+
+    url = f"{database}?options=-c%20{wait}%3D300ms"
+    people = protect(url, DOMAIN, relation="people", ledger=tmp_path / "a.ledger")
+    with psycopg.connect(database) as other:
+        other.execute("LOCK TABLE people")
+        with pytest.raises(SourceError, match="a lock on it"):
+            people.ask(sd.count(), epsilon=1)
+    assert_whole(people, [])
+    people.close()
+
+
+def test_a_connection_that_drops_before_the_charge_costs_nothing(
+    postgres_server: postgres.Server, database: str, tmp_path: Path
+) -> None:
+    people = protect(database, DOMAIN, relation="people", ledger=tmp_path / "a.ledger")
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sordino' AND wait_event_type = 'Lock'"
+    failed: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            people.ask(sd.count(), epsilon=1)
+        except SourceError as error:
+            failed.append(error)
+
+    import psycopg
+
+    with psycopg.connect(database) as other:
+        other.execute("LOCK TABLE people")
+        asker = threading.Thread(target=ask)
+        asker.start()
+        while not postgres_server.execute(end):
+            time.sleep(0.02)
+        asker.join()
+    assert "the connection to the server was lost" in str(failed[0])
+    assert_whole(people, [])
+    people.close()
+
+
+def test_a_full_disk_leaves_the_charge_and_says_so(
+    postgres_server: postgres.Server, postgres_database: str, tmp_path: Path
+) -> None:
+    """The server's limit on temporary files stops a question as a full disk does; SQLSTATE 53400 for 53100."""
+    rows = "SELECT CAST(i % 50000 AS TEXT) AS name, i % 90 AS age FROM generate_series(1, 150000) AS numbers(i)"
+    name = postgres_database.rpartition("/")[2]
+    postgres_server.execute(f"CREATE TABLE people AS {rows}", database=name)
+    tight = "ALTER DATABASE {} {}"
+    postgres_server.execute(
+        tight.format(name, "SET work_mem = '64kB'"), tight.format(name, "SET temp_file_limit = '256kB'")
+    )
+    unit = sd.PrivacyUnit("name", max_rows=2)
+    people = protect(postgres_database, DOMAIN, relation="people", unit=unit, ledger=tmp_path / "a.ledger")
+    with pytest.raises(ChargedError, match=r"the charge stands\. The server's temp_file_limit is too low") as failed:
+        people.ask(sd.count(), epsilon=1)
+    assert failed.value.charge == "c-0001"
+    assert [charge.state for charge in people.ledger.charges()] == ["failed"]
+    people.ledger.verify()
+    postgres_server.execute(f"ALTER DATABASE {name} RESET temp_file_limit")
+    people.close()
+    assert abs(people.ask(sd.count(), epsilon=100).value - 100_000) < 5
+    people.close()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sordino.accounting.concentration import pure_epsilon_for
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.adaptive_procedure import plan_adaptive
-from sordino.curator.charging import Charging
-from sordino.curator.data_access import Answer, DataAccess
+from sordino.curator.charging import Charging, cause_of
+from sordino.curator.data_access import Answer, DataAccess, open_rows
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.plan import TableContext
 from sordino.domain import Domain
@@ -57,7 +57,7 @@ class AboveThreshold:
         neighbors: Neighbors,
         rng: Rng,
         commit: Callable[[Answer], Release],
-        fail: Callable[[], NoReturn],
+        fail: Callable[[str], NoReturn],
     ) -> None:
         self._mechanism = mechanism
         self._session = mechanism.session(0, rng)
@@ -94,9 +94,9 @@ class AboveThreshold:
             resolved = compile_query(asked, self._domain)
             select = resolved.select(self._rows.primitives())  # what cannot be said is refused, and the session goes on
             found = self._crosses(resolved, select, unit, scale, level)
-            if found is None:
+            if isinstance(found, str):
                 self._guard.end_held()
-                self._fail()
+                self._fail(found)
             self._told.append((f"{asked.describe()}, above {format_number(level)}", found))
             return found
 
@@ -131,14 +131,14 @@ class AboveThreshold:
 
     def _crosses(
         self, resolved: CompiledQuery, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
-    ) -> bool | None:
-        """Return whether the answer crosses, None where anything failed: the words of any failure may quote data."""
+    ) -> bool | str:
+        """Return whether the answer crosses; where anything failed its cause, if it is one that quotes no data."""
         try:
             table = self._rows.run(select)
             exact_gap = exact_vectors(table, resolved)[0][0] * unit - level
             return self._session.above((exact_gap * PARTS / scale).__floor__())
-        except Exception:
-            return None
+        except Exception as failure:
+            return cause_of(failure)
 
     def _read_question(self, question: Any) -> tuple[Aggregation, Fraction, Fraction]:
         """Return the question, its unit and its sensitivity; refuse what is not one count or sum."""
@@ -176,7 +176,8 @@ def open_above_threshold(
     mechanism = sparse_vector_for(PARTS + 1, crossings=count, monotone=monotone, epsilon=pure.epsilon, rho=rho)
     words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
     plan = plan_adaptive(words, table, asked=asked if mechanism.redraws else pure)
-    charged = charging.charge_new(plan)
+    with open_rows(engine, None):  # a server that is gone costs nothing
+        charged = charging.charge_new(plan)
 
     def commit(answer: Answer) -> Release:
         release = charging.make_release(plan, charged, answer)
@@ -190,5 +191,5 @@ def open_above_threshold(
         neighbors=table.neighbors,
         rng=rng,
         commit=commit,
-        fail=lambda: charging.fail(charged),
+        fail=lambda cause: charging.fail(charged, cause),
     )

@@ -319,14 +319,14 @@ class Curator:
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
-        charged = self._charging.charge_new(plan)
         ran: tuple[T, Release, str] | str
-        try:
-            with open_rows(self._engine, None) as rows:
+        with open_rows(self._engine, None) as rows:  # a server that is gone costs nothing
+            charged = self._charging.charge_new(plan)
+            try:
                 finish = partial(self._charging.make_release, plan, charged)
                 ran = run_adaptive(algorithm, record, plan=plan, rows=rows, rng=self._rng, make_release=finish)
-        except Exception as failure:  # the words of any failure may quote data
-            ran = cause_of(failure)
+            except Exception as failure:  # the words of any failure may quote data
+                ran = cause_of(failure)
         if isinstance(ran, str):
             self._charging.fail(charged, ran)
         result, release, text = ran

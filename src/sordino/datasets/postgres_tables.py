@@ -16,7 +16,7 @@ from sordino.source import Source
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["hold_columns", "open_connection", "postgres_error", "read_columns", "rows_of"]
+__all__ = ["hold_columns", "is_lost", "open_connection", "postgres_error", "read_columns", "rows_of"]
 
 T = TypeVar("T")
 
@@ -47,6 +47,11 @@ WITH RECURSIVE base AS (
 SELECT of, typname, typtype, typcategory, typelem FROM base WHERE typtype <> 'd'
 """
 _CAUSES = (  # words of the server or of its library, and ours
+    ("too many", "the server has no connection left"),
+    ("slots", "the server has no connection left"),
+    ("starting up", "the server is not ready yet"),
+    ("shutting down", "the server is shutting down"),
+    ("recovery mode", "the server is not ready yet"),
     ("password", "the server refused the password, or none was found"),
     ("authentication", "the server refused the user"),
     ("pg_hba", "the server does not let this user in from here"),
@@ -58,7 +63,6 @@ _CAUSES = (  # words of the server or of its library, and ours
     ("translate host", "there is no such host"),
     ("certificate", "its certificate is not trusted"),
     ("SSL", "the encryption that is asked for cannot be had"),
-    ("too many", "the server has no connection left"),
 )
 
 
@@ -154,6 +158,11 @@ def hold_columns(connection: psycopg.Connection[Any], source: Source, columns: C
     _ask_schema(source, lambda: connection.execute(text.encode()))
 
 
+def is_lost(state: str | None) -> bool:
+    """Return whether an error, by its class, says that the connection is gone."""
+    return state is None or state.startswith(("08", "57P"))
+
+
 def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
     """Return what the server says of a relation; raises SourceError, in our own words, where it refuses."""
     found: T | None = None
@@ -161,11 +170,16 @@ def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
     try:
         found = ask()
     except postgres_error() as error:
+        state: str | None = getattr(error, "sqlstate", None)
         cause = {
             "42P01": "there is no such table or view",
             "3F000": "there is no such schema",
             "42501": "this user has no right to read it",
-        }.get(getattr(error, "sqlstate", None) or "", "it is no table, view or query of the server")
+            "57014": "the server did not say within its statement_timeout; another program may hold a lock on it",
+            "55P03": "another program holds a lock on it",
+        }.get(state or "", "it is no table, view or query of the server")
+        if is_lost(state):
+            cause = "the connection to the server was lost"
     if found is None:
         raise SourceError(f"relation {source.relation!r} of {source.path!r}: {cause}")
     return found

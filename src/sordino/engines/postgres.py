@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.datasets.held_column import HeldColumn
 from sordino.datasets.postgres_tables import (
     hold_columns,
+    is_lost,
     open_connection,
     postgres_error,
     read_columns,
@@ -391,7 +392,7 @@ def _whole_numbers(cells: Sequence[Any]) -> pa.Array[Any]:
 
 def _cause(state: str | None) -> str:
     """Return what happened, by the class of an error alone; nothing for those that rows could bring about."""
-    if state is None or state.startswith(("08", "57P")):
+    if is_lost(state):
         return "the connection to the server was lost"
     return {
         "57014": "the server stopped the question: its statement_timeout ran out, or someone cancelled it",
@@ -399,5 +400,6 @@ def _cause(state: str | None) -> str:
         "42P01": "the table is not there any more",
         "42703": "a column is not there any more",
         "53100": "the server's disk is full",
+        "53400": "the server's temp_file_limit is too low for the question",
         "53200": "the server has no memory left",
     }.get(state, "")
