@@ -61,7 +61,7 @@ def project(places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def open_people(place: str) -> sd.Curator:
-    loaded = {
+    loaded: dict[str, Any] = {
         "id": sd.Identifier(),
         "age": sd.Integer(0, 125),
         "sex": sd.Category(["F", "M"], missing="keep"),

@@ -17,13 +17,15 @@ from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import Expr
 
 S = Selection()
-DAYS, MOMENTS, WORDS = "day", "seen", "word"
+DAYS, MOMENTS, WORDS, KIN = "day", "seen", "word", "kin"  # kin: one text a unit, see ONE_KIN
+ONE_KIN = "CASE WHEN length(id) < 2 THEN ' a' WHEN length(id) < 5 THEN 'a' ELSE 'a ' END"
 FIXED: dict[str, Any] = {  # columns that each table has beside the random ones
     "n": sd.Integer(0, 125),
     "id": sd.Identifier(),
     DAYS: sd.Date("1999-12-30", "2001-02-03", missing="keep"),
     MOMENTS: sd.DateTime("1999-12-30", "2001-02-03", zone="Europe/Berlin", resolution="second"),
     WORDS: sd.Identifier(),
+    KIN: sd.Identifier(),
 }
 PLAIN = pa.table({"word": ["a", "77", "m", "it's"], "size": ["s", "l", "s", "l"], "weight": [1, 2, 3, None]})
 PUBLIC = sd.public(
@@ -72,13 +74,13 @@ class EveryKind(Questions):
         return self.rng.choice([sd.count(), sd.sum(x), sd.mean(x), sd.count(x), sd.median(x), sd.variance(x)])
 
     def _private_keys(self, how: str) -> Any:
-        grouped = self._where().group_by(WORDS, keys=how)
-        if self.rng.random() < 0.3:
-            grouped = self._where().group_by(self._small_key().alias("small"), WORDS, keys=how)
+        by = KIN if how == "weighted" else WORDS  # of several keys of a unit, weights choose by a hash
+        grouped = self._where().group_by(by, keys=how)
+        if how == "threshold" and self.rng.random() < 0.3:
+            grouped = self._where().group_by(self._small_key().alias("small"), by, keys=how)
         return grouped.keys() if self.rng.random() < 0.2 else grouped.agg(self._value().alias("out"))
 
     def _robust(self) -> Any:
-        """One chunk: which units share another is each engine's own choice."""
         statistic = self.rng.choice(["median", "mean", "var", "quantile:0.9"])
         x = self.number(1)
         return sd.sample_and_aggregate(statistic, x, chunks=1, default=0, where=self.condition(0))

@@ -19,7 +19,7 @@ import pytest
 import postgres_server as postgres
 import sordino as sd
 from curator.extremes import CELLS, Questions, declare
-from engines.every_kind import DAYS, FIXED, MOMENTS, PUBLIC, WORDS, EveryKind
+from engines.every_kind import DAYS, FIXED, KIN, MOMENTS, ONE_KIN, PUBLIC, WORDS, EveryKind
 from engines.support import assert_within_sensitivity
 from engines.test_postgres import exact_parts, postgres_engine
 from protecting import protect
@@ -105,6 +105,9 @@ def fill(url: str, path: Path, kinds: dict[str, str], rng: random.Random, table:
             if shared:
                 listed = ", ".join(f"TRY_CAST(? AS {kind})" for kind in kinds.values())
                 other.execute(f"INSERT INTO {table} SELECT {listed}", row)
+        if KIN in kinds:
+            server.execute(f"UPDATE {table} SET {KIN} = {ONE_KIN}".encode())
+            other.execute(f"UPDATE {table} SET {KIN} = {ONE_KIN}")
 
 
 def domain_of(kinds: dict[str, str], rng: random.Random) -> sd.Domain:
@@ -132,11 +135,11 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
     path, domains = directory / "both.duckdb", {}
     for table in ("t", "u"):
         kinds = {f"c{i}": rng.choice(list(BOTH)) for i in range(7)} | {"n": "BIGINT", "id": "VARCHAR"}
-        kinds |= {DAYS: "DATE", MOMENTS: "TIMESTAMPTZ", WORDS: "VARCHAR"}
+        kinds |= {DAYS: "DATE", MOMENTS: "TIMESTAMPTZ", WORDS: "VARCHAR", KIN: "VARCHAR"}
         fill(url, path, kinds, rng, table)
         ceiling = rng.choice([2**40, 10**6])
         domains[table] = sd.Domain({n: declare(rng) for n in kinds if n not in FIXED} | FIXED, row_ceiling=ceiling)
-    unit = sd.PrivacyUnit("id", max_rows=ROWS, of="person")
+    unit = sd.PrivacyUnit("id", max_rows=ROWS, of="person")  # test_row_hash.py asks under caps that act
     relation: Any = rng.choice(["add_remove", "replace"])
     one, other = (
         sd.protect(

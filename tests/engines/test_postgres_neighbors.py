@@ -18,7 +18,7 @@ import pytest
 import postgres_server as postgres
 import sordino as sd
 from curator.extremes import declare
-from engines.every_kind import DAYS, FIXED, MOMENTS, PUBLIC, WORDS, EveryKind
+from engines.every_kind import DAYS, FIXED, KIN, MOMENTS, PUBLIC, WORDS, EveryKind
 from engines.test_postgres_extremes import BOTH, fill
 from engines.test_same_people import HERE, PERSON, QUESTIONS, STAYS, THERE, UNITS, VISITS, World, asked_of, check
 from sordino.curator.data_access import private_tables
@@ -34,7 +34,7 @@ from sordino.source import source_from
 STATES: list[World | None] = [None, (HERE[1], THERE[1]), (HERE[2], THERE[2]), (HERE[3], THERE[3]), (HERE[4], ())]
 CELLS = {5: "'Infinity'", -4: "-1e308", 0: "'-0.0'", 1: "0.5", 2: "1.5"}  # what is held where a number is meant
 PARTS = range(1, 5)  # other states of the unit that changes
-KINDS = (
+KINDS: tuple[str, ...] = (
     "aggregates",
     "units",
     "values of a unit",
@@ -106,7 +106,7 @@ def worlds(url: str, path: Path, relation: Relation, rng: random.Random) -> Iter
     domains = {}
     for table in ("t", "u"):
         kinds = {f"c{i}": rng.choice(list(BOTH)) for i in range(5)} | {"n": "BIGINT", "id": "VARCHAR"}
-        kinds |= {DAYS: "DATE", MOMENTS: "TIMESTAMPTZ", WORDS: "VARCHAR"}
+        kinds |= {DAYS: "DATE", MOMENTS: "TIMESTAMPTZ", WORDS: "VARCHAR", KIN: "VARCHAR"}
         fill(url, path, kinds, rng, table)
         domains[table] = sd.Domain({n: declare(rng) for n in kinds if n not in FIXED} | FIXED, row_ceiling=10**6)
         cells = ", ".join("'changed'" if name == "id" else name for name in kinds)

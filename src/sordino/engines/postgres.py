@@ -402,4 +402,4 @@ def _cause(state: str | None) -> str:
         "53100": "the server's disk is full",
         "53400": "the server's temp_file_limit is too low for the question",
         "53200": "the server has no memory left",
-    }.get(state, "")
+    }.get(state or "", "")
