@@ -119,11 +119,11 @@ def open_t(place: str | Path, domain: sd.Domain, unit: Any) -> sd.Curator:
     return protect(place, domain, relation="t", unit=unit, budget=sd.ApproxDP(10**9, "0.9"), name="data")
 
 
-def answer(curator: sd.Curator, question: Any, seed: int) -> Any:
+def answer(curator: sd.Curator, question: Any, seed: int, *, epsilon: int = 1000) -> Any:
     """Return what a question's release says, or that it is refused; a ChargedError goes up."""
     curator._rng = sd.Rng.seeded(seed)
     try:
-        release = curator.ask(question, epsilon=1000, delta="1e-9")
+        release = curator.ask(question, epsilon=epsilon, delta="1e-9")
     except (QuestionRefused, DeclarationError):
         return "refused"
     return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
@@ -162,8 +162,11 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
                 question = make()
             except (QuestionRefused, DeclarationError):  # no one could ask it
                 continue
-            found = answer(one, question, i)
-            assert found == answer(other, question, i), (kind, question)
+            epsilon = (
+                10**6 if kind == "keys by weights" else 1000
+            )  # weights are drawn in the engine's order: without noise
+            found = answer(one, question, i, epsilon=epsilon)
+            assert found == answer(other, question, i, epsilon=epsilon), (kind, question)
             seen[kind] += found != "refused"
     one.close()
     other.close()
@@ -171,7 +174,7 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
 
 
 def test_random_questions_have_the_answers_of_duckdb(postgres_database: str, tmp_path: Path) -> None:
-    found = run(postgres_database, tmp_path, 1, 3)
+    found = run(postgres_database, tmp_path, 1, 2)
     assert sum(found.values()) > 20
 
 

@@ -168,7 +168,7 @@ def compare(url: str, path: Path, relation: Relation, seed: int, each: int) -> C
 def test_random_questions_never_beat_the_sensitivity(
     relation: Relation, postgres_database: str, tmp_path: Path
 ) -> None:
-    assert sum(compare(postgres_database, tmp_path / "t.duckdb", relation, 3, 2).values()) > 20
+    assert sum(compare(postgres_database, tmp_path / "t.duckdb", relation, 3, 1).values()) > 10
 
 
 @pytest.mark.deep
