@@ -42,6 +42,8 @@ def test_the_page_says_first_where_a_peer_is_ahead(bench: Any) -> None:
     assert "columns .02" not in page[: ahead + 60]
     assert "No rows to compare: dpmm AIM on xor at 1 (over 9 s)." in page
     assert "In 0 of the 1 comparisons that ended" in page
+    both = _page(bench, ours, _line("dpmm-mst", (0.02, 0.03, 0.04)), _line("dpmm-mst-shipped", (0.009, 0.3, 0.4)))
+    assert "- dpmm MST with its own draw of rows on xor at epsilon 1: columns .0090 for .0100" in both
     behind = _page(bench, ours, _line("dpmm-mst", (0.02, 0.03, 0.04)))
     assert "No peer is ahead" in behind
     assert "In 1 of the 1 comparisons that ended" in behind
