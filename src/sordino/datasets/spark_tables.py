@@ -103,12 +103,16 @@ def check_settings(session: SparkSession) -> None:
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Return whether a session still answers."""
+    """Return whether a session still answers; a classic one that is stopped still knows its settings."""
     try:
+        stopped = getattr(session, "is_stopped", None)  # of Spark Connect
+        if stopped is None:
+            context = session.sparkContext._jsc
+            stopped = context is None or context.sc().isStopped()
         session.conf.get("spark.sql.ansi.enabled")
     except Exception:  # of any kind
         return False
-    return True
+    return not stopped
 
 
 def open_frame(session: SparkSession, source: Source, schema: Any = None) -> DataFrame:

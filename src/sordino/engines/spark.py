@@ -123,6 +123,8 @@ class SparkEngine:
 
         What a table's format does not hold, a change while a question of several scans is at work, is seen by it.
         """
+        if not is_alive(self._session):
+            raise SourceError(f"{_LOST}: open a session, and the table anew")
         check_settings(self._session)
         for name, table in self._tables.items():
             held = self._held if name == _SOURCE else self._held.people[name.removeprefix(people_name(""))]
