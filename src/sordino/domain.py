@@ -178,7 +178,7 @@ class Category:
             raise DeclarationError("must not be empty: list every value that the column may take", key="values")
         if not (all(isinstance(v, str) for v in kept) or all(type(v) is int for v in kept)):
             raise DeclarationError("must be all text or all whole numbers", key="values")
-        if any(isinstance(v, str) and not is_unicode(v) for v in kept):
+        if not is_unicode("".join(map(str, kept))):
             raise DeclarationError("hold half of a character (a lone surrogate): write whole text", key="values")
         if any(type(v) is int and abs(v) > STORED for v in kept):
             raise DeclarationError(
