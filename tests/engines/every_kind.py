@@ -74,10 +74,12 @@ class EveryKind(Questions):
         return self.rng.choice([sd.count(), sd.sum(x), sd.mean(x), sd.count(x), sd.median(x), sd.variance(x)])
 
     def _private_keys(self, how: str) -> Any:
-        by = KIN if how == "weighted" else WORDS  # of several keys of a unit, weights choose by a hash
-        grouped = self._where().group_by(by, keys=how)
-        if how == "threshold" and self.rng.random() < 0.3:
-            grouped = self._where().group_by(self._small_key().alias("small"), by, keys=how)
+        """Of several keys of a unit, weights choose by a hash, and the engine's order decides whose noise is drawn first."""
+        if how == "weighted":
+            return S.group_by(KIN, keys=how).agg(sd.count(), sd.sum(self.number(1).clip(-5, 50)).alias("out"))
+        grouped = self._where().group_by(WORDS, keys=how)
+        if self.rng.random() < 0.3:
+            grouped = self._where().group_by(self._small_key().alias("small"), WORDS, keys=how)
         return grouped.keys() if self.rng.random() < 0.2 else grouped.agg(self._value().alias("out"))
 
     def _robust(self) -> Any:

@@ -165,8 +165,11 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
             epsilon = (
                 10**6 if kind == "keys by weights" else 1000
             )  # weights are drawn in the engine's order: without noise
-            found = answer(one, question, i, epsilon=epsilon)
-            assert found == answer(other, question, i, epsilon=epsilon), (kind, question)
+            found, beside = (answer(held, question, i, epsilon=epsilon) for held in (one, other))
+            if epsilon > 1000 and "refused" not in (found, beside):  # a key of few units shows by chance
+                here, there = ({row[KIN]: row for row in said["rows"]} for said in (found, beside))
+                found, beside = ([rows[k] for k in sorted({*here} & {*there})] for rows in (here, there))
+            assert found == beside, (kind, question)
             seen[kind] += found != "refused"
     one.close()
     other.close()
