@@ -167,7 +167,7 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
             )  # weights are drawn in the engine's order: without noise
             found, beside = (answer(held, question, i, epsilon=epsilon) for held in (one, other))
             if epsilon > 1000 and "refused" not in (found, beside):  # a key of few units shows by chance
-                here, there = ({row[KIN]: row for row in said["rows"]} for said in (found, beside))
+                here, there = ({row[KIN]: round(row["count"]) for row in said["rows"]} for said in (found, beside))
                 found, beside = ([rows[k] for k in sorted({*here} & {*there})] for rows in (here, there))
             assert found == beside, (kind, question)
             seen[kind] += found != "refused"
