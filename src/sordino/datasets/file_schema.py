@@ -67,7 +67,7 @@ def read_schema(
     ending, _ = split_ending(source)
     folder = source.endswith("/") or Path(source).is_dir()
     known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
-    if ending not in known and not folder:
+    if not (folder or ending in known):
         packed = "; unpack it first" if ending in PACKED else ""
         raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
     if ending in _CSV and not folder:
@@ -77,17 +77,15 @@ def read_schema(
     if any(given is not None for given in (header, columns, delimiter, quote)):
         said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
         raise DeclarationError(f"{said}; leave them out")
-    if folder:
-        return _folder_schema(source)
-    if ending in _PARQUET:
-        return _parquet_schema(source)
+    if folder or ending in _PARQUET:
+        return _folder_schema(source) if folder else _parquet_schema(source)
     _check_present(source)
     if ending in _ARROW:
         return FileSchema(_arrow_columns(source))
     if ending in _SQLITE:
-        relation, stated = _sqlite_columns(source, relation)
-        return FileSchema(stated, relation=relation)
-    relation, found = _duckdb_columns(source, relation)
+        relation, found = _sqlite_columns(source, relation)
+    else:
+        relation, found = _duckdb_columns(source, relation)
     return FileSchema(found, relation=relation)
 
 

@@ -12,6 +12,19 @@ from sqlglot.tokenizer_core import TokenType
 __all__ = ["SordinoPostgres"]
 
 
+class PostgresWriter(PostgresGenerator):
+    """Write wide numbers as numeric, of which there is no largest."""
+
+    TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
+        **PostgresGenerator.TYPE_MAPPING,
+        exp.DType.INT128: "NUMERIC",
+    }
+
+    def isnan_sql(self, expression: exp.IsNan) -> str:
+        """Write a comparison, as there is no such function."""
+        return f"{self.sql(expression, 'this')} = 'NaN'"
+
+
 class SordinoPostgres(Postgres):
     """Read and write our own trees; what a person writes is never read by it."""
 
@@ -24,14 +37,4 @@ class SordinoPostgres(Postgres):
             "HUGEINT": TokenType.INT128,
         }
 
-    class Generator(PostgresGenerator):
-        """Write wide numbers as numeric, of which there is no largest."""
-
-        TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
-            **PostgresGenerator.TYPE_MAPPING,
-            exp.DType.INT128: "NUMERIC",
-        }
-
-        def isnan_sql(self, expression: exp.IsNan) -> str:
-            """Write a comparison, as there is no such function."""
-            return f"{self.sql(expression, 'this')} = 'NaN'"
+    Generator = PostgresWriter

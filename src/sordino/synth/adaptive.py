@@ -78,6 +78,18 @@ def fit_adaptive(
             )
     if not taken or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
         return _fit_in_one_round(session, one_way, compressed, taken, part)
+    return _fit_in_two_rounds(session, one_way, compressed, first, large)
+
+
+def _fit_in_two_rounds(
+    session: FitSession,
+    one_way: OneWayMarginals,
+    compressed: CompressedMarginals,
+    first: dict[Pair, float],
+    large: float,
+) -> FittedModel:
+    """Return the model of pairs chosen twice, by their `first` scores and by those against the model of the first round."""
+    pairs, scores = list(first), np.array(list(first.values()))
     budget = share_of(float(session.left) * _FIRST)
     each = session.variance(budget)
     taken, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
