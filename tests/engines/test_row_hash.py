@@ -37,7 +37,8 @@ ROWS = """
         CAST(i % 1000 AS DECIMAL(10, 2)) / 100 AS cost, CASE i % 3 WHEN 0 THEN 'F' WHEN 1 THEN ' M ' END AS sex,
         CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN 'é' || (i % 13) ELSE 'w' || (i % 17) END AS word,
         CAST('2019-12-20' AS DATE) + CAST(i % 800 AS INTEGER) AS due,
-        CAST('2020-03-20 00:00:00+00' AS TIMESTAMPTZ) + i * INTERVAL '97 seconds' AS seen, i % 5 = 0 AS member
+        CAST('2020-03-20 00:00:00+00' AS TIMESTAMPTZ) + i * INTERVAL '97 seconds' AS seen, i % 5 = 0 AS member,
+        CAST(i % 5 AS WIDE) AS code, CAST(i % 3 AS WIDE) AS flag, CAST(i % 29 AS WIDE) AS name, CAST(i % 31 AS WIDE) AS far
     FROM generate_series(1, 2000) AS numbers(i)
 """
 DOMAIN = sd.Domain(
@@ -53,6 +54,10 @@ DOMAIN = sd.Domain(
         "due": sd.Date("2020-01-01", "2021-12-31"),
         "seen": sd.DateTime("2020-01-01", "2020-12-31", zone="Europe/Berlin", resolution="minute"),
         "member": sd.Boolean(),
+        "code": sd.Category([1, 2, 3], missing="keep"),
+        "flag": sd.Boolean(),
+        "name": sd.Identifier(),
+        "far": sd.Real(),
     }
 )
 KEPT = Selection().group_by("n").agg(sd.count())
@@ -76,12 +81,14 @@ def hash_of(cells: list[int | None]) -> int:
 
 @pytest.fixture
 def people(postgres_server: postgres.Server, postgres_database: str, tmp_path: Path) -> tuple[Path, str]:
-    """The same rows in a DuckDB file and on a server."""
-    postgres_server.execute(f"CREATE TABLE people AS {ROWS}", database=postgres_database.rpartition("/")[2])
+    """The same rows in a DuckDB file and on a server; wide numbers are of a type that only one of them has."""
+    postgres_server.execute(
+        f"CREATE TABLE people AS {ROWS.replace('WIDE', 'NUMERIC')}", database=postgres_database.rpartition("/")[2]
+    )
     path = tmp_path / "people.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"CREATE TABLE people AS {ROWS}")
+        connection.execute(f"CREATE TABLE people AS {ROWS.replace('WIDE', 'HUGEINT')}")
     return path, postgres_database
 
 

@@ -81,12 +81,16 @@ def number_column(
     name: str, column: Column | None, on: Primitives, *, text: bool
 ) -> tuple[exp.Expression, bool] | None:
     """Return the number of a declared cell, and whether it is narrow; None where it would have to be parsed of `text`."""
-    from sordino.domain import Category, Date, Integer, Real
+    from sordino.domain import Boolean, Category, Date, Integer, Real
     from sordino.queries.expressions.bound_number import number_cell
-    from sordino.queries.expressions.column_codes import category_code
+    from sordino.queries.expressions.column_codes import category_code, truth_code
 
+    if isinstance(column, Category):
+        return category_code(name, column)(on), True
+    if isinstance(column, Boolean):
+        return truth_code(name, column)(on), True
     if text:
-        return (category_code(name, column)(on), True) if isinstance(column, Category) else None
+        return None
     if isinstance(column, (Integer, Date)) or (isinstance(column, Real) and column.step is not None):
         found = number_cell(name, column)
         low, high = found.stored.lower, found.stored.upper

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from sordino.domain import STORED
+from sordino.domain import STORED, Identifier
 from sordino.engines.moment_cells import MOMENTS
 from sordino.engines.own_sql import public_name
 from sordino.engines.quoting import quote_name
@@ -280,7 +280,7 @@ class SqlPrimitives(SqlCells):
         found = number_column(column, declared, self, text=kind in TEXTS)
         if found is not None:
             return CellNumber(column, self.let(self._words(found[0])), found[1])
-        if kind in FLOATING:
+        if kind in FLOATING | LARGE and not isinstance(declared, Identifier):
             return CellNumber(column, self._words(self.lattice(column, Fraction(1, 1000), -STORED, STORED)))
         if kind in WHOLE_KINDS:
             return CellNumber(column, cell, kind not in ("BIGINT", "UINTEGER"))
