@@ -58,7 +58,13 @@ def test_init_writes_a_project_file(spark: SparkSession) -> None:
     assert (proposal.table, proposal.columns) == ("visits_to_declare", 6)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("by", "where", "hours", "moments", "roots") else pytest.param(name, marks=pytest.mark.deep)
+        for name in QUESTIONS
+    ],
+)
 def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: SparkSession) -> None:
     assert spark.version.startswith("4.")
     one, other = spark_engine(people, PEOPLE), engine_of(people / "*.parquet", PEOPLE)
@@ -76,14 +82,17 @@ def test_row_caps_keep_the_rows_that_duckdb_keeps(people: Path, spark: SparkSess
     unit = PrivacyUnit("id", max_rows=3)
     one, other = spark_engine(people, PEOPLE, unit=unit), engine_of(people / "*.parquet", PEOPLE, unit=unit)
     try:
-        for by in ("sex", col("due").month(), "id"):
+        for by, bounds in (
+            ("sex", None),
+            (col("due").month(), ContributionBounds(max_groups=1)),
+            ("id", ContributionBounds(max_groups=1)),
+        ):
             question = S.group_by(by).agg(sd.count(), sd.sum("age"), sd.sum("gain"))
-            for bounds in (None, ContributionBounds(max_groups=1)):
-                found = replace(compile_query(question, PEOPLE), bounds=bounds)
-                answers = [engine.run(found.select(engine.primitives)).to_pylist() for engine in (one, other)]
-                rows = [Counter(tuple(map(str, row.values())) for row in answer) for answer in answers]
-                assert rows[0] == rows[1]
-                assert rows[0]
+            found = replace(compile_query(question, PEOPLE), bounds=bounds)
+            answers = [engine.run(found.select(engine.primitives)).to_pylist() for engine in (one, other)]
+            rows = [Counter(tuple(map(str, row.values())) for row in answer) for answer in answers]
+            assert rows[0] == rows[1]
+            assert rows[0]
     finally:
         one.close()
         other.close()
