@@ -146,3 +146,25 @@ def test_all_scans_of_a_quantile_order_rows_by_the_same_cells(monkeypatch: pytes
     assert len(found) > 1
     assert all(order and order == found[0] for order in found)
     assert '"s", "x", "y"' in found[0][0]
+
+
+@pytest.mark.parametrize("max_groups", [None, 2])
+def test_a_count_that_reads_no_cell_past_the_cap_ranks_no_rows(max_groups: int | None) -> None:
+    """It counts as many rows as a question that keeps them one by one, since it reads their cells."""
+    rng = random.Random(max_groups)
+    table = [row for i in range(80) for row in rows_of(f"u{i}", rng)]
+    engine = engine_of(arrow(table), DOMAIN, unit=PrivacyUnit("id", max_rows=5))
+    bounds = ContributionBounds(max_groups=max_groups, max_rows_per_group=max_groups)
+    for key in [[]] if max_groups is None else [["word"], ["id"], ["word", "b"]]:
+        for where in (sd.col("x") != 7, sd.col("x") == 1):
+            counts = []
+            for more in ([], [sd.sum(sd.col("r"))]):
+                asked = Selection().where(where)
+                found = compile_query((asked.group_by(*key) if key else asked).agg(sd.count(), *more), DOMAIN)
+                tree = replace(found, bounds=bounds if key else None).select(engine.primitives)
+                assert ("row_number" in tree.sql("duckdb").lower()) == bool(more)
+                rows = engine.run(tree).to_pylist()
+                counts.append({tuple(row[f"k{i}"] for i in range(len(key))): row["t0"] for row in rows})
+            assert counts[0] == counts[1]
+            assert 0 < sum(counts[0].values()) < sum(row["x"] is not None for row in table)
+    engine.close()

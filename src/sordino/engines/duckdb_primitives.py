@@ -27,6 +27,8 @@ _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "conta
 class DuckDBPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table that DuckDB holds."""
 
+    _last = (0, 0, 0)  # the numbers of stages, conditions and joins at the last rank
+
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
         cells = ", ".join(quote_name(n) for n in sorted(self._held.domain.stored))
@@ -106,6 +108,21 @@ class DuckDBPrimitives(SqlPrimitives):
     def _restrict_rank(self, rank: str, most: int) -> None:
         """Leave out the rows above a rank, which nothing else reads."""
         self._restrict(f"true QUALIFY {rank} <= {most}")
+        self._last = len(self._stages), len(self._conditions), len(self._joins)
+
+    def _stage(self, relation: str) -> str:
+        """Return the relation with all steps; where only units and groups are looked at from the last rank on, it counts rows.
+
+        Then the rows of a unit and group are alike, and need no order: as many are made as its rows are, at most the cap.
+        """
+        now = len(self._stages), len(self._conditions), len(self._joins)
+        if self._row_cap is None or self._read or now != self._last:
+            return super()._stage(relation)
+        *self._conditions, last = self._conditions
+        made = f"unnest(range(least(count(*), {self._row_cap}))) AS sordino_copy"
+        rows = f"(SELECT {self._unit_group}, {made} FROM {super()._stage(relation)} GROUP BY {self._unit_group}) AS sordino_b"
+        self._conditions.append(last)
+        return rows
 
     def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
         del kind

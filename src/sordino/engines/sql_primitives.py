@@ -39,11 +39,14 @@ class SqlPrimitives(SqlCells):
         self._unit_group = ""  # the cells that name a row's unit and group
         self._counts: str | None = None
         self._row_order = ""  # ORDER BY the hash of a unit's rows
+        self._read_before: set[str] = set()  # columns read before the bounds
+        self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
 
     def source(self) -> exp.Expression:
         """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped."""
         if self.has_units and not self._is_bounded:
             self.bound_contributions((), None, totals=False)
+            self._row_cap = None  # what was read by now is looked at
         return self._relation(self._stage(self._held.source))
 
     @property
@@ -62,7 +65,7 @@ class SqlPrimitives(SqlCells):
 
         Theorem: rows that this order does not tell apart are alike in all cells that the question reads, so what it reads
         of a unit is a function of that unit's rows alone, whatever their order, the other rows and the engine's threads.
-        A question that reads no cell, such as a count, takes any rows. Scans of one answer read the same columns.
+        Where no cell is read past the bounds, as in a count, any rows do. Scans of one answer read the same columns.
         The hash serves fairness among a unit's rows, and the same choice on every engine: no claim about privacy rests on it.
         """
         if not self.has_units:
@@ -75,7 +78,7 @@ class SqlPrimitives(SqlCells):
         self._restrict(" AND ".join(f"{c} IS NOT NULL" for c in (unit, *groups)))  # rows dropped take no group
         self._row_order = f"ORDER BY {self.let(self._hash_rows('rows'))}"
         rows = f"{self._row_order}{_READ}"
-        self._unit_group = ", ".join((unit, *groups))
+        self._unit_group = ", ".join(dict.fromkeys((unit, *groups)))
         most = bounds.max_rows if totals and groups and bounds.max_groups is None else bounds.max_groups
         if most is not None:
             order = ", ".join((self.let(self._hash_group(groups)), *groups))
@@ -88,12 +91,19 @@ class SqlPrimitives(SqlCells):
             rank = f"row_number() OVER (PARTITION BY {among} {rows})"
             assert bounds.max_rows is not None
             self._count_only(rank, bounds.max_rows, mark=totals)
+            self._row_cap = None if groups or bounds.max_rows_per_group is not None else bounds.max_rows
+        else:
+            self._row_cap = bounds.max_rows_per_group
+        self._read_before, self._read = self._read, set()
         return [self._tree(g) for g in groups]
 
     def _stage(self, relation: str) -> str:
         """Return the relation with all steps, a unit's rows in an order of what was read by now."""
         unit = self._held.unit.column if self._held.unit is not None else None
-        cells = [self._joined[n][1] if n in self._joined else quote_name(n) for n in sorted(self._read - {unit})]
+        cells = [
+            self._joined[n][1] if n in self._joined else quote_name(n)
+            for n in sorted((self._read | self._read_before) - {unit})
+        ]
         ties = "".join(f", {cell} NULLS LAST" for cell in cells)
         return (
             super()._stage(relation).replace(f"{self._row_order}{_READ}", f"{self._row_order}{ties}" if cells else "")
