@@ -6,6 +6,7 @@ their bounds, and filters are pruned by them.
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import shutil
 import tempfile
@@ -178,18 +179,21 @@ class DuckDBEngine:
 
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
-        text = select.sql(dialect="duckdb")
-        answer = self._answer(text)
+        text, one_row = select.sql(dialect="duckdb"), _is_one_row(select)
+        answer = self._answer(text, one_row=one_row)
         if answer is None and self._mend():
-            answer = self._answer(text)
+            answer = self._answer(text, one_row=one_row)
         if answer is None:
             raise EngineFailed("the engine could not compute the answer")
         return answer
 
-    def _answer(self, text: str) -> pa.Table | None:
+    def _answer(self, text: str, *, one_row: bool) -> pa.Table | None:
+        def compute() -> pa.Table:
+            return _fetch_row(self._connection, text) if one_row else self._connection.sql(text).to_arrow_table()
+
         with self._lock:
             try:
-                return self._interruptible(lambda: self._connection.sql(text).to_arrow_table())
+                return self._interruptible(compute)
             except Exception:  # whatever the engine says may quote a cell: none of it goes on
                 return None
 
@@ -265,7 +269,7 @@ class DuckDBEngine:
                 result.set_exception(error)
 
         try:
-            threading.Thread(target=run, daemon=True).start()
+            _thread.start_new_thread(run, ())  # threading.Thread would first wait until it runs
             return result.result()
         except KeyboardInterrupt:  # not by Thread.join: interrupted once, it takes a thread at work for one that ended
             while not result.done():  # the signal may come before the engine is at work
@@ -388,6 +392,30 @@ def _hold(table: PeopleTable) -> PeopleTable:
     from sordino.engines.held_files import load_held
 
     return replace(table, source=load_held(table.source, table.domain))
+
+
+def _is_one_row(select: exp.Select) -> bool:
+    """Return whether a SELECT is of aggregates over all rows."""
+    from sqlglot import exp
+
+    parts = [part.unalias() for part in select.expressions]
+    return not select.args.get("group") and all(isinstance(part, (exp.Count, exp.Sum)) for part in parts)
+
+
+def _fetch_row(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
+    """Return an answer of one row, in the types that DuckDB gives Arrow: a statement is planned once, a relation twice."""
+    import pyarrow as pa
+
+    kinds = {"BIGINT": pa.int64(), "HUGEINT": pa.decimal128(38, 0)}
+    try:
+        held = connection.execute(text)
+        names = [(name, kinds.get(str(kind))) for name, kind, *_ in held.description]
+        (row,) = held.fetchall()
+    except BaseException:
+        connection.abort()  # else the connection would wait for the rest of the result
+        raise
+    cells = [pa.array([cell], kind) for cell, (_, kind) in zip(row, names, strict=True)]
+    return pa.table(cells, names=[name for name, _ in names])
 
 
 def duckdb_error() -> type[Exception]:
