@@ -145,17 +145,17 @@ def test_one_added_row_moves_no_other_through_parquet(kind: pa.DataType, spark: 
 
 def test_no_nan_leaves_a_file_and_no_condition_reaches_one(spark: SparkSession, tmp_path: Path) -> None:
     """Each of the two is enough for the pairs above: so each is looked at alone, with the settings as a session has them."""
-    pq.write_table(pa.table({"x": [1.0, float("nan"), None], "n": [1, 2, 3]}), tmp_path / "d.parquet")
-    domain = sd.Domain({"x": sd.Real(0, 5000, resolution=1), "n": sd.Integer(0, 9)})
+    pq.write_table(pa.table({"x": [1.0, float("nan"), None], "n": [1, 2, 3], "b": [True] * 3}), tmp_path / "d.parquet")
+    domain = sd.Domain({"x": sd.Real(0, 5000, resolution=1), "n": sd.Integer(0, 9), "b": sd.Boolean()})
     engine = spark_engine(tmp_path, domain)
-    question = compile_query(as_aggregation(S.where((X > 0) & (col("n") > 1)).agg(sd.count())), domain)
+    question = compile_query(as_aggregation(S.where((X > 0) & (col("n") > 1) & col("b")).agg(sd.count())), domain)
     text = question.select(engine.primitives).sql(dialect=SordinoSpark)
     spark.conf.set("spark.sql.parquet.filterPushdown", "true")
     spark.conf.set("spark.sql.constraintPropagation.enabled", "true")
     held: Any = spark.sql(text)
     assert "PushedFilters: []" in held._jdf.queryExecution().toString()
     view = spark.table(engine.primitives.source().this.name)
-    assert [tuple(row) for row in view.orderBy("n").collect()] == [(1.0, 1), (None, 2), (None, 3)]
+    assert [tuple(row) for row in view.orderBy("n").collect()] == [(1.0, 1, True), (None, 2, True), (None, 3, True)]
     engine.close()
 
 
