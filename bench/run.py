@@ -16,6 +16,7 @@ import accuracy
 import ask
 import bounds
 import contributions
+import cost
 import deeper
 import interval_coverage
 import keys
@@ -37,6 +38,7 @@ def main() -> None:
     found = {
         "accuracy": accuracy.run(),
         "ask": ask.run(options.rows),
+        "cost": cost.run(options.rows),
         "deeper": deeper.run(options.rows),
         "keys": keys.run(),
         "quantile": quantile.run(options.rows),

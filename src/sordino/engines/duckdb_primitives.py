@@ -118,10 +118,13 @@ class DuckDBPrimitives(SqlPrimitives):
         now = len(self._stages), len(self._conditions), len(self._joins)
         if self._row_cap is None or self._read or now != self._last:
             return super()._stage(relation)
-        *self._conditions, last = self._conditions
+        stages, conditions = self._stages, self._conditions
+        self._conditions = conditions[:-1]
+        if max((level for level, _ in self._conditions), default=0) <= self._unhashed:  # no group is ranked by a hash
+            self._stages = stages[: self._unhashed]
         made = f"unnest(range(least(count(*), {self._row_cap}))) AS sordino_copy"
         rows = f"(SELECT {self._unit_group}, {made} FROM {super()._stage(relation)} GROUP BY {self._unit_group}) AS sordino_b"
-        self._conditions.append(last)
+        self._stages, self._conditions = stages, conditions
         return rows
 
     def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:

@@ -39,6 +39,7 @@ class SqlPrimitives(SqlCells):
         self._unit_group = ""  # the cells that name a row's unit and group
         self._counts: str | None = None
         self._row_order = ""  # ORDER BY the hash of a unit's rows
+        self._unhashed = 0  # how many stages there are before the hash
         self._read_before: set[str] = set()  # columns read before the bounds
         self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
 
@@ -76,6 +77,7 @@ class SqlPrimitives(SqlCells):
         groups = [self._name_key(k) for k in keys]
         unit = self.let(self._unit())
         self._restrict(" AND ".join(f"{c} IS NOT NULL" for c in (unit, *groups)))  # rows dropped take no group
+        self._unhashed = len(self._stages)
         self._row_order = f"ORDER BY {self.let(self._hash_rows('rows'))}"
         rows = f"{self._row_order}{_READ}"
         self._unit_group = ", ".join(dict.fromkeys((unit, *groups)))
