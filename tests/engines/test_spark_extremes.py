@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,6 +177,18 @@ def test_a_wide_quotient_is_whole(a: int, b: int, spark: SparkSession) -> None:
     """Spark's own DIV of decimals keeps 64 bits of these, without a word."""
     text = f"SELECT CAST('{a}' AS HUGEINT) // CAST('{b}' AS HUGEINT) AS q"
     assert int(spark.sql(parse_one(text, dialect="duckdb").sql(dialect=SordinoSpark)).collect()[0][0]) == a // b
+
+
+def test_a_decimal_next_to_a_whole_number_is_that_number(spark: SparkSession, tmp_path: Path) -> None:
+    """As DuckDB and PostgreSQL have it; a cast of Spark's cuts the digits off."""
+    cells = [Decimal("0." + "9" * 38), Decimal("-0." + "9" * 38), Decimal("0." + "9" * 38), Decimal("0.5"), None]
+    pq.write_table(pa.table({"x": pa.array(cells, pa.decimal128(38, 38))}), tmp_path / "x.parquet")
+    domain, asked = sd.Domain({"x": sd.Integer(-5, 5)}), S.agg(sd.sum("x"), sd.count("x"))
+    engine, other = spark_engine(tmp_path / "x.parquet", domain), engine_of(tmp_path / "x.parquet", domain)
+    assert spark.version
+    assert exact_parts(engine, domain, asked) == exact_parts(other, domain, asked) == [[1], [3]]
+    engine.close()
+    other.close()
 
 
 def words() -> SparkPrimitives:

@@ -200,13 +200,16 @@ class SparkPrimitives(SqlPrimitives):
         return f"isnan({real})"
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
-        """Return a whole number, clipped; whether a float is whole is asked of what it is rounded to."""
+        """Return a whole number, clipped; whether a float is whole is asked of what it is rounded to.
+
+        A decimal so near a whole number that its float is whole is that number: a cast there would cut its digits off.
+        """
         kind, cell = self._cell(column)
         if kind not in FLOATING:
             return super().integer(column, lower, upper)
         real = self.let(self._real(kind, cell))
         broken = f"{self._is_nan(real)} OR RINT({real}) <> {real}"
-        return self._whole_of(real, broken, lower, upper, exact=cell if kind == "DECIMAL" else real)
+        return self._whole_of(real, broken, lower, upper, exact=f"ROUND({cell})" if kind == "DECIMAL" else real)
 
     def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         scaled = self.let(self._scale(real, *scale_of(step)))
