@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,25 @@ def test_a_column_named_as_an_end_is_refused() -> None:
     assert release.to_pandas().shape == (1, 2)
     with pytest.raises(DeclarationError, match="end of an interval"):
         release.to_pandas(intervals=True)
+
+
+def test_columns_have_the_types_of_their_declaration_where_no_row_is_left() -> None:
+    """Private keys may all be kept back, and HAVING may leave nothing: a column's type is no news of either."""
+    domain = sd.Domain(
+        {
+            "name": sd.Identifier(),
+            "age": sd.Integer(0, 9),
+            "open": sd.Boolean(),
+            "day": sd.Date("2024-01-01", "2024-01-03"),
+        }
+    )
+    rows = pa.table({"name": ["a"], "age": [1], "open": [True], "day": [datetime.date(2024, 1, 2)]})
+    people = protect(rows, domain, budget=sd.ApproxDP(100, "0.5"))
+    asked = people.group_by("age", "open", "day").agg(sd.count())
+    none = people.ask(asked.having(sd.col("count") > 10**6), epsilon=1)
+    assert none.table.num_rows == 0
+    assert none.table.schema.types == people.ask(asked, epsilon=1).table.schema.types
+    assert sd.Release.from_dict(none.to_dict()).table.schema == none.table.schema
+    hidden = people.ask(people.group_by("name", "open").agg(sd.count()), epsilon="0.01", delta="1e-9")
+    assert hidden.table.num_rows == 0
+    assert hidden.table.schema.types == [pa.string(), pa.bool_(), pa.int64()]

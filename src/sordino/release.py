@@ -62,10 +62,11 @@ Label = str | int | float | bool | datetime.date | None
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A group-by column of a release: its name, and its label in each row."""
+    """A group-by column of a release: its name, its label in each row, and what kind they are, should no row be left."""
 
     name: str
     labels: tuple[Label, ...]
+    kind: str = field(default="text", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ class Release:
             "remarks": list(self.remarks),
             "chosen": {n: None if v is None else format_number(v) for n, v in self.chosen},
             "event": event_to_dict(self.event),
-            "keys": [{"name": k.name, **labels_to_dict(k.labels)} for k in self.keys],
+            "keys": [{"name": k.name, **labels_to_dict(k.labels), "kind": k.kind} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
             **({} if self.model is None else self.model.to_dict()),
         }
@@ -267,13 +268,11 @@ class Release:
     def from_dict(cls, data: dict[str, Any]) -> Release:
         """Return the release that `to_dict` wrote; raises DeclarationError for another schema version."""
         if data.get("schema") != SCHEMA_VERSION:
-            raise DeclarationError(
-                f"this release has schema {data.get('schema')!r}, this program reads {SCHEMA_VERSION}"
-            )
+            raise DeclarationError(f"this release has schema {data.get('schema')!r}, and {SCHEMA_VERSION} is read here")
         mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
         return cls(
             question=data["question"],
-            keys=tuple(Key(k["name"], labels_from_dict(k)) for k in data["keys"]),
+            keys=tuple(Key(k["name"], labels_from_dict(k), k.get("kind", "text")) for k in data["keys"]),
             layout=() if data["columns"] == usual else tuple(data["columns"]),
             outputs=tuple(
                 Output(e["name"], estimate_from_dict({k: e[k] for k in e if k != "name"}), mechanisms[e["name"]])
@@ -379,7 +378,7 @@ class Release:
             raise DeclarationError("a column of the answer is named as the end of an interval: give it another name")
         whole = {p.name for p in self.outputs if getattr(p.estimate, "unit", Fraction(1, 2)).denominator == 1}
         kinds = {n: "whole" if p in whole else "real" for p, own in cells.items() for n in own}
-        kinds |= {k.name: "text" for k in self.keys}
+        kinds |= {k.name: k.kind for k in self.keys}
         return arrow_table({n: c for name in self.columns for n, c in cells[name].items()}, kinds)
 
     def _shape(self, cells: Sequence[Sequence[Any]]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ABOUT", "arrow_table", "write_csv", "write_parquet"]
+__all__ = ["ABOUT", "arrow_table", "label_kind", "write_csv", "write_parquet"]
 
 ABOUT = "sordino.release"  # the key of a Parquet file's metadata that holds the release as JSON
 
@@ -22,7 +23,8 @@ def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) 
     """
     import pyarrow as pa
 
-    types = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64()}
+    types = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "truth": pa.bool_()}
+    types |= {"day": pa.date32(), "moment": pa.timestamp("us")}
     made = {}
     for name, cells in columns.items():
         if not cells:
@@ -33,6 +35,24 @@ def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) 
             empty = all(c is None for c in cells)
             made[name] = pa.array(cells, type=pa.string()) if empty else pa.array(cells)
     return pa.table(made)
+
+
+def label_kind(labels: Sequence[Any]) -> str:
+    """Return the kind of the declared labels of a key, which is a column's where no row of an answer is left.
+
+    >>> label_kind([None, False]), label_kind([1, 2]), label_kind([])
+    ('truth', 'whole', 'text')
+    """
+    kinds = (
+        (bool, "truth"),
+        (int, "whole"),
+        (float, "real"),
+        (datetime.datetime, "moment"),
+        (datetime.date, "day"),
+        (object, "text"),
+    )
+    first = next((label for label in labels if label is not None), "")
+    return next(kind for of, kind in kinds if isinstance(first, of))
 
 
 def write_csv(table: pa.Table, path: str | Path) -> None:

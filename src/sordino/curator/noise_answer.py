@@ -19,6 +19,7 @@ from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery
 from sordino.queries.query import Vector
 from sordino.release import Key, Output
+from sordino.release_exports import label_kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,10 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
             shared = SharedNoise(mix, tuple(v.place for v in several)) if mix else None
             estimate = asked.estimate(resolved.parts[i], own, shared)
             outputs.append(Output(asked.alias, estimate, _mechanisms(several)))
-    keys = tuple(Key(g.alias, tuple(r[i] for r in rows)) for i, g in enumerate(question.groups))
+    columns = [tuple(r[i] for r in rows) for i in range(len(question.groups))]
+    declared = [k.labels for k in resolved.keys] if resolved.private_keys else columns
+    kinds = map(label_kind, declared)
+    keys = tuple(Key(g.alias, c, k) for g, c, k in zip(question.groups, columns, kinds, strict=True))
     return keys, tuple(outputs)
 
 

@@ -150,7 +150,7 @@ def finish_answer(
         places = select_rows(after, columns)
         rows = len(keys[0].labels) if keys else 1
         chosen = together and after.selects([k.name for k in keys], rows)
-        keys = tuple(Key(k.name, tuple(k.labels[i] for i in places)) for k in keys)
+        keys = tuple(Key(k.name, tuple(k.labels[i] for i in places), k.kind) for k in keys)
         outputs = tuple(Output(o.name, take_rows(o.estimate, places), o.mechanism) for o in outputs)
         if chosen:
             outputs = tuple(Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in outputs)

@@ -26,6 +26,7 @@ from sordino.queries.expressions.declared_values import bind_values, is_text, va
 from sordino.queries.expressions.nodes import Bin, Name, Node, describe
 from sordino.queries.post_processing import finish_answer
 from sordino.release import Key, Output, Release
+from sordino.release_exports import label_kind
 from sordino.synth.arrays import Floats
 from sordino.synth.constraints import Constraint, Never, functional_dependencies
 from sordino.synth.encoded_column import EncodedColumn
@@ -100,7 +101,8 @@ def answer_question(
     exact = not forbidden and not asked.dependencies.keys() & set(names) and _is_exact(meets, asked)
     sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, exact)
     rows = resolved.key_rows()
-    keys = [Key(g.alias, tuple(row[i] for row in rows)) for i, g in enumerate(question.groups)]
+    columns = [tuple(row[i] for row in rows) for i in range(len(question.groups))]
+    keys = [Key(g.alias, labels, label_kind(labels)) for g, labels in zip(question.groups, columns, strict=True)]
     found = [sums.estimate(a) for a in question.aggregates]
     outputs = [Output(a.alias, f, "the model's tables") for a, (f, _) in zip(question.aggregates, found, strict=True)]
     kind = "noise" if all(known for _, known in found) else kind
