@@ -61,7 +61,7 @@ def test_init_writes_a_project_file(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("by", "where", "hours", "moments", "roots") else pytest.param(name, marks=pytest.mark.deep)
+        name if name in ("by", "where", "moments", "roots") else pytest.param(name, marks=pytest.mark.deep)
         for name in QUESTIONS
     ],
 )

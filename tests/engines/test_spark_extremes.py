@@ -99,7 +99,7 @@ def run(spark: SparkSession, path: Path, seed: int, count: int) -> Counter[str]:
     return seen
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [2])
 def test_random_questions_have_the_answers_of_duckdb(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     assert run(spark, tmp_path, seed, 14)["answered"] > 2
 
