@@ -38,7 +38,7 @@ ROWS = """
         CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN 'é' || (i % 13) ELSE 'w' || (i % 17) END AS word,
         CAST('2019-12-20' AS DATE) + CAST(i % 800 AS INTEGER) AS due,
         CAST('2020-03-20 00:00:00+00' AS TIMESTAMPTZ) + i * INTERVAL '97 seconds' AS seen, i % 5 = 0 AS member,
-        CAST(i % 5 AS WIDE) AS code, CAST(i % 3 AS WIDE) AS flag, CAST(i % 29 AS WIDE) AS name, CAST(i % 31 AS WIDE) AS far
+        CAST(i % 5 AS CODED) AS code, CAST(i % 3 AS CODED) AS flag, CAST(i % 29 AS WIDE) AS name, CAST(i % 31 AS WIDE) AS far
     FROM generate_series(1, 2000) AS numbers(i)
 """
 DOMAIN = sd.Domain(
@@ -79,16 +79,21 @@ def hash_of(cells: list[int | None]) -> int:
     return (found ^ (found >> 31)) & (2**31 - 1)
 
 
+def _rows(*, wide: str, coded: str) -> str:
+    return ROWS.replace("WIDE", wide).replace("CODED", coded)
+
+
 @pytest.fixture
 def people(postgres_server: postgres.Server, postgres_database: str, tmp_path: Path) -> tuple[Path, str]:
-    """The same rows in a DuckDB file and on a server; wide numbers are of a type that only one of them has."""
+    """The same rows in a DuckDB file and on a server; numbers are held in other types."""
     postgres_server.execute(
-        f"CREATE TABLE people AS {ROWS.replace('WIDE', 'NUMERIC')}", database=postgres_database.rpartition("/")[2]
+        f"CREATE TABLE people AS {_rows(wide='NUMERIC', coded='NUMERIC')}",
+        database=postgres_database.rpartition("/")[2],
     )
     path = tmp_path / "people.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"CREATE TABLE people AS {ROWS.replace('WIDE', 'HUGEINT')}")
+        connection.execute(f"CREATE TABLE people AS {_rows(wide='HUGEINT', coded='SMALLINT')}")
     return path, postgres_database
 
 
