@@ -43,6 +43,7 @@ LAYERS = (
     ("reporting",),
     ("curator",),
     ("collector",),
+    ("server",),
     ("cli",),
     ("__main__",),
 )
@@ -80,9 +81,13 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "rich": ("cli",),
     "altair": ("reporting",),
     "vl_convert": ("reporting",),
-    "jinja2": ("reporting",),
-    "fastapi": ("collector",),
-    "uvicorn": ("collector",),
+    "jinja2": ("reporting", "server"),
+    "fastapi": ("collector", "server", "cli.serve"),
+    "uvicorn": ("collector", "server", "cli.serve"),
+    "sqlalchemy": ("server", "cli.serve"),
+    "argon2": ("server", "cli.serve"),
+    "authlib": ("server",),
+    "prometheus_client": ("server",),
     "sqlite3": ("ledger", "collector", "local.device", "datasets"),
 }
 BANNED = re.compile(r"random|numpy\.random|np\.random|scipy\.stats\._|uuid\.uuid[14]")

@@ -8,8 +8,12 @@ SordinoError
 ├── QuestionRefused (ValueError)     exit 3   the question cannot be answered privately, or is not understood
 │   └── UnknownName (LookupError)    exit 3   a table, column or value that is not declared
 ├── BudgetExhausted                  exit 4   the cap would be passed; nothing was charged
-└── ChargedError                     exit 5   a charge stands but there is no answer; asking again charges again
-    └── InDoubt                      exit 5   a request was charged and its outcome is not known
+├── ChargedError                     exit 5   a charge stands but there is no answer; asking again charges again
+│   └── InDoubt                      exit 5   a request was charged and its outcome is not known
+├── NotAllowed                       exit 6   a server does not let this account do this; nothing was charged
+│   ├── SignInNeeded                 exit 6   a server does not know who asks
+│   └── TooManyRequests              exit 6   a server was asked too often
+└── ApprovalNeeded                   exit 7   an officer has to approve first; nothing was charged
 """
 
 from __future__ import annotations
@@ -18,15 +22,19 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "ApprovalNeeded",
     "BudgetExhausted",
     "ChargedError",
     "DeclarationChanged",
     "DeclarationError",
     "InDoubt",
     "LedgerError",
+    "NotAllowed",
     "QuestionRefused",
+    "SignInNeeded",
     "SordinoError",
     "SourceError",
+    "TooManyRequests",
     "UnknownName",
     "instead_of",
     "nearest",
@@ -115,6 +123,38 @@ class ChargedError(SordinoError):
 
 class InDoubt(ChargedError):
     """Say that a request was charged earlier and that its outcome is not known."""
+
+
+class NotAllowed(SordinoError):
+    """Say that a server does not let an account do this. Nothing was charged."""
+
+    exit_code = 6
+
+
+class SignInNeeded(NotAllowed):
+    """Say that a server does not know who asks."""
+
+
+class TooManyRequests(NotAllowed):
+    """Say that a server was asked too often; `wait` is in how many seconds it may be asked again."""
+
+    def __init__(self, message: str, *, wait: float = 60) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class ApprovalNeeded(SordinoError):
+    """Say that an officer has to approve a question first. Nothing was charged: ask again with the same request id.
+
+    `approval` is the number under which the officer finds it, `request` the id to ask again with.
+    """
+
+    exit_code = 7
+
+    def __init__(self, message: str, *, approval: int | None = None, request: str | None = None) -> None:
+        super().__init__(message)
+        self.approval = approval
+        self.request = request
 
 
 def instead_of(confidence: object) -> str:

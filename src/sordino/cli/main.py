@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from sordino import __version__
 from sordino.cli.ask.ask import ask
@@ -32,6 +33,15 @@ from sordino.cli.local.collect import close, estimate, export_reports, serve, to
 from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
+from sordino.cli.serve.manage_accounts import (
+    add_account,
+    disable_account,
+    list_accounts,
+    make_token,
+    set_password,
+    set_share,
+)
+from sordino.cli.serve.serve_tables import ServeGroup, start
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.report_quality import synth_report
@@ -139,6 +149,15 @@ _TASKS: Commands = (
     ("create", create, f"sordino local task create fruit-2026 {_TASK}"),
     ("show", show_task, "sordino local task show fruit.json --cap 2"),
 )
+_SERVE: Commands = (("start", start, "sordino serve sordino.toml"),)
+_ACCOUNTS: Commands = (
+    ("add", add_account, "sordino serve account add ana --role analyst"),
+    ("list", list_accounts, "sordino serve account list"),
+    ("disable", disable_account, "sordino serve account disable ana"),
+    ("token", make_token, "sordino serve account token ana --name notebook"),
+    ("password", set_password, "sordino serve account password ana"),
+    ("share", set_share, "sordino serve account share ana --epsilon 0.5"),
+)
 _SYNTH: Commands = (
     ("fit", synth_fit, "sordino synth fit --table adult --epsilon 1 --delta 1e-9 -o adult.model"),
     ("sample", synth_sample, "sordino synth sample adult.model --rows 32561 -o adult.csv"),
@@ -161,9 +180,15 @@ def _add(group: typer.Typer, commands: Commands, *, panel: str | None = None) ->
 
 
 def _add_group(
-    parent: typer.Typer, name: str, commands: Commands, *, help: str, panel: str | None = None
+    parent: typer.Typer,
+    name: str,
+    commands: Commands,
+    *,
+    help: str,
+    panel: str | None = None,
+    kind: type[TyperGroup] = TyperGroup,
 ) -> typer.Typer:
-    group = typer.Typer(name=name, no_args_is_help=True, rich_markup_mode="rich", help=help)
+    group = typer.Typer(name=name, no_args_is_help=kind is TyperGroup, rich_markup_mode="rich", help=help, cls=kind)
     _add(group, commands)
     parent.add_typer(group, rich_help_panel=panel)
     return group
@@ -175,6 +200,10 @@ _add_group(app, "ledger", _LEDGER, help="Verify, export, amend or begin the chai
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
 _local = _add_group(app, "local", _LOCAL, help="Collect without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
+_serve = _add_group(
+    app, "serve", _SERVE, help="Serve tables to accounts over the network.", panel="Ask", kind=ServeGroup
+)
+_add_group(_serve, "account", _ACCOUNTS, help="Accounts of the server: who may ask, and what each may spend.")
 _add_group(app, "synth", _SYNTH, help="Publish a synthetic table, or ask its model.", panel="Ask")
 
 

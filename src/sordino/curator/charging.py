@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -22,7 +22,7 @@ from sordino.neighbors import Neighbors
 from sordino.queries.queryable import ReleaseContent
 from sordino.release import Release
 
-__all__ = ["Charging"]
+__all__ = ["Charging", "declaration_digest"]
 
 
 class Charging:
@@ -45,7 +45,7 @@ class Charging:
         self.spender = None if share is None else share[0]
         self._share = None if share is None else check_share(*share, of=ledger.cap)
         self.ledger = ledger
-        self.declaration = _digest(name, declared)
+        self.declaration = declaration_digest(name, declared)
         self.declared = declared
         self._neighbors = neighbors
         self._private = private
@@ -171,5 +171,6 @@ def cause_of(failure: Exception) -> str:
     return failure.cause if isinstance(failure, EngineFailed) else ""
 
 
-def _digest(name: str, declaration: dict[str, Any]) -> str:
+def declaration_digest(name: str, declaration: Mapping[str, Any]) -> str:
+    """Return the digest by which releases and plans name what was declared of a table."""
     return hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]

@@ -55,7 +55,14 @@ class Connection:
         self.dialect = project.dialect if dialect is None else known_dialect(dialect)
         self._rng = Rng.secure() if rng is None else rng
         self._ledgers: dict[str, Ledger] = {}
+        self._engines: dict[str, Engine] = {}
         self._curators: dict[str, Curator] = {}
+
+    def spend_as(self, spender: str) -> Connection:
+        """Return a connection to the same data and ledgers where what is asked counts against a spender's share as well."""
+        made = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
+        made._ledgers, made._engines = self._ledgers, self._engines
+        return made
 
     def table(self, name: str | None = None) -> Curator:
         """Return the Curator of a declared table, or of the only one there is.
@@ -67,8 +74,9 @@ class Connection:
         if declared.name not in self._curators:
             share = None
             if self.spender is not None:
-                share = self.spender, self.project.budget(declared.budget).share(self.spender)
-            engine = open_engine(self.project, declared)
+                share = self.spender, self._share(self.spender, declared.budget)
+            engine = self._engines.get(declared.name) or open_engine(self.project, declared)
+            self._engines[declared.name] = engine
             others = {name: _as_other(table, declared) for name, table in self.project.tables.items()}
             del others[declared.name]
             self._curators[declared.name] = Curator(
@@ -85,6 +93,12 @@ class Connection:
                 dialect=self.dialect,
             )
         return self._curators[declared.name]
+
+    def _share(self, spender: str, budget: str) -> Loss:
+        """Return a share that the project declares, or that was declared on the ledger alone, as a server's officer does."""
+        declared = self.project.budget(budget)
+        known = {} if spender in declared.shares else self.ledger(budget).shares()
+        return known[spender].cap if spender in known else declared.share(spender)
 
     def plan(
         self,
@@ -179,12 +193,12 @@ class Connection:
                 f"a batch draws on one budget, and these tables draw on {' and '.join(budgets)}: ask about each by itself"
             )
 
-    def read_sql(self, text: str, *, dialect: str | None = None) -> tuple[Curator, SqlText]:
+    def read_sql(self, text: str | SqlText, *, dialect: str | None = None) -> tuple[Curator, SqlText]:
         """Return the Curator of the table that a SQL text is about, and the question to ask of it; the text is parsed once.
 
         `shop.orders` finds a table declared as orders, and orders one declared as "shop.orders", where only one is so.
         """
-        return self._read(sql(text, dialect=dialect))
+        return self._read(sql(text, dialect=dialect) if isinstance(text, str) else text)
 
     def _read(self, asked: SqlText) -> tuple[Curator, SqlText]:
         columns = [column for table in self.project.tables.values() for column in table.domain]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from sordino.loss import round_up
+from sordino.loss import Event, Loss, round_up
 from sordino.release import Release
 from sordino.risk.belief import belief_after, epsilon_and_delta
 from sordino.risk.hypotheses import power_bound
 
-__all__ = ["explain"]
+__all__ = ["explain", "explain_loss"]
 
 
 def explain(release: Release) -> str:
@@ -20,14 +20,21 @@ def explain(release: Release) -> str:
     but with a probability that follows from the event's own law (`belief_after`). Power: Wasserman & Zhou 2010;
     Kairouz, Oh, Viswanath 2015.
     """
-    epsilon, delta = epsilon_and_delta(release.cost)
-    one = release.privacy_unit == "one row"
-    unit = "a given row" if one else release.privacy_unit.replace("of one", "of a given")
-    state = "in the table" if release.neighbors == "add_remove" else "this or that"
     question = f"Charge {release.charge} answered {release.question}, at {release.cost.describe()}."
+    said = explain_loss(release.cost, release.event, release.neighbors, release.privacy_unit)
+    seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
+    return f"{question} {said}{seal}"
+
+
+def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) -> str:
+    """Return what an answer of this event reveals at most, asked already or not: nothing of the answer is read."""
+    epsilon, delta = epsilon_and_delta(cost)
+    one = privacy_unit == "one row"
+    unit = "a given row" if one else privacy_unit.replace("of one", "of a given")
+    state = "in the table" if neighbors == "add_remove" else "this or that"
     claim = (
         f"Anyone who knew everything else, and thought it as likely as not that {unit} {'is' if one else 'are'} {state}, "
-        f"can be {belief_after([release.event], delta=delta).describe(of='it afterwards')}."
+        f"can be {belief_after([event], delta=delta).describe(of='it afterwards')}."
     )
     power = round_up(100 * power_bound(epsilon, level=0.05, delta=delta), digits=4)
     times = round_up(math.exp(epsilon), digits=4) if epsilon < 700 else f"e^{round_up(epsilon, digits=6)}"
@@ -36,5 +43,4 @@ def explain(release: Release) -> str:
         f"No test of that with 5% false alarms detects it more than {power}% of the time, and no event becomes more than "
         f"{times} times as likely{slack}."
     )
-    seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
-    return f"{question} {claim} {juror}{seal}"
+    return f"{claim} {juror}"

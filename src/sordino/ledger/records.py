@@ -19,6 +19,7 @@ from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from,
 __all__ = [
     "GENESIS",
     "SOUND",
+    "STATES",
     "Charge",
     "Entry",
     "Former",
@@ -32,6 +33,7 @@ __all__ = [
     "canonical",
     "charge_id",
     "charge_number",
+    "charge_to_dict",
     "check_share",
     "entry_hash",
     "formers_to_dict",
@@ -50,6 +52,7 @@ _LARGEST_UNITS = 2**63 - 1
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 State = Literal["reserved", "committed", "failed"]
+STATES: Mapping[State, str] = {"committed": "answered", "failed": "failed", "reserved": "in doubt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,20 @@ class Charge:
     def loss(self) -> Loss:
         """What was charged, as a loss of the kind that the ledger counts."""
         return loss_from(dict(self.amounts))
+
+
+def charge_to_dict(budget: str, charge: Charge) -> dict[str, Any]:
+    """Return a charge of a budget as JSON data: what was asked and what became of it, without the answer."""
+    return {
+        "id": charge.id,
+        "budget": budget,
+        "time": charge.time,
+        "state": STATES[charge.state],
+        "cost": loss_to_numbers(charge.loss),
+        "request": charge.request,
+        "question": charge.note,
+        "spender": charge.spender,
+    }
 
 
 @dataclass(frozen=True, slots=True)

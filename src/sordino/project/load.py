@@ -32,6 +32,7 @@ from sordino.project.parts import (
 from sordino.project.positions import Path as At
 from sordino.project.positions import dotted_key, positions
 from sordino.project.schema import shape_problems
+from sordino.project.serve_settings import ServeSettings, serve_settings
 from sordino.queries.sql.text import is_same_table
 from sordino.source import Csv, PublicTable, Source
 
@@ -84,6 +85,7 @@ class Project:
     tables: Mapping[str, DeclaredTable]
     public: Mapping[str, PublicTable] = field(default_factory=lambda: MappingProxyType({}))
     dialect: str | None = None
+    serve: ServeSettings | None = None
 
     def table(self, name: str | None = None) -> DeclaredTable:
         """Return the declared table of this name, or the only one; raises UnknownName, or DeclarationError for several.
@@ -221,7 +223,13 @@ class _Reading:
         frozen = MappingProxyType(budgets), MappingProxyType(tables), MappingProxyType(public)
         settings = self._document.get("project")
         dialect = settings.get("dialect") if isinstance(settings, Mapping) else None
-        return Project(self.path.absolute(), *frozen, dialect=dialect)
+        return Project(self.path.absolute(), *frozen, dialect=dialect, serve=self._serve())
+
+    def _serve(self) -> ServeSettings | None:
+        raw = self._document.get("serve", {})
+        if not isinstance(raw, Mapping) or not self._is_clean(("serve",)):
+            return None
+        return self._attempt(("serve",), partial(serve_settings, raw, beside=self._beside))
 
     def _parse(self) -> Mapping[str, Any]:
         try:

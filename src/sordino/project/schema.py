@@ -290,6 +290,34 @@ _ENGINE = _keys(
         "$comment": 'a setting\'s name is one key in quotes that begins with spark., such as "spark.master"',
     },
 )
+_SERVE = _keys(
+    "the settings of the server",
+    "How `sordino serve` serves the tables.",
+    "",
+    store=_say(
+        _TEXT,
+        "where accounts, approvals and the audit log are kept: a SQLite file, relative to this one, or "
+        '"postgresql://HOST/DATABASE"',
+        default="sordino-server.db",
+    ),
+    answer_every=_say(_TEXT, 'the tick of the clock on which answers leave, such as "250ms"', default="250ms"),
+    approve_above=_keys(
+        "what needs no officer",
+        "A question that costs more than this waits for an officer: {epsilon = 0.5}.",
+        "",
+        epsilon=_say(_NUMBER, "the epsilon that an analyst may spend on one question alone"),
+        delta=_say(_NUMBER, "the delta that an analyst may spend on one question alone"),
+        rho=_say(_NUMBER, "the rho that an analyst may spend on one question alone"),
+    ),
+    origin=_say(_TEXT, 'where browsers find the server, such as "https://curator.example"'),
+    openid=_keys(
+        "an OpenID provider",
+        "Where people of an organisation sign in; the client's secret is SORDINO_OPENID_SECRET in the environment.",
+        "issuer client",
+        issuer=_say(_TEXT, 'the provider\'s address, such as "https://login.example/realm"'),
+        client=_say(_TEXT, "the name under which the provider knows this server"),
+    ),
+)
 _PROJECT = _keys(
     "the project",
     "A project: budgets, the tables that draw on them, and public tables that these may be joined with.",
@@ -299,6 +327,7 @@ _PROJECT = _keys(
     project=_SETTINGS,
     public=_names(_PUBLIC, "the tables that hold nothing private: [public.NAME]"),
     engine=_ENGINE,
+    serve=_SERVE,
 )
 _TYPES = {"string": (str,), "integer": (int,), "number": (int, Decimal), "boolean": (bool,), "array": (list,)}
 
@@ -307,7 +336,7 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of sordino.toml, for editors.
 
     >>> sorted(json_schema()["properties"])
-    ['budgets', 'engine', 'project', 'public', 'tables']
+    ['budgets', 'engine', 'project', 'public', 'serve', 'tables']
     """
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_PROJECT, "title": "sordino.toml"}
 

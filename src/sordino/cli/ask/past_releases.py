@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sordino.cli.shared.options import (
     AnswerForm,
@@ -39,25 +39,24 @@ __all__ = [
     "show",
 ]
 
-_STATES = {"committed": "answered", "failed": "failed", "reserved": "in doubt"}
-
 
 def releases(
     form: ListForm = ListFormat.table, budget: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False
 ) -> None:
     """List every question that was charged, oldest first. It costs nothing."""
     from sordino.cli.shared.opening import project_at
+    from sordino.ledger.records import STATES, charge_to_dict
 
     chosen = project_at(project).budgets_named(budget)
     charges = [(one.name, charge) for one in chosen for charge in _charges(one)]
     if form is ListFormat.json:
-        rows = [_to_dict(name, charge) for name, charge in charges]
+        rows = [charge_to_dict(name, charge) for name, charge in charges]
         say(json.dumps({"schema": 1, "releases": rows}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["id", "budget", "time", "state", "cost", "request", "question", "spender"])
         writer.writerows(
-            [c.id, name, c.time, _STATES[c.state], c.loss.describe(), c.request, c.note, c.spender]
+            [c.id, name, c.time, STATES[c.state], c.loss.describe(), c.request, c.note, c.spender]
             for name, c in charges
         )
     elif not charges:
@@ -74,22 +73,9 @@ def _charges(budget: Budget) -> list[Charge]:
         return [] if ledger is None else ledger.charges()
 
 
-def _to_dict(budget: str, charge: Charge) -> dict[str, Any]:
-    from sordino.loss import loss_to_numbers
-
-    return {
-        "id": charge.id,
-        "budget": budget,
-        "time": charge.time,
-        "state": _STATES[charge.state],
-        "cost": loss_to_numbers(charge.loss),
-        "request": charge.request,
-        "question": charge.note,
-        "spender": charge.spender,
-    }
-
-
 def _print(charges: Sequence[tuple[str, Charge]], *, several: bool) -> None:
+    from sordino.ledger.records import STATES
+
     spenders = any(c.spender for _, c in charges)
     head = [
         "id",
@@ -107,7 +93,7 @@ def _print(charges: Sequence[tuple[str, Charge]], *, several: bool) -> None:
                 *([name] if several else []),
                 f"{c.time[:10]} {c.time[11:16]}",
                 c.loss.describe(),
-                _STATES[c.state],
+                STATES[c.state],
             ],
             *([c.spender or ""] if spenders else []),
             "",

@@ -1,0 +1,111 @@
+"""`sordino serve account`: accounts, tokens, passwords and shares, by whoever may write the server's store and ledgers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino.cli.serve.serve_tables import need_server
+from sordino.cli.shared.options import BudgetName, Delta, Epsilon, ProjectPath, Rho, TextForm, TextFormat, option
+from sordino.cli.shared.terminal import columns_of, note, say
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sordino.server.curator_service import CuratorService
+
+__all__ = ["add_account", "disable_account", "list_accounts", "make_token", "set_password", "set_share"]
+
+Role = StrEnum("Role", "analyst officer auditor")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
+_BY = "the command line"
+
+
+def add_account(
+    name: Name, role: Annotated[Role, typer.Option("--role", help="What it may do.")], project: ProjectPath = None
+) -> None:
+    """Add an account. It signs in with a password or a token, which are made by commands of their own."""
+    service = _service(project)
+    service.accounts.add(name, role.value)
+    service.audit_log.append(_BY, "account.change", f"{name} added as {role.value}")
+    note(f"added {name}; `sordino serve account token {name}` or `... password {name}` lets it in", quiet=False)
+
+
+def list_accounts(form: TextForm = TextFormat.table, project: ProjectPath = None) -> None:
+    """List the accounts, without any secret."""
+    found = [account.to_dict() for account in _service(project).accounts.all()]
+    if form is TextFormat.json:
+        say(json.dumps({"schema": 1, "accounts": found}, indent=2))
+        return
+    names = ("name", "role", "disabled", "password", "openid", "created")
+    rows = [["" if one[n] is False else "yes" if one[n] is True else str(one[n]) for n in names] for one in found]
+    for line in columns_of(list(names), rows, right=[False] * len(names)):
+        say(line)
+
+
+def disable_account(
+    name: Name,
+    enable: Annotated[bool, typer.Option("--enable", help="Let it in again.")] = False,
+    project: ProjectPath = None,
+) -> None:
+    """Let an account in no more: its sessions end, its tokens are refused. What it spent stays spent."""
+    service = _service(project)
+    service.accounts.change(service.accounts.find(name), disabled=not enable)
+    service.audit_log.append(_BY, "account.change", f"{name} {'enabled' if enable else 'disabled'}")
+
+
+def make_token(
+    name: Name,
+    label: Annotated[str, option("--name", "LABEL", "What the token is for.")] = "command line",
+    spender: Annotated[str | None, option("--share", "NAME", "Spend this share instead of the account's own.")] = None,
+    project: ProjectPath = None,
+) -> None:
+    """Make a token for a program and print it. It is shown only once: the store keeps its hash."""
+    service = _service(project)
+    _, secret = service.accounts.make_token(service.accounts.find(name), label, spender=spender)
+    service.audit_log.append(_BY, "token.make", f"{name}: {label}")
+    say(secret)
+
+
+def set_password(name: Name, project: ProjectPath = None) -> None:
+    """Set the password of an account, typed twice in a terminal, or the first line of standard input."""
+    service = _service(project)
+    account = service.accounts.find(name)
+    typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
+    service.accounts.set_password(account, typed or sys.stdin.readline().rstrip("\n"))
+    service.audit_log.append(_BY, "password.change", name)
+
+
+def set_share(
+    name: Name,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    budget: BudgetName = None,
+    project: ProjectPath = None,
+) -> None:
+    """Give an account, or a program's share of its own, a part of a budget; again to change it."""
+    from sordino.project.parts import share_from
+
+    service = _service(project)
+    declared = service.project.budget(budget)
+    stated = {key: value for key, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
+    try:
+        share = share_from(stated, name, cap=service.ledger(declared.name).cap)
+    except DeclarationError as error:
+        raise DeclarationError(f"the share {error}") from None
+    service.record_share(_BY, name, declared.name, share)
+
+
+def _service(project: Path | None) -> CuratorService:
+    from sordino.cli.shared.opening import project_path
+
+    need_server()
+    from sordino.server.opening import open_service
+
+    return open_service(project_path(project))

@@ -1,0 +1,70 @@
+"""`sordino serve`: serve the tables of a project over HTTP, to accounts. It parses, opens and listens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from sordino.cli.shared.options import Quiet, option
+from sordino.cli.shared.terminal import note
+from sordino.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from typer._click.core import Context
+
+__all__ = ["ServeGroup", "need_server", "start"]
+
+ProjectFile = Annotated[
+    Path | None, typer.Argument(metavar="[sordino.toml]", help="The project file; without it, the one here or above.")
+]
+
+
+class ServeGroup(TyperGroup):
+    """Take `sordino serve FILE` for `sordino serve start FILE`."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Put the command in front of arguments that name none."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+def need_server() -> None:
+    """Raise DeclarationError where what the server is made of is not installed."""
+    try:
+        import argon2
+        import fastapi
+        import sqlalchemy
+        import uvicorn
+    except ImportError:
+        raise DeclarationError("the server needs more packages: pip install 'sordino[serve]'") from None
+    del argon2, fastapi, sqlalchemy, uvicorn
+
+
+def start(
+    project: ProjectFile = None,
+    host: Annotated[str, option("--host", "ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8000,
+    quiet: Quiet = False,
+) -> None:
+    """Serve the tables of a project until stopped (SIGINT, SIGTERM): accounts ask, an officer decides, shares are spent.
+
+    TLS is the job of a reverse proxy: see docs/server.md.
+    """
+    from sordino.cli.shared.opening import project_path
+
+    need_server()
+    from sordino.server.http_app import curator_app
+    from sordino.server.listener import listen
+    from sordino.server.opening import open_service
+
+    service = open_service(project_path(project))
+    if not service.accounts.all():
+        note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
+    app = curator_app(service)
+    listen(
+        app, host=host, port=port, ready=lambda: note(f"serving at http://{host}:{port}; stop with Ctrl-C", quiet=quiet)
+    )

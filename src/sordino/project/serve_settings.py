@@ -1,0 +1,93 @@
+"""[serve] of sordino.toml: how `sordino serve` serves a project. It knows no accounts and opens nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from sordino.errors import DeclarationError
+from sordino.loss import to_fraction
+
+__all__ = ["ServeSettings", "serve_settings"]
+
+_UNITS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
+_STORE = "sordino-server.db"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """State how a project is served.
+
+    `answer_every`, in seconds, is the tick of the clock on which answers leave. `approve_above` names amounts of a loss,
+    such as epsilon: a question that costs more of one waits for an officer. `origin` is where browsers find the server.
+    """
+
+    store: str
+    answer_every: Fraction = Fraction(1, 4)
+    approve_above: Mapping[str, Fraction] = field(default_factory=lambda: MappingProxyType({}))
+    origin: str | None = None
+    issuer: str | None = None
+    client: str | None = None
+
+
+def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
+    """Return the settings that the keys of [serve] state; a store that is a file lies `beside` a directory.
+
+    >>> serve_settings({"answer_every": "500ms"}, beside=Path("/srv")).answer_every
+    Fraction(1, 2)
+    """
+    stated = str(raw.get("store", _STORE))
+    is_server = stated.startswith(("postgresql://", "postgres://"))
+    store = stated if is_server else str(beside / stated.removeprefix("sqlite:///"))
+    above = {
+        name: to_fraction(value, name=f"approve_above.{name}") for name, value in raw.get("approve_above", {}).items()
+    }
+    for name, amount in above.items():
+        if amount < 0:
+            raise DeclarationError("must not be negative", key=f"approve_above.{name}")
+    openid = raw.get("openid", {})
+    issuer = openid.get("issuer")
+    return ServeSettings(
+        store,
+        _seconds(raw.get("answer_every", "250ms")),
+        MappingProxyType(above),
+        None if "origin" not in raw else _origin(raw["origin"], key="origin"),
+        None if issuer is None else _issuer(issuer),
+        openid.get("client"),
+    )
+
+
+def _seconds(text: str) -> Fraction:
+    found = re.fullmatch(r"(\d{1,6})(ms|s)", text)
+    if found is None or not 0 < int(found[1]) * _UNITS[found[2]] <= 60:
+        raise DeclarationError('must be a time such as "250ms" or "1s", at most 60 s', key="answer_every")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _origin(text: str, *, key: str) -> str:
+    try:
+        parts = urlsplit(text)
+        whole = (
+            parts.scheme in ("http", "https") and parts.hostname and not (parts.path or parts.query or parts.fragment)
+        )
+        whole = whole and parts.username is None and (parts.port is None or parts.port > 0)
+    except ValueError:
+        whole = False
+    if not whole:
+        raise DeclarationError('must be an origin such as "https://curator.example", without a path', key=key)
+    return text
+
+
+def _issuer(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.query or parts.fragment:
+        raise DeclarationError('must be an address such as "https://login.example/realm"', key="openid.issuer")
+    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise DeclarationError("must be https: whoever answers for the issuer says who signs in", key="openid.issuer")
+    return text.rstrip("/")

@@ -1,0 +1,153 @@
+"""The tables of the server's own store: accounts, tokens, sessions, approvals, jobs, models, the audit log. No data, no answers.
+
+Answers lie in ledgers. Tokens and sessions are stored as hashes, passwords as argon2id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+__all__ = ["ACCOUNTS", "APPROVALS", "AUDIT", "JOBS", "MIGRATIONS", "MODELS", "SESSIONS", "SETTINGS", "TOKENS"]
+
+_STORE = MetaData()
+
+
+def _number() -> Column[int]:
+    return Column("id", Integer, primary_key=True, autoincrement=True)
+
+
+def _account() -> Column[int]:
+    return Column("account", Integer, ForeignKey("accounts.id"), nullable=False, index=True)
+
+
+def _words(name: str, *, empty: bool = False, unique: bool = False, most: int = 200) -> Column[str]:
+    return Column(name, String(most), nullable=empty, unique=unique)
+
+
+SETTINGS = Table(
+    "settings", _STORE, Column("name", String(40), primary_key=True), Column("value", Text, nullable=False)
+)
+ACCOUNTS = Table(
+    "accounts",
+    _STORE,
+    _number(),
+    _words("name", unique=True),
+    _words("role"),
+    _words("password", empty=True),
+    _words("subject", empty=True, unique=True, most=600),
+    Column("disabled", Boolean, nullable=False),
+    _words("created"),
+    sqlite_autoincrement=True,  # a number is never used again: requests are bound to it
+)
+TOKENS = Table(
+    "tokens",
+    _STORE,
+    _number(),
+    _account(),
+    _words("name"),
+    _words("hash", unique=True),
+    _words("spender"),
+    _words("created"),
+    _words("expires", empty=True),
+    sqlite_autoincrement=True,
+)
+SESSIONS = Table(
+    "sessions", _STORE, Column("hash", String(64), primary_key=True), _account(), _words("created"), _words("expires")
+)
+APPROVALS = Table(
+    "approvals",
+    _STORE,
+    _number(),
+    _account(),
+    _words("spender"),
+    _words("request", unique=True, most=2000),
+    _words("digest"),
+    Column("question", Text, nullable=False),
+    Column("cost", Text, nullable=False),
+    Column("plans", Text, nullable=False),
+    Column("reveals", Text, nullable=False),
+    _words("state"),
+    _words("officer", empty=True),
+    Column("reason", Text),
+    _words("created"),
+    _words("decided", empty=True),
+    sqlite_autoincrement=True,
+)
+JOBS = Table(
+    "jobs",
+    _STORE,
+    _number(),
+    _account(),
+    _words("kind"),
+    _words("state"),
+    _words("stage"),
+    _words("request", empty=True, most=2000),
+    Column("asked", Text, nullable=False),
+    Column("problem", Text),
+    Column("result", Text),
+    _words("started"),
+    _words("ended", empty=True),
+    sqlite_autoincrement=True,
+)
+MODELS = Table(
+    "models",
+    _STORE,
+    _number(),
+    _account(),
+    _words("name"),
+    _words("source"),
+    _words("charge"),
+    Column("bytes", LargeBinary, nullable=False),
+    _words("created"),
+    sqlite_autoincrement=True,
+)
+AUDIT = Table(
+    "audit",
+    _STORE,
+    _number(),
+    _words("time"),
+    _words("account"),
+    _words("role"),
+    _words("via"),
+    _words("action"),
+    _words("object", most=2000),
+    _words("outcome", most=2000),
+    sqlite_autoincrement=True,
+)
+
+
+def _make_first(db: Connection) -> None:
+    _STORE.create_all(db)
+    for event in ("UPDATE", "DELETE"):
+        for statement in _guards(db.dialect.name, event):
+            db.execute(text(statement))
+
+
+def _guards(dialect: str, event: str) -> Sequence[str]:
+    """Return what lets nobody change or remove a line of the audit log by a statement."""
+    if dialect == "sqlite":
+        return [
+            f"CREATE TRIGGER audit_{event.lower()} BEFORE {event} ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END"
+        ]
+    return [
+        "CREATE OR REPLACE FUNCTION sordino_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'append only'; END $$",
+        f"CREATE TRIGGER audit_{event.lower()} BEFORE {event} ON audit FOR EACH ROW EXECUTE FUNCTION sordino_append_only()",
+    ]
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_make_first,)  # the version of a store is how many it has seen

@@ -1,0 +1,93 @@
+"""Asked: a question as it came in from outside, with what may be lost to it - the same for every way in. It asks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sordino.curator.plan import Share, Weights
+from sordino.errors import DeclarationError, nearest
+from sordino.loss import Number
+from sordino.queries.sql.parse import SqlText, sql
+
+__all__ = ["Asked", "read_asked"]
+
+_LONGEST = 200_000  # characters of a question, as on the command line
+_BOUNDS = ("max_rows", "max_groups", "max_rows_per_group")
+_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "sql": ((str,), "text"),
+    "epsilon": ((str, int, float), 'a number, or text such as "1/3"'),
+    "delta": ((str, int, float), 'a number, or text such as "1e-6"'),
+    "rho": ((str, int, float), 'a number, or text such as "1/3"'),
+    "weights": ((dict, list), "numbers by name, or a list of them"),
+    "share": ((str,), '"equal", "relative" or "error"'),
+    "scale": ((dict,), "numbers by name"),
+    "assume_rows": ((int,), "a whole number"),
+    "dialect": ((str,), "text"),
+    "keys": ((list,), "a list of rows, each a list"),
+    "min_units": ((int,), "a whole number"),
+    "max_rows": ((int,), "a whole number"),
+    "max_groups": ((int,), "a whole number"),
+    "max_rows_per_group": ((int,), "a whole number"),
+    "confidence": ((int, float), "a number between 0 and 1"),
+    "on": ((str,), '"data" or "dummy"'),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Hold a question, or several as SQL text, with the loss stated for it; `table` names the table of one that is no SQL."""
+
+    question: Any
+    table: str | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    weights: Weights | None = None
+    share: Share = "equal"
+    scale: Mapping[str, Number] | None = None
+    assume_rows: int | None = None
+    confidence: float = 0.95
+    on: Literal["data", "dummy"] = "data"
+    loss: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")
+        object.__setattr__(self, "loss", {name: getattr(self, name) for name in names})
+
+
+def read_asked(plain: Mapping[str, Any]) -> Asked:
+    """Return the question that JSON data states, by the names of the command line's flags; raises DeclarationError.
+
+    >>> read_asked({"sql": "SELECT COUNT(*) FROM people", "epsilon": "0.5"}).epsilon
+    '0.5'
+    """
+    given = {name: value for name, value in plain.items() if value is not None}
+    for name, value in given.items():
+        if name not in _KEYS:
+            raise DeclarationError(f"a question has no such key; {nearest(name, _KEYS)}", key=name)
+        kinds, words = _KEYS[name]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise DeclarationError(f"must be {words}", key=name)
+    if "sql" not in given:
+        raise DeclarationError('is missing; state the question, such as "SELECT COUNT(*) AS n FROM people"', key="sql")
+    if len(given["sql"]) > _LONGEST:
+        raise DeclarationError(f"must have at most {_LONGEST:,} characters", key="sql")
+    if given.get("on", "data") not in ("data", "dummy"):
+        raise DeclarationError('must be "data" or "dummy"', key="on")
+    confidence = given.get("confidence", 0.95)
+    if not 0 < confidence < 1:
+        raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
+    names = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows", "on")
+    return Asked(_question(given), confidence=confidence, **{name: given[name] for name in names if name in given})
+
+
+def _question(given: Mapping[str, Any]) -> SqlText:
+    keys = given.get("keys")
+    if keys is not None and not all(isinstance(row, list) for row in keys):
+        raise DeclarationError("must be a list of rows, each a list of cells", key="keys")
+    rows = None if keys is None else [tuple(row) for row in keys]
+    text = sql(given["sql"], dialect=given.get("dialect"), keys=rows, min_units=given.get("min_units", 1))
+    bounds = {name: given[name] for name in _BOUNDS if name in given}
+    return text.bound_contributions(**bounds) if bounds else text

@@ -1,0 +1,36 @@
+"""The audit log: who did what, when, and how it ended. It is only appended to, and holds no cell, no answer and no secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from sordino.server.access import Visitor
+from sordino.server.account_schema import AUDIT
+from sordino.server.database import ServerDatabase
+
+__all__ = ["AuditLog"]
+
+_LONGEST = 2000
+
+
+class AuditLog:
+    """Append to the log of one store, and read it."""
+
+    def __init__(self, store: ServerDatabase) -> None:
+        self._store = store
+
+    def append(self, who: Visitor | str, action: str, about: str, outcome: str = "done") -> None:
+        """Append a line; `who` is a visitor, or the name of what acts without an account, such as the command line."""
+        by = (who, "", "command") if isinstance(who, str) else (who.name, who.role, who.via)
+        row = dict(zip(("account", "role", "via"), by, strict=True))
+        row |= {"time": self._store.now(), "action": action, "object": about[:_LONGEST], "outcome": outcome[:_LONGEST]}
+        with self._store.transact() as db:
+            db.execute(insert(AUDIT).values(row))
+
+    def lines(self, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
+        """Return lines, oldest first, from the one after a number on."""
+        chosen = select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(most)
+        with self._store.transact() as db:
+            return [dict(row._mapping) for row in db.execute(chosen)]

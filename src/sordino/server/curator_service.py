@@ -1,0 +1,280 @@
+"""CuratorService: what every way into the server calls - HTTP, the SQL wire, mcp, pages. Access is checked here, and only here.
+
+It knows visitors, plans and Releases; what it returns for JSON is what the command line prints. It sees no data, no request
+and no network. Every method takes the visitor first, and raises a SordinoError: NotAllowed where the role does not include
+it, NotThere for what is another's.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from sordino.curator.batch import Batch
+from sordino.curator.charging import declaration_digest
+from sordino.curator.connect import Connection
+from sordino.curator.curator import Curator
+from sordino.curator.explain import explain, explain_loss
+from sordino.curator.plan import Plan
+from sordino.errors import DeclarationError, NotAllowed, QuestionRefused
+from sordino.ledger.declarations import declaration_of
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, canonical
+from sordino.loss import Loss, loss_to_numbers
+from sordino.noise.rng import Rng
+from sordino.project.budget_status import BudgetStatus, budget_status
+from sordino.project.load import Project
+from sordino.project.serve_settings import ServeSettings
+from sordino.queries.sql.parse import SqlText
+from sordino.release import Release
+from sordino.server.access import NotThere, Visitor, check_access, sees_all
+from sordino.server.accounts import Accounts
+from sordino.server.approvals import Approvals
+from sordino.server.asked import Asked
+from sordino.server.audit_log import AuditLog
+from sordino.server.database import ServerDatabase
+from sordino.server.public_clock import PublicClock
+
+__all__ = ["CuratorService"]
+
+_LONGEST_REQUEST = 200
+
+
+class CuratorService:
+    """Serve the tables of a project to accounts: each spends a share, and an officer approves what costs much.
+
+    `accounts`, `approvals` and `audit_log` are the parts that hold the store; `public_clock` says when an answer may leave:
+    whoever sends one waits for it, `started = service.public_clock.start()` on arrival and `.sleep(started)` before it goes.
+    """
+
+    def __init__(self, project: Project, store: ServerDatabase, *, rng: Rng | None = None) -> None:
+        self.settings = project.serve or ServeSettings("")
+        self._check_threshold(project)
+        self._base = Connection(project, rng=rng)
+        ledgers = {name: self._base.ledger(name) for name in project.budgets}
+        held = {name: replace(budget, ledger=ledgers[name]) for name, budget in project.budgets.items()}
+        self.project = replace(project, budgets=MappingProxyType(held))
+        self._base.project = self.project
+        self.store = store
+        self.accounts = Accounts(store)
+        self.approvals = Approvals(store)
+        self.audit_log = AuditLog(store)
+        self.public_clock = PublicClock(self.settings.answer_every)
+        self._spending: dict[str, Connection] = {}
+        self._lock = threading.Lock()  # of the connections: a curator is opened once
+
+    # ---- tables and questions
+
+    def tables(self, visitor: Visitor) -> list[dict[str, Any]]:
+        """Return the declared tables: budget, columns, neighbors, privacy unit, and the digest of the declaration."""
+        check_access(visitor, "table.read")
+        found = []
+        for name, table in self.project.tables.items():
+            declared = declaration_of(table.domain, table.neighbors, table.source)
+            plain = json.loads(canonical(declared))
+            digest = declaration_digest(name, declared)
+            found.append({"name": name, "budget": table.budget, **plain, "declaration": digest})
+        return found
+
+    def plan(self, visitor: Visitor, asked: Asked) -> Plan | Batch:
+        """Return what a question would cost and how wrong its answer would be; nothing is spent.
+
+        Only the visitor's own earlier answers are named.
+        """
+        check_access(visitor, "question.plan")
+        made = self._plan(asked)
+        if isinstance(made, Batch):
+            return replace(made, plans=tuple(self._only_own(visitor, plan) for plan in made.plans))
+        return self._only_own(visitor, made)
+
+    def ask(self, visitor: Visitor, asked: Asked, *, request: str | None = None) -> list[Release]:
+        """Return the answers of a question, one for each SELECT: charged to the visitor's share and the budget, once.
+
+        With a `request` id, asking the same again gives the stored answers. Raises ApprovalNeeded where an officer has to
+        approve first; after that the same id gets the answer. Whoever sends the answer on waits for `public_clock`.
+        """
+        if asked.on == "dummy":
+            return self._practise(visitor, asked)
+        check_access(visitor, "question.ask", owner=visitor.account)
+        plans = _plans_of(self._plan(asked))
+        curators = [self._curator(visitor, plan.table_name) for plan in plans]
+        names = self._bind(visitor, request, len(plans))
+        stored = names[0] is not None and self._is_stored(curators[0], plans[0], names[0])
+        if not stored:
+            self._require_approval(visitor, request, plans)
+            if len(plans) > 1:
+                Batch(tuple(plans), asked.confidence).check_covered(curators[0].remaining)
+        releases = []
+        for curator, plan, name in zip(curators, plans, names, strict=True):
+            try:
+                releases.append(curator.ask(plan, request_id=name))
+            except Exception as error:
+                self.audit_log.append(visitor, "question.ask", f"{plan.table_name}: {plan.words}", type(error).__name__)
+                raise
+            self.audit_log.append(visitor, "question.ask", f"{plan.table_name}: {plan.words}", releases[-1].charge)
+        return releases
+
+    def _plan(self, asked: Asked) -> Plan | Batch:
+        with self._lock:  # opens the engine of a table, once
+            for name in self.project.tables if asked.table is None else [asked.table]:
+                self._base.table(name)
+        if isinstance(asked.question, SqlText):
+            return self._base.plan(asked.question, **asked.loss)
+        if asked.table is None:
+            raise DeclarationError("is missing; state the table that the question is about", key="table")
+        made: Plan | Batch = self._base.table(asked.table).plan(asked.question, **asked.loss)
+        return made
+
+    def _practise(self, visitor: Visitor, asked: Asked) -> list[Release]:
+        check_access(visitor, "question.practise")
+        return [self._base.table(plan.table_name).ask(plan, on="dummy") for plan in _plans_of(self._plan(asked))]
+
+    def _curator(self, visitor: Visitor, table: str) -> Curator:
+        """Return the curator of a table that charges the visitor's share; raises NotAllowed where it has none."""
+        budget = self.project.tables[table].budget
+        if self.share_of(visitor.spender, budget) is None:
+            raise NotAllowed(
+                f"you have no share of the budget {budget!r}, which {table} draws on: an officer gives one "
+                f"(sordino serve account share {visitor.spender} --budget {budget} --epsilon ...)"
+            )
+        with self._lock:
+            if visitor.spender not in self._spending:
+                self._spending[visitor.spender] = self._base.spend_as(visitor.spender)
+            return self._spending[visitor.spender].table(table)
+
+    def _only_own(self, visitor: Visitor, plan: Plan) -> Plan:
+        ledger = self.ledger(self.project.tables[plan.table_name].budget)
+        own = tuple(c.id for c in ledger.earlier(plan.identity()) if c.spender == visitor.spender)
+        return plan.seen_before(own)
+
+    def _bind(self, visitor: Visitor, request: str | None, count: int) -> list[str | None]:
+        """Return the ledger's request ids of a visitor's: bound to the account, so that nobody meets another's."""
+        if request is None:
+            return [None] * count
+        if not 0 < len(request) <= _LONGEST_REQUEST or not request.isprintable():
+            raise DeclarationError(f"must be 1 to {_LONGEST_REQUEST} printable characters", key="the request id")
+        bound = f"{visitor.account}:{request}"
+        return [bound] if count == 1 else [f"{bound} #{place}" for place in range(1, count + 1)]
+
+    def _is_stored(self, curator: Curator, plan: Plan, request: str) -> bool:
+        return curator.ledger.recall(request, plan.identity()) is not None
+
+    def _require_approval(self, visitor: Visitor, request: str | None, plans: Sequence[Plan]) -> None:
+        cost = Batch(tuple(plans), 0.95).cost
+        most = self.settings.approve_above
+        if not any(name in most and amount > most[name] for name, amount in cost.amounts().items()):
+            return
+        if request is None:
+            raise QuestionRefused(
+                "this costs more than an analyst spends alone, so an officer has to approve it: ask with a request id "
+                "(Idempotency-Key), by which the answer is fetched afterwards"
+            )
+        (bound,) = self._bind(visitor, request, 1)
+        assert bound is not None
+        reveals = " ".join(
+            explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans
+        )
+        self.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
+
+    # ---- budgets, shares and past releases
+
+    def ledger(self, budget: str) -> Ledger:
+        """Return the ledger of a declared budget; raises UnknownName."""
+        return self._base.ledger(budget)
+
+    def share_of(self, spender: str, budget: str) -> Loss | None:
+        """Return the share of a budget that a spender has on record, or by the project file; None without one."""
+        on_record = self.ledger(budget).shares()
+        declared = self.project.budget(budget).shares.get(spender)
+        return on_record[spender].cap if spender in on_record else declared
+
+    def budgets(self, visitor: Visitor, name: str | None = None) -> list[dict[str, Any]]:
+        """Return how budgets stand, as `sordino budget --format json`; to an analyst of all shares its own alone."""
+        check_access(visitor, "budget.read")
+        found = [self._status(one.name) for one in self.project.budgets_named(name)]
+        return [self._shown_status(visitor, one) for one in found]
+
+    def _status(self, budget: str) -> BudgetStatus:
+        return budget_status(self.project.budget(budget))
+
+    def _shown_status(self, visitor: Visitor, status: BudgetStatus) -> dict[str, Any]:
+        plain = status.to_dict()
+        if sees_all(visitor, "budget.read"):
+            return {**plain, "ledger": str(self.ledger(status.budget.name).path)}
+        own = {who: share for who, share in plain["shares"].items() if who == visitor.spender}
+        return {**plain, "ledger": None, "mark": None, "shares": own}
+
+    def set_share(self, visitor: Visitor, spender: str, budget: str, share: Loss) -> None:
+        """Give a spender a share of a budget, or change it; raises DeclarationError where it is of another kind or too large."""
+        check_access(visitor, "share.change")
+        self.record_share(visitor, spender, budget, share)
+
+    def record_share(self, who: Visitor | str, spender: str, budget: str, share: Loss) -> None:
+        """Put a share on the ledger's record; the command line, which has no account, comes here."""
+        declared = self.project.budget(budget)
+        if spender in declared.shares and declared.shares[spender].amounts() != share.amounts():
+            raise DeclarationError(
+                f"the share of {spender!r} is declared in the project file: change it there, then `sordino ledger amend`"
+            )
+        ledger = self.ledger(budget)
+        by = who if isinstance(who, str) else who.name
+        if spender in ledger.shares():
+            ledger.amend(reason=f"share of {spender} set by {by}", shares={spender: share})
+        else:
+            ledger.declare_share(spender, share)
+        self.audit_log.append(who, "share.change", f"{spender} of {budget}: {share.describe()}")
+
+    def charges(self, visitor: Visitor, *, budget: str | None = None) -> list[tuple[str, Charge]]:
+        """Return the charges that a visitor may see, each with its budget's name, oldest first."""
+        check_access(visitor, "release.read")
+        everything = sees_all(visitor, "release.read")
+        return [
+            (one.name, charge)
+            for one in self.project.budgets_named(budget)
+            for charge in self.ledger(one.name).charges()
+            if everything or charge.spender == visitor.spender
+        ]
+
+    def release(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> Release:
+        """Return a past release as it was, at no cost; raises NotThere for another's and for one that is not there."""
+        found = [(name, c) for name, c in self.charges(visitor, budget=budget) if c.id == charge]
+        if not found:
+            raise NotThere
+        if len(found) > 1:
+            raise DeclarationError(
+                f"is missing; several have a charge {charge}: {', '.join(n for n, _ in found)}", key="budget"
+            )
+        return Release.from_dict(json.loads(self.ledger(found[0][0]).answer(charge)))
+
+    def explain(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> str:
+        """Return what a past release reveals at most."""
+        return explain(self.release(visitor, charge, budget=budget))
+
+    # ---- accounts
+
+    def enter(self, secret: str, *, via: str = "token") -> Visitor:
+        """Return the visitor whom a token lets in; raises SignInNeeded."""
+        return self.accounts.visitor_of_token(secret, via=via)
+
+    def close(self) -> None:
+        """Close the store; ledgers and engines need no closing."""
+        self.store.close()
+
+    def _check_threshold(self, project: Project) -> None:
+        """Raise DeclarationError where questions above a stated loss wait, but a budget counts another kind of loss."""
+        above = self.settings.approve_above
+        for name, budget in project.budgets.items():
+            kind = next(iter(budget.cap.amounts()))
+            if above and kind not in above:
+                raise DeclarationError(
+                    f"[serve] approve_above states no {kind}, which the budget {name!r} counts: state it too, so that it is "
+                    "known which questions wait"
+                )
+
+
+def _plans_of(made: Plan | Batch) -> Sequence[Plan]:
+    return made.plans if isinstance(made, Batch) else [made]

@@ -1,0 +1,148 @@
+"""The server's own store: SQLite, or PostgreSQL where several processes serve; opened, migrated, and read in transactions.
+
+It knows no questions and no answers, only what account_schema.py names.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, create_engine, event, insert, inspect, select, update
+from sqlalchemy.engine import Engine
+from sqlalchemy.engine.url import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+
+from sordino.errors import DeclarationError
+from sordino.server.account_schema import MIGRATIONS, SETTINGS
+
+__all__ = ["ServerDatabase", "text_of_time", "utc_now"]
+
+Clock = Callable[[], datetime.datetime]
+_LOCK = 0x536F7253  # of migrations on a PostgreSQL database
+_VERSION = "version"
+
+
+def utc_now() -> datetime.datetime:
+    """Return the moment, in UTC."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+def text_of_time(moment: datetime.datetime) -> str:
+    """Return a moment as text that sorts as time does."""
+    return moment.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class ServerDatabase:
+    """Hold the store of one server. Made by `ServerDatabase.open(url)`; `url` is a path, sqlite:///PATH or postgresql://..."""
+
+    def __init__(self, engine: Engine, *, clock: Clock = utc_now) -> None:
+        self._engine = engine
+        self.clock = clock
+
+    @classmethod
+    def open(cls, url: str, *, clock: Clock = utc_now) -> ServerDatabase:
+        """Open the store, made or brought to this version where needed; raises DeclarationError where it cannot be used."""
+        if url.startswith(("postgresql://", "postgres://")):
+            engine = _open_server(url)
+        else:
+            engine = _open_file(Path(url.removeprefix("sqlite:///")).expanduser().absolute(), url)
+        opened = cls(engine, clock=clock)
+        with opened.transact() as db:
+            _migrate(db)
+        return opened
+
+    @contextmanager
+    def transact(self) -> Iterator[Connection]:
+        """Give a connection within a transaction, written at the end; DeclarationError where the store is not usable."""
+        failed = False
+        try:
+            with self._engine.begin() as db:
+                yield db
+        except IntegrityError:
+            raise
+        except DBAPIError:  # its text may name the machine's paths
+            failed = True
+        if failed:
+            raise DeclarationError("the server's store cannot be used: see its disk, or that its database server runs")
+
+    def now(self) -> str:
+        """Return the moment as text."""
+        return text_of_time(self.clock())
+
+    def setting(self, name: str, make: Callable[[], str]) -> str:
+        """Return a setting of the store, made the first time that anyone asks."""
+        with self.transact() as db:
+            found = db.execute(select(SETTINGS.c.value).where(SETTINGS.c.name == name)).scalar()
+            if found is None:
+                found = make()
+                try:
+                    with db.begin_nested():
+                        db.execute(insert(SETTINGS).values(name=name, value=found))
+                except IntegrityError:  # another process was first
+                    found = db.execute(select(SETTINGS.c.value).where(SETTINGS.c.name == name)).scalar_one()
+        return str(found)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+
+def _open_file(path: Path, url: str) -> Engine:
+    if "://" in url and not url.startswith("sqlite:///"):
+        raise DeclarationError("the store must be a path, sqlite:///PATH or postgresql://USER@HOST/NAME")
+    if not path.parent.is_dir():
+        raise DeclarationError(f"the store {path} cannot be made: its directory is missing; make the directory first")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # for the server's own user
+    except OSError as error:
+        raise DeclarationError(f"the store {path} cannot be opened: {error.strerror}") from None
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # transactions are begun below, at once for writing
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _open_server(url: str) -> Engine:
+    try:
+        address = make_url(url).set(drivername="postgresql+psycopg")
+    except ArgumentError:
+        raise DeclarationError("the store's address cannot be read: write postgresql://USER@HOST/NAME") from None
+    if address.password is not None:
+        raise DeclarationError(
+            "the store's address holds a password: leave it out, and give it by PGPASSWORD, ~/.pgpass or a service file"
+        )
+    return create_engine(address, pool_pre_ping=True)
+
+
+def _migrate(db: Connection) -> None:
+    """Bring a store to this version; raise DeclarationError for one that a newer Sordino wrote, or another program."""
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+    names = set(inspect(db).get_table_names())
+    if names and "settings" not in names:
+        raise DeclarationError("the store is a database of another program: name a file or a database of its own")
+    found = 0
+    if names:
+        found = int(db.execute(select(SETTINGS.c.value).where(SETTINGS.c.name == _VERSION)).scalar_one())
+    if found > len(MIGRATIONS):
+        raise DeclarationError(f"the store is of version {found}, and this Sordino knows {len(MIGRATIONS)}: upgrade it")
+    for migrate in MIGRATIONS[found:]:
+        migrate(db)
+    if not found:
+        db.execute(insert(SETTINGS).values(name=_VERSION, value=str(len(MIGRATIONS))))
+    elif found < len(MIGRATIONS):
+        db.execute(update(SETTINGS).where(SETTINGS.c.name == _VERSION).values(value=str(len(MIGRATIONS))))

@@ -1,0 +1,67 @@
+"""Errors as problem+json (RFC 9457): the status, the class and the exit code of each. Their words hold no data anyway."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sordino import errors
+from sordino.errors import SordinoError
+from sordino.server.access import NotThere
+from sordino.server.approvals import AlreadyDecided
+
+__all__ = ["UNEXPECTED", "problem_of", "status_of"]
+
+_STATUS: tuple[tuple[type[SordinoError], int], ...] = (  # the first that fits
+    (errors.SignInNeeded, 401),
+    (errors.TooManyRequests, 429),
+    (errors.NotAllowed, 403),
+    (errors.ApprovalNeeded, 202),
+    (errors.BudgetExhausted, 402),
+    (errors.InDoubt, 500),
+    (errors.ChargedError, 500),
+    (NotThere, 404),
+    (errors.QuestionRefused, 422),
+    (errors.SourceError, 503),
+    (errors.LedgerError, 503),
+    (errors.DeclarationChanged, 503),
+    (AlreadyDecided, 409),
+    (errors.DeclarationError, 400),
+)
+_TITLES = {
+    1: "unexpected error",
+    2: "usage or declaration",
+    3: "the question is refused",
+    4: "budget exhausted; nothing was charged",
+    5: "charged but failed",
+    6: "not allowed; nothing was charged",
+    7: "an officer has to approve first; nothing was charged",
+}
+UNEXPECTED = "unexpected error; details are hidden because they may contain data"
+
+
+def status_of(error: SordinoError) -> int:
+    """Return the HTTP status of an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def problem_of(error: SordinoError) -> dict[str, Any]:
+    """Return an error as the members of a problem: `exit_code` is what the command line would end with.
+
+    >>> problem_of(errors.BudgetExhausted("the budget does not cover this"))["type"]
+    'urn:sordino:budget-exhausted'
+    """
+    known = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", known).lower()
+    said = getattr(error, "sql", None) or str(error)
+    plain = {
+        "type": f"urn:sordino:{name}",
+        "title": _TITLES[error.exit_code],
+        "status": status_of(error),
+        "detail": said,
+        "exit_code": error.exit_code,
+    }
+    for key in ("charge", "approval", "request", "wait"):
+        value = getattr(error, key, None)
+        plain |= {} if value is None else {key: value}
+    return plain

@@ -1,0 +1,97 @@
+"""Questions over HTTP: the JSON of the command line, one charge for a repeated key, shares, and what others must not see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from serving import COUNT, Served, served
+from sordino.cli.main import main
+
+
+def test_an_answer_is_the_release_of_its_charge(server: Served) -> None:
+    answer = server.ask(key="k")
+    assert answer.status_code == 200
+    again = server.ask(key="k")
+    assert again.json() == answer.json()
+    assert answer.json()["charge"] == "c-0001"
+    assert answer.json()["remaining"] == {"epsilon": 1.9}  # of the share
+    assert [c["id"] for c in server.send("GET", "/v1/releases").json()["releases"]] == ["c-0001"]
+    assert server.ask().json()["charge"] == "c-0002"  # without a key it is asked anew
+    assert server.send("GET", "/v1/releases/c-0001").json() == answer.json()
+
+
+def test_json_equals_the_command_lines(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    project = str(server.service.project.path)
+    server.ask()
+
+    def printed(*arguments: str) -> object:
+        capsys.readouterr()
+        assert main([*arguments, "--format", "json", "--project", project]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    body = {"sql": COUNT, "epsilon": "0.1"}
+    assert server.send("POST", "/v1/plan", json=body).json() == printed("plan", COUNT, "--epsilon", "0.1")
+    assert server.send("GET", "/v1/budgets", who="ola").json() == printed("budget")
+    assert server.send("GET", "/v1/releases").json() == printed("releases")
+    assert server.send("GET", "/v1/releases/c-0001").json() == printed("show", "c-0001")
+    assert server.send("GET", "/v1/releases/c-0001/explanation").json() == printed("explain", "c-0001")
+
+
+def test_a_key_is_bound_to_its_question_and_its_account(server: Served) -> None:
+    server.ask(key="k")
+    assert server.ask("SELECT COUNT(*) AS n FROM people", key="k").status_code == 422
+    assert server.ask(epsilon="0.2", key="k").status_code == 422
+    other = server.ask(who="ben", key="k")
+    assert (other.status_code, other.json()["charge"]) == (200, "c-0002")
+
+
+def test_a_share_caps_its_spender_and_no_other(server: Served) -> None:
+    refused = server.ask(epsilon="3")
+    assert (refused.status_code, refused.json()["exit_code"]) == (402, 4)
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert server.ask(epsilon="2").status_code == 200
+    assert server.ask(epsilon="0.1").status_code == 402
+    assert server.ask(epsilon="0.1", who="ben").status_code == 200
+
+
+def test_who_has_no_share_may_plan_but_not_ask(server: Served) -> None:
+    server.add("cy", "analyst")
+    assert server.send("POST", "/v1/plan", who="cy", json={"sql": COUNT, "epsilon": "1"}).status_code == 200
+    refused = server.ask(who="cy")
+    assert refused.status_code == 403
+    assert "ana" not in refused.text
+    assert server.service.ledger("people").charges() == []
+
+
+def test_an_analyst_sees_nothing_of_others_questions(server: Served) -> None:
+    server.ask(who="ben")
+    assert server.send("GET", "/v1/releases").json()["releases"] == []
+    missing, others = server.send("GET", "/v1/releases/c-0099"), server.send("GET", "/v1/releases/c-0001")
+    assert (missing.status_code, missing.content) == (others.status_code, others.content) == (404, missing.content)
+    plan = server.send("POST", "/v1/plan", json={"sql": COUNT, "epsilon": "0.1"}).json()
+    assert plan["earlier"] == []
+    assert server.send("POST", "/v1/plan", who="ben", json={"sql": COUNT, "epsilon": "0.1"}).json()["earlier"] == [
+        "c-0001"
+    ]
+    (budget,) = server.send("GET", "/v1/budgets").json()["budgets"]
+    assert (list(budget["shares"]), budget["ledger"]) == (["ana"], None)
+
+
+def test_a_question_above_the_threshold_waits_for_an_officer(tmp_path: Path) -> None:
+    with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
+        assert server.ask(epsilon="0.5").status_code == 200
+        assert server.ask(epsilon="0.6").status_code == 422  # without a key there is no way back to the answer
+        waiting = server.ask(epsilon="0.6", key="k")
+        assert (waiting.status_code, waiting.json()["exit_code"]) == (202, 7)
+        assert len(server.service.ledger("people").charges()) == 1
+        officer = server.service.enter(server.tokens["ola"])
+        approvals = server.service.approvals
+        (found,) = approvals.all(state="waiting")
+        assert found.to_dict()["cost"] == {"epsilon": 0.6}
+        approvals.decide(found, officer, "approved")
+        answer = server.ask(epsilon="0.6", key="k")
+        assert (answer.status_code, answer.json()["cost"]) == (200, {"epsilon": 0.6})
+        assert server.ask(epsilon="0.6", key="k").json() == answer.json()

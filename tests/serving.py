@@ -1,0 +1,103 @@
+"""What tests of the server share: a project of few people, its service with accounts, and a client over ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+from argon2 import PasswordHasher
+
+from sordino.loss import PureDP
+from sordino.server.accounts import Accounts
+from sordino.server.curator_service import CuratorService
+from sordino.server.http_app import curator_app
+from sordino.server.opening import open_service
+
+PROJECT = """
+[budgets.people]
+cap = {{epsilon = 10}}
+ledger = "people.ledger"
+
+[tables.people]
+source = "people.parquet"
+budget = "people"
+neighbors = "add_remove"
+privacy_unit = "row"
+
+[tables.people.columns]
+age = {{type = "integer", lower = 0, upper = 120}}
+sex = {{type = "category", values = ["f", "m"]}}
+
+[serve]
+answer_every = "1ms"
+{serve}
+"""
+COUNT = "SELECT COUNT(*) AS n FROM people WHERE age > 64"
+
+
+def write_project(directory: Path, *, serve: str = "", rows: int = 1000) -> Path:
+    ages = pa.array([i % 100 for i in range(rows)])
+    pq.write_table(
+        pa.table({"age": ages, "sex": pa.array(["fm"[i % 2] for i in range(rows)])}), directory / "people.parquet"
+    )
+    path = directory / "sordino.toml"
+    path.write_text(PROJECT.format(serve=serve))
+    return path
+
+
+@dataclass
+class Served:
+    """A service with an account of each role, the tokens of each, and requests to its application."""
+
+    service: CuratorService
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, role: str, *, epsilon: str | None = None) -> str:
+        account = self.service.accounts.add(name, role)
+        self.tokens[name] = self.service.accounts.make_token(account, "test")[1]
+        if epsilon is not None:
+            self.service.record_share("test", name, "people", PureDP(epsilon))
+        return self.tokens[name]
+
+    def send(
+        self, method: str, path: str, *, who: str | None = "ana", headers: Mapping[str, str] | None = None, **more: Any
+    ) -> httpx.Response:
+        """Send a request as an account, and return the answer."""
+        sent = dict(headers or {}) | ({} if who is None else {"authorization": f"Bearer {self.tokens[who]}"})
+
+        async def run() -> httpx.Response:
+            transport = httpx.ASGITransport(app=curator_app(self.service), raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, headers=sent, **more)
+
+        return asyncio.run(run())
+
+    def ask(
+        self, sql: str = COUNT, *, epsilon: str = "0.1", key: str | None = None, who: str = "ana"
+    ) -> httpx.Response:
+        headers = {} if key is None else {"idempotency-key": key}
+        return self.send("POST", "/v1/ask", who=who, headers=headers, json={"sql": sql, "epsilon": epsilon})
+
+
+@contextmanager
+def served(directory: Path, *, serve: str = "") -> Iterator[Served]:
+    """Give a served project with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
+    made = Served(open_service(write_project(directory, serve=serve)))
+    made.service.accounts = Accounts(
+        made.service.store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    )
+    made.add("ana", "analyst", epsilon="2")
+    made.add("ben", "analyst", epsilon="2")
+    made.add("ola", "officer")
+    made.add("udo", "auditor")
+    try:
+        yield made
+    finally:
+        made.service.close()
