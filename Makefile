@@ -39,10 +39,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not deep" --durations=10 $(DOCTESTS) src tests $(EXAMPLES) $(PROSE)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not deep" --durations=10 $(DOCTESTS) src tests $(EXAMPLES) $(PROSE)
 
 test-deep: $(STAMP)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m deep tests
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m deep tests
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py

@@ -22,7 +22,6 @@ from sordino.queries.build import as_aggregation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 KINDS = [kind for kind in BOTH if kind not in ("HUGEINT", "UUID")]  # Parquet has neither
 TIMES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")

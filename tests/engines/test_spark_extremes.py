@@ -38,7 +38,6 @@ from sordino.queries.build import Selection, as_aggregation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 S = Selection()
 X = col("x")

@@ -19,7 +19,6 @@ from sordino.source import Source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 DOMAIN = sd.Domain({"age": sd.Integer(0, 125), "name": sd.Identifier()})
 SECRET = "S3CRET-9f"

@@ -19,7 +19,6 @@ from sordino.queries.build import Selection
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 S = Selection()
 ASKED: dict[str, Callable[[sd.Curator], Any]] = {
