@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +37,19 @@ def name_share(nodeid: str) -> str:
     return "spark" if Path(file).name.startswith("test_spark") else file
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave all but each n-th case of a test marked `each(n)` to the deep tests."""
+    seen = Counter[str]()
+    for item in items:
+        mark = item.get_closest_marker("each")
+        if mark is not None:
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % mark.args[0]:
+                item.add_marker("deep")
+            seen[test] += 1
+
+
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep each test's high-water marks in its own directory."""
@@ -45,7 +60,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.Server]:
     """A PostgreSQL server of our own on a loopback port; skipped where it is not installed."""
-    with tempfile.TemporaryDirectory(prefix="sordino-postgres-", ignore_cleanup_errors=True) as place:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # syncs cost nothing there
+    with tempfile.TemporaryDirectory(prefix="sordino-postgres-", dir=memory, ignore_cleanup_errors=True) as place:
         server = postgres.start(Path(place))
         try:
             yield server

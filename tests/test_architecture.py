@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -149,7 +150,13 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {name: parse(path, name=name) for path in sorted(SOURCE.rglob("*.py")) for name in [module_name(path)]}
+PATHS = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+@functools.cache
+def read_module(name: str) -> Module:
+    """Parse a source file once, and only in the process that runs these tests."""
+    return parse(PATHS[name], name=name)
 
 
 def internal_imports(module: Module) -> set[str]:
@@ -159,9 +166,9 @@ def internal_imports(module: Module) -> set[str]:
         if name.split(".")[0] != "sordino":
             continue
         parent = name.rpartition(".")[0]
-        if name in MODULES:
+        if name in PATHS:
             found.add(name)
-        elif parent in MODULES:
+        elif parent in PATHS:
             found.add("sordino.__version__" if name == "sordino.__version__" else parent)
         else:
             found.add(name)
@@ -239,13 +246,13 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@pytest.mark.parametrize("name", sorted(PATHS))
 def test_layers_and_import_rules(name: str) -> None:
-    assert broken_rules(MODULES[name]) == []
+    assert broken_rules(read_module(name)) == []
 
 
 def test_no_import_cycles() -> None:
-    edges = {name: internal_imports(module) - {"sordino"} for name, module in MODULES.items() if name != "sordino"}
+    edges = {name: internal_imports(read_module(name)) - {"sordino"} for name in PATHS if name != "sordino"}
     assert cycles(edges) == []
 
 
@@ -289,9 +296,9 @@ def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
     assert cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@pytest.mark.parametrize("name", sorted(PATHS))
 def test_a_file_says_what_it_is(name: str) -> None:
-    module = MODULES[name]
+    module = read_module(name)
     lines = module.path.read_text(encoding="utf-8").count("\n")
     assert lines <= LONGEST, f"{lines} lines: a file has one subject"
     if module.path.name == "__init__.py" and not module.tree.body:
@@ -381,5 +388,5 @@ def test_importing_sordino_imports_nothing_heavy() -> None:
 
 def test_nothing_left_to_do() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
-    found = [str(m.path.name) for m in MODULES.values() if marks.search(m.path.read_text(encoding="utf-8"))]
+    found = [str(m.path.name) for m in map(read_module, PATHS) if marks.search(m.path.read_text(encoding="utf-8"))]
     assert found == []

@@ -24,6 +24,7 @@ LISTS: list[list[Event]] = [
 ]
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("events", LISTS, ids=lambda events: f"{len(events)} of {events[0]!r}"[:60])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
 def test_never_worse_than_zcdp_and_the_least_over_orders(events: list[Event], delta: float) -> None:

@@ -76,6 +76,7 @@ def answers(path: Path, rules: Csv) -> list[list[list[Fraction]]]:
         engine.close()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     rules = Csv(header=False, names=NAMES)

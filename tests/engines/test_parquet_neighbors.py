@@ -52,6 +52,7 @@ def write(path: Path, values: list[Any], *, kind: pa.DataType, rows: int) -> Pat
     return path
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
 @pytest.mark.parametrize("rows", [1000, 7])
 @pytest.mark.parametrize("name", TABLES)

@@ -68,7 +68,7 @@ def _crash(project: Path, kills: int) -> None:
 
 
 def test_a_few_kills(project: Path) -> None:
-    _crash(project, 4)
+    _crash(project, 2)
 
 
 @pytest.mark.deep
@@ -76,10 +76,10 @@ def test_many_kills(project: Path) -> None:
     _crash(project, 60)
 
 
-def test_four_asks_fit_and_the_fifth_is_refused(project: Path) -> None:
+def test_two_asks_fit_and_the_third_is_refused(project: Path) -> None:
     codes = []
-    for i in range(5):
-        command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", "0.5", "--quiet"]
+    for i in range(3):
+        command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", "1", "--quiet"]
         environment = {**os.environ, "PYTHONHASHSEED": str(i)}
         codes.append(subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False).returncode)
-    assert codes == [0, 0, 0, 0, 4]
+    assert codes == [0, 0, 4]
