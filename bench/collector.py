@@ -42,11 +42,11 @@ SERVE = """
 import sys
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
-from sordino.collector.service import serve_collector
+from sordino.collector.service import serve_app
 from sordino.local.task import read_task
 url, envelope, port = sys.argv[1], open(sys.argv[2]).read(), int(sys.argv[3])
 app = collector_app(url, [read_task(envelope, key=None)], limits=Limits(per_minute=1e12, burst=10**9))
-serve_collector(app, host="127.0.0.1", port=port)
+serve_app(app, host="127.0.0.1", port=port)
 """
 
 

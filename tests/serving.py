@@ -59,11 +59,15 @@ class Served:
     service: CuratorService
     tokens: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.app = curator_app(self.service)
+
     def add(self, name: str, role: str, *, epsilon: str | None = None) -> str:
-        account = self.service.accounts.add(name, role)
-        self.tokens[name] = self.service.accounts.make_token(account, "test")[1]
+        account = self.service.desk.accounts.add(name, role)
+        self.tokens[name] = self.service.desk.accounts.make_token(account, "test")[1]
         if epsilon is not None:
-            self.service.record_share("test", name, "people", PureDP(epsilon))
+            share = PureDP(epsilon)
+            self.service.set_share("test", name, "people", lambda _: share)
         return self.tokens[name]
 
     def send(
@@ -73,7 +77,7 @@ class Served:
         sent = dict(headers or {}) | ({} if who is None else {"authorization": f"Bearer {self.tokens[who]}"})
 
         async def run() -> httpx.Response:
-            transport = httpx.ASGITransport(app=curator_app(self.service), raise_app_exceptions=False)
+            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 return await client.request(method, path, headers=sent, **more)
 
@@ -90,7 +94,7 @@ class Served:
 def served(directory: Path, *, serve: str = "") -> Iterator[Served]:
     """Give a served project with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
     made = Served(open_service(write_project(directory, serve=serve)))
-    made.service.accounts = Accounts(
+    made.service.desk.accounts = Accounts(
         made.service.store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     )
     made.add("ana", "analyst", epsilon="2")

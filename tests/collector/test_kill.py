@@ -25,10 +25,10 @@ SERVE = """
 import sys
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
-from sordino.collector.service import serve_collector
+from sordino.collector.service import serve_app
 from sordino.local.task import read_task
 app = collector_app(sys.argv[1], [read_task(open(sys.argv[2]).read(), key=None)], limits=Limits(per_minute=1e9, burst=10**6))
-serve_collector(app, host="127.0.0.1", port=int(sys.argv[3]))
+serve_app(app, host="127.0.0.1", port=int(sys.argv[3]))
 """
 
 

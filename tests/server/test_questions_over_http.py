@@ -87,8 +87,8 @@ def test_a_question_above_the_threshold_waits_for_an_officer(tmp_path: Path) -> 
         waiting = server.ask(epsilon="0.6", key="k")
         assert (waiting.status_code, waiting.json()["exit_code"]) == (202, 7)
         assert len(server.service.ledger("people").charges()) == 1
-        officer = server.service.enter(server.tokens["ola"])
-        approvals = server.service.approvals
+        officer = server.service.desk.enter(server.tokens["ola"])
+        approvals = server.service.desk.approvals
         (found,) = approvals.all(state="waiting")
         assert found.to_dict()["cost"] == {"epsilon": 0.6}
         approvals.decide(found, officer, "approved")

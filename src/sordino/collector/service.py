@@ -1,27 +1,30 @@
-"""Run the collector under uvicorn: one process, no access log, no headers from a proxy believed, a graceful end."""
+"""Run an application under uvicorn: one process, no access log, no headers from a proxy believed, a graceful end."""
 
 from __future__ import annotations
 
 import gc
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 
+from sordino.collector.patient_http import PatientHttp
 from sordino.errors import DeclarationError
 
-__all__ = ["serve_collector"]
+__all__ = ["serve_app"]
 
+_MOST = 4096  # connections and requests under way
 _GRACE = 10  # seconds for requests under way, when the service is asked to stop
 
 
-def serve_collector(app: Any, *, host: str, port: int) -> None:
+def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | None = None) -> None:
     """Serve an application until SIGINT or SIGTERM; requests under way are answered first.
 
-    Addresses of senders appear in no log: the access log is off, and so are forwarded headers.
+    Addresses of senders appear in no log: the access log is off, and so are forwarded headers. `ready` is called before it
+    listens. A connection that is slow to send its headers is closed.
     Raises DeclarationError where it could not start, as when the port is taken.
     """
     if not 0 <= port < 65536:
@@ -37,21 +40,24 @@ def serve_collector(app: Any, *, host: str, port: int) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=30,
-        h11_max_incomplete_event_size=1 << 14,
+        http=PatientHttp,
+        limit_concurrency=_MOST,
         lifespan="on",
     )
     server = uvicorn.Server(config)
     gc.collect()
     gc.freeze()  # what is loaded by now stays: looking through it again and again makes some posts wait for tens of ms
+    if ready is not None:
+        ready()
     try:
         with _return_on_signal():
             server.run()
     except SystemExit:  # uvicorn's way to say that it could not start
         pass
+    finally:
+        gc.unfreeze()
     if not server.started:
-        raise DeclarationError(
-            f"the collector could not start on port {port}: see that it is free, and the store is sound"
-        )
+        raise DeclarationError(f"it could not start on port {port}: see that it is free, and the store is sound")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -32,10 +32,8 @@ from sordino.project.serve_settings import ServeSettings
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
 from sordino.server.access import NotThere, Visitor, check_access, sees_all
-from sordino.server.accounts import Accounts
-from sordino.server.approvals import Approvals
+from sordino.server.account_desk import AccountDesk
 from sordino.server.asked import Asked
-from sordino.server.audit_log import AuditLog
 from sordino.server.database import ServerDatabase
 from sordino.server.public_clock import PublicClock
 
@@ -47,7 +45,7 @@ _LONGEST_REQUEST = 200
 class CuratorService:
     """Serve the tables of a project to accounts: each spends a share, and an officer approves what costs much.
 
-    `accounts`, `approvals` and `audit_log` are the parts that hold the store; `public_clock` says when an answer may leave:
+    `desk` lets people in, and has accounts, approvals and the audit log. `public_clock` says when an answer may leave:
     whoever sends one waits for it, `started = service.public_clock.start()` on arrival and `.sleep(started)` before it goes.
     """
 
@@ -60,9 +58,7 @@ class CuratorService:
         self.project = replace(project, budgets=MappingProxyType(held))
         self._base.project = self.project
         self.store = store
-        self.accounts = Accounts(store)
-        self.approvals = Approvals(store)
-        self.audit_log = AuditLog(store)
+        self.desk = AccountDesk(store)
         self.public_clock = PublicClock(self.settings.answer_every)
         self._spending: dict[str, Connection] = {}
         self._lock = threading.Lock()  # of the connections: a curator is opened once
@@ -113,9 +109,11 @@ class CuratorService:
             try:
                 releases.append(curator.ask(plan, request_id=name))
             except Exception as error:
-                self.audit_log.append(visitor, "question.ask", f"{plan.table_name}: {plan.words}", type(error).__name__)
+                self.desk.audit_log.append(
+                    visitor, "question.ask", f"{plan.table_name}: {plan.words}", type(error).__name__
+                )
                 raise
-            self.audit_log.append(visitor, "question.ask", f"{plan.table_name}: {plan.words}", releases[-1].charge)
+            self.desk.audit_log.append(visitor, "question.ask", f"{plan.table_name}: {plan.words}", releases[-1].charge)
         return releases
 
     def _plan(self, asked: Asked) -> Plan | Batch:
@@ -178,7 +176,7 @@ class CuratorService:
         reveals = " ".join(
             explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans
         )
-        self.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
+        self.desk.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
 
     # ---- budgets, shares and past releases
 
@@ -208,25 +206,26 @@ class CuratorService:
         own = {who: share for who, share in plain["shares"].items() if who == visitor.spender}
         return {**plain, "ledger": None, "mark": None, "shares": own}
 
-    def set_share(self, visitor: Visitor, spender: str, budget: str, share: Loss) -> None:
-        """Give a spender a share of a budget, or change it; raises DeclarationError where it is of another kind or too large."""
-        check_access(visitor, "share.change")
-        self.record_share(visitor, spender, budget, share)
+    def set_share(self, who: Visitor | str, spender: str, budget: str, share: Callable[[Loss], Loss]) -> None:
+        """Give a spender a share of a budget, or change it; `share` makes it for the budget's cap.
 
-    def record_share(self, who: Visitor | str, spender: str, budget: str, share: Loss) -> None:
-        """Put a share on the ledger's record; the command line, which has no account, comes here."""
-        declared = self.project.budget(budget)
-        if spender in declared.shares and declared.shares[spender].amounts() != share.amounts():
+        `who` is a visitor, or the name of what acts without an account, such as the command line. Raises DeclarationError
+        where the share is of another kind than the cap, or too large, or below what was spent of it.
+        """
+        if isinstance(who, Visitor):
+            check_access(who, "share.change")
+        declared, ledger = self.project.budget(budget), self.ledger(budget)
+        made = share(ledger.cap)
+        if spender in declared.shares and declared.shares[spender].amounts() != made.amounts():
             raise DeclarationError(
                 f"the share of {spender!r} is declared in the project file: change it there, then `sordino ledger amend`"
             )
-        ledger = self.ledger(budget)
-        by = who if isinstance(who, str) else who.name
         if spender in ledger.shares():
-            ledger.amend(reason=f"share of {spender} set by {by}", shares={spender: share})
+            by = who.name if isinstance(who, Visitor) else who
+            ledger.amend(reason=f"share of {spender} set by {by}", shares={spender: made})
         else:
-            ledger.declare_share(spender, share)
-        self.audit_log.append(who, "share.change", f"{spender} of {budget}: {share.describe()}")
+            ledger.declare_share(spender, made)
+        self.desk.audit_log.append(who, "share.change", f"{spender} of {declared.name}: {made.describe()}")
 
     def charges(self, visitor: Visitor, *, budget: str | None = None) -> list[tuple[str, Charge]]:
         """Return the charges that a visitor may see, each with its budget's name, oldest first."""
@@ -254,11 +253,15 @@ class CuratorService:
         """Return what a past release reveals at most."""
         return explain(self.release(visitor, charge, budget=budget))
 
-    # ---- accounts
+    def sums(self) -> list[tuple[str, Loss, Loss]]:
+        """Return each budget's name, its cap and what is spent of it: public facts, for metrics."""
+        ledgers = {name: self.ledger(name) for name in self.project.budgets}
+        return [(name, ledger.cap, ledger.spent()) for name, ledger in ledgers.items()]
 
-    def enter(self, secret: str, *, via: str = "token") -> Visitor:
-        """Return the visitor whom a token lets in; raises SignInNeeded."""
-        return self.accounts.visitor_of_token(secret, via=via)
+    def check_ready(self) -> None:
+        """Raise DeclarationError where the store cannot be used, LedgerError where a ledger cannot."""
+        self.store.setting("session_key", lambda: "")
+        self.sums()
 
     def close(self) -> None:
         """Close the store; ledgers and engines need no closing."""

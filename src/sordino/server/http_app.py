@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.server.curator_service import CuratorService
+from sordino.server.http_desk import DESK
+from sordino.server.http_guard import HttpGuard
 from sordino.server.http_questions import QUESTIONS
-from sordino.server.http_request import add_error_handlers
+from sordino.server.http_request import add_error_handlers, respond
+from sordino.server.metrics import Metrics
 
 __all__ = ["curator_app"]
 
 
-def curator_app(service: CuratorService) -> FastAPI:
+def curator_app(service: CuratorService) -> HttpGuard:
     """Return the application that serves a project to its accounts."""
     app = FastAPI(title="Sordino curator", version="1", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     app.state.service = service
+    metrics = Metrics()
     add_error_handlers(app)
-    app.include_router(QUESTIONS)
-    return app
+    for router in (QUESTIONS, DESK):
+        app.include_router(router)
+    _add_health(app, service, metrics)
+    origin = service.settings.origin or ""
+    return HttpGuard(app, metrics=metrics, secure=origin.startswith("https://"))
+
+
+def _add_health(app: FastAPI, service: CuratorService, metrics: Metrics) -> None:
+    """Add what machines look at, without an account: public facts alone."""
+
+    @app.get("/healthz", tags=["health"])
+    async def show_health() -> Response:
+        """Say that the process answers."""
+        return respond({"status": "alive"})
+
+    @app.get("/readyz", tags=["health"])
+    async def show_readiness() -> Response:
+        """Say that the store and the ledgers can be used; 503 where they cannot."""
+        await run_in_threadpool(service.check_ready)
+        return respond({"status": "ready"})
+
+    @app.get("/metrics", tags=["health"])
+    async def show_metrics() -> Response:
+        """Return counts of answers by status, and the budgets, for Prometheus."""
+        text = await run_in_threadpool(lambda: metrics.render(service.sums()))
+        return Response(text, media_type="text/plain; version=0.0.4", headers={"cache-control": "no-store"})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -12,12 +14,27 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from sordino.errors import DeclarationError, SignInNeeded, SordinoError, TooManyRequests
+from sordino.errors import DeclarationError, NotAllowed, SignInNeeded, SordinoError, TooManyRequests
 from sordino.server.access import Visitor
 from sordino.server.curator_service import CuratorService
 from sordino.server.problems import UNEXPECTED, problem_of, status_of
+from sordino.server.sessions import Session
 
-__all__ = ["add_error_handlers", "read_json", "respond", "service_of", "visitor_of"]
+__all__ = [
+    "add_error_handlers",
+    "check_origin",
+    "cookie_name",
+    "read_form",
+    "read_json",
+    "respond",
+    "service_of",
+    "session_of",
+    "set_cookie",
+    "visitor_of",
+]
+
+_LOG = logging.getLogger("sordino.server")
+_SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 def service_of(request: Request) -> CuratorService:
@@ -26,12 +43,78 @@ def service_of(request: Request) -> CuratorService:
     return service
 
 
+def cookie_name(request: Request) -> str:
+    """Return the session cookie's name: over TLS one that a browser takes from this host alone."""
+    return "__Host-sordino" if _is_secure(request) else "sordino"
+
+
+def _is_secure(request: Request) -> bool:
+    origin = service_of(request).settings.origin
+    return origin is not None and origin.startswith("https://")
+
+
+def set_cookie(request: Request, response: Response, value: str, *, seconds: int) -> None:
+    """Set the session cookie: no script reads it, and no other site's page sends it."""
+    secure = _is_secure(request)
+    response.set_cookie(
+        cookie_name(request), value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict"
+    )
+
+
+async def session_of(request: Request) -> Session:
+    """Return the session of the request's cookie; raises SignInNeeded."""
+    cookie = request.cookies.get(cookie_name(request))
+    if cookie is None:
+        raise SignInNeeded("sign in, or send a token: Authorization: Bearer TOKEN")
+    return await run_in_threadpool(service_of(request).desk.sessions.find, cookie)
+
+
 async def visitor_of(request: Request) -> Visitor:
-    """Return who asks, by the token of the Authorization header; raises SignInNeeded."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    """Return who asks: by the token of the Authorization header, else by the session's cookie.
+
+    With a cookie, what changes something has to come from this origin and carry the session's CSRF token: in the header
+    X-CSRF-Token, or where a page sends a form, as its field csrf_token.
+    """
+    authorization = request.headers.get("authorization")
+    if authorization is None:
+        session = await session_of(request)
+        if request.method not in _SAFE:
+            check_origin(request)
+            session.check_csrf(await _csrf_of(request))
+        return session.visitor
+    scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret or len(secret) > 200:
         raise SignInNeeded("send a token: Authorization: Bearer TOKEN")
-    return await run_in_threadpool(service_of(request).enter, secret)
+    address = "" if request.client is None else request.client.host
+    return await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address))
+
+
+def check_origin(request: Request) -> None:
+    """Raise NotAllowed for a request that a browser sends from another site's page."""
+    stated = service_of(request).settings.origin
+    own = stated or f"{request.url.scheme}://{request.headers.get('host', '')}"
+    origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if (origin is not None and origin != own) or fetched not in (None, "same-origin", "none"):
+        raise NotAllowed("this request comes from another site's page")
+
+
+async def _csrf_of(request: Request) -> str | None:
+    given = request.headers.get("x-csrf-token")
+    if given is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        given = (await read_form(request)).get("csrf_token")
+    return given
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form that a page sent, each once; raises DeclarationError."""
+    try:
+        pairs = parse_qsl((await request.body()).decode("utf-8"), keep_blank_values=True, max_num_fields=1000)
+    except ValueError:
+        raise DeclarationError("must be a form in UTF-8", key="the body") from None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise DeclarationError("must have each field once", key="the body")
+    return found
 
 
 async def read_json(request: Request) -> dict[str, Any]:
@@ -71,6 +154,8 @@ def _refuse(error: SordinoError) -> Response:
     if isinstance(error, TooManyRequests):
         headers["retry-after"] = str(math.ceil(error.wait))
     status = status_of(error)
+    if status == 503:
+        _LOG.warning("%s: %s", type(error).__name__, error)  # of the machine, for whoever runs it; never of data
     kind = "application/json" if status < 400 else "application/problem+json"
     return JSONResponse(problem_of(error), status, headers=headers, media_type=kind)
 

@@ -10,7 +10,7 @@ from sordino.errors import SordinoError
 from sordino.server.access import NotThere
 from sordino.server.approvals import AlreadyDecided
 
-__all__ = ["UNEXPECTED", "problem_of", "status_of"]
+__all__ = ["UNEXPECTED", "problem_of", "status_of", "words_of"]
 
 _STATUS: tuple[tuple[type[SordinoError], int], ...] = (  # the first that fits
     (errors.SignInNeeded, 401),
@@ -45,6 +45,19 @@ def status_of(error: SordinoError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
+def words_of(error: SordinoError) -> str:
+    """Return what may be said of an error to whoever asked: nothing of the machine that serves, such as paths.
+
+    >>> words_of(errors.LedgerError("the ledger /srv/people.ledger cannot be used: the disk is full"))
+    'the table or its ledger cannot be used now; nothing was charged. The log of the server says why'
+    """
+    if isinstance(error, (errors.SourceError, errors.LedgerError, errors.DeclarationChanged)):
+        return "the table or its ledger cannot be used now; nothing was charged. The log of the server says why"
+    if type(error) is errors.InDoubt and error.charge is None:
+        return "the ledger could not confirm a charge, which may stand: ask again with the same request id"
+    return getattr(error, "sql", None) or str(error)
+
+
 def problem_of(error: SordinoError) -> dict[str, Any]:
     """Return an error as the members of a problem: `exit_code` is what the command line would end with.
 
@@ -53,12 +66,11 @@ def problem_of(error: SordinoError) -> dict[str, Any]:
     """
     known = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", known).lower()
-    said = getattr(error, "sql", None) or str(error)
     plain = {
         "type": f"urn:sordino:{name}",
         "title": _TITLES[error.exit_code],
         "status": status_of(error),
-        "detail": said,
+        "detail": words_of(error),
         "exit_code": error.exit_code,
     }
     for key in ("charge", "approval", "request", "wait"):

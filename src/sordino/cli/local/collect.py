@@ -51,7 +51,7 @@ def serve(
     """
     try:
         from sordino.collector.app import collector_app
-        from sordino.collector.service import serve_collector
+        from sordino.collector.service import serve_app
     except ImportError:
         raise DeclarationError("the collector needs more packages: pip install 'sordino[serve]'") from None
     from sordino.collector.limits import Limits
@@ -59,7 +59,7 @@ def serve(
     limits = Limits(per_minute=per_minute, burst=burst, open=unguarded, per_token=per_token)
     app = collector_app(store, [task_in(path, key=None) for path in tasks], limits=limits)
     note(f"collecting at http://{host}:{port}; stop with Ctrl-C", quiet=quiet)
-    serve_collector(app, host=host, port=port)
+    serve_app(app, host=host, port=port)
 
 
 def token(

@@ -31,14 +31,14 @@ def add_account(
 ) -> None:
     """Add an account. It signs in with a password or a token, which are made by commands of their own."""
     service = _service(project)
-    service.accounts.add(name, role.value)
-    service.audit_log.append(_BY, "account.change", f"{name} added as {role.value}")
+    service.desk.accounts.add(name, role.value)
+    service.desk.audit_log.append(_BY, "account.change", f"{name} added as {role.value}")
     note(f"added {name}; `sordino serve account token {name}` or `... password {name}` lets it in", quiet=False)
 
 
 def list_accounts(form: TextForm = TextFormat.table, project: ProjectPath = None) -> None:
     """List the accounts, without any secret."""
-    found = [account.to_dict() for account in _service(project).accounts.all()]
+    found = [account.to_dict() for account in _service(project).desk.accounts.all()]
     if form is TextFormat.json:
         say(json.dumps({"schema": 1, "accounts": found}, indent=2))
         return
@@ -55,8 +55,8 @@ def disable_account(
 ) -> None:
     """Let an account in no more: its sessions end, its tokens are refused. What it spent stays spent."""
     service = _service(project)
-    service.accounts.change(service.accounts.find(name), disabled=not enable)
-    service.audit_log.append(_BY, "account.change", f"{name} {'enabled' if enable else 'disabled'}")
+    service.desk.accounts.change(service.desk.accounts.find(name), disabled=not enable)
+    service.desk.audit_log.append(_BY, "account.change", f"{name} {'enabled' if enable else 'disabled'}")
 
 
 def make_token(
@@ -67,18 +67,18 @@ def make_token(
 ) -> None:
     """Make a token for a program and print it. It is shown only once: the store keeps its hash."""
     service = _service(project)
-    _, secret = service.accounts.make_token(service.accounts.find(name), label, spender=spender)
-    service.audit_log.append(_BY, "token.make", f"{name}: {label}")
+    _, secret = service.desk.accounts.make_token(service.desk.accounts.find(name), label, spender=spender)
+    service.desk.audit_log.append(_BY, "token.make", f"{name}: {label}")
     say(secret)
 
 
 def set_password(name: Name, project: ProjectPath = None) -> None:
     """Set the password of an account, typed twice in a terminal, or the first line of standard input."""
     service = _service(project)
-    account = service.accounts.find(name)
+    account = service.desk.accounts.find(name)
     typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
-    service.accounts.set_password(account, typed or sys.stdin.readline().rstrip("\n"))
-    service.audit_log.append(_BY, "password.change", name)
+    service.desk.accounts.set_password(account, typed or sys.stdin.readline().rstrip("\n"))
+    service.desk.audit_log.append(_BY, "password.change", name)
 
 
 def set_share(
@@ -92,14 +92,13 @@ def set_share(
     """Give an account, or a program's share of its own, a part of a budget; again to change it."""
     from sordino.project.parts import share_from
 
-    service = _service(project)
-    declared = service.project.budget(budget)
     stated = {key: value for key, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
+    service = _service(project)
+    named = service.project.budget(budget).name
     try:
-        share = share_from(stated, name, cap=service.ledger(declared.name).cap)
+        service.set_share(_BY, name, named, lambda cap: share_from(stated, name, cap=cap))
     except DeclarationError as error:
-        raise DeclarationError(f"the share {error}") from None
-    service.record_share(_BY, name, declared.name, share)
+        raise DeclarationError(f"the share {error}" if str(error).startswith("must") else str(error)) from None
 
 
 def _service(project: Path | None) -> CuratorService:

@@ -57,14 +57,14 @@ def start(
     from sordino.cli.shared.opening import project_path
 
     need_server()
+    from sordino.collector.service import serve_app
     from sordino.server.http_app import curator_app
-    from sordino.server.listener import listen
     from sordino.server.opening import open_service
 
     service = open_service(project_path(project))
-    if not service.accounts.all():
+    if not service.desk.accounts.all():
         note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
     app = curator_app(service)
-    listen(
+    serve_app(
         app, host=host, port=port, ready=lambda: note(f"serving at http://{host}:{port}; stop with Ctrl-C", quiet=quiet)
     )

@@ -1,0 +1,69 @@
+"""HTTP connections that may not keep a server waiting: headers have to arrive whole, within seconds and a stated size.
+
+It knows bytes and moments, no request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+__all__ = ["HEADER_SECONDS", "PatientHttp"]
+
+HEADER_SECONDS = 10.0
+_MOST_BYTES = 1 << 15  # of a request's first line and headers
+
+
+class PatientHttp(HttpToolsProtocol):
+    """Close a connection whose next request has not sent all of its headers in time, or sends too many.
+
+    Time counts from the connection, and on one that is kept from the first byte after a response; until then uvicorn's own
+    time for idle connections counts. The body's time is the application's to count.
+    """
+
+    patience: ClassVar[float] = HEADER_SECONDS
+    _waiting: asyncio.TimerHandle | None = None
+    _head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to count."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what arrives before the headers are whole."""
+        if self._waiting is None and self.cycle is not None and self.cycle.response_complete:
+            self._wait()
+        if self._waiting is not None:
+            self._head += len(data)
+            if self._head > _MOST_BYTES and b"\r\n\r\n" not in data:
+                self._stop()
+                self.send_400_response("the headers are too long")
+                return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        """Stop counting: the request is there."""
+        self._stop()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop counting."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._head = 0
+        self._waiting = self.loop.call_later(self.patience, self._cut)
+
+    def _stop(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _cut(self) -> None:
+        self._waiting = None
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,164 @@
+"""AccountDesk: what people do with accounts, passwords, tokens and approvals. Access is checked as in CuratorService."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Literal
+
+from sordino.errors import DeclarationError, NotAllowed, SignInNeeded
+from sordino.server.access import Visitor, check_access, sees_all
+from sordino.server.accounts import Account, Accounts, Token
+from sordino.server.approvals import Approval, Approvals
+from sordino.server.audit_log import AuditLog
+from sordino.server.database import ServerDatabase
+from sordino.server.sessions import Session, Sessions, SignInThrottle
+
+__all__ = ["AccountDesk"]
+
+
+class AccountDesk:
+    """Let people in, and let them see and change what their role includes."""
+
+    def __init__(self, store: ServerDatabase) -> None:
+        self.accounts = Accounts(store)
+        self.sessions = Sessions(store)
+        self.approvals = Approvals(store)
+        self.audit_log = AuditLog(store)
+        self._throttle = SignInThrottle()
+        self._hashing = threading.Semaphore(2)  # a password's hash takes tens of megabytes
+
+    # ---- who comes in
+
+    def enter(self, secret: str, *, via: str = "token", address: str = "") -> Visitor:
+        """Return the visitor whom a token lets in; raises SignInNeeded, or TooManyRequests after many failures."""
+        try:
+            return self.accounts.visitor_of_token(secret, via=via)
+        except SignInNeeded:
+            self._throttle.take_address(address)
+            raise
+
+    def check_password(self, name: str, password: str) -> Account:
+        """Return the account that name and password fit; raises SignInNeeded or TooManyRequests. Every try is in the log."""
+        self._throttle.take_name(name)
+        try:
+            with self._hashing:
+                account = self.accounts.check_password(name, password)
+        except SignInNeeded:
+            self.audit_log.append(name[:80] if name.isprintable() else "?", "session.begin", "password", "refused")
+            raise
+        return account
+
+    def sign_in(self, name: str, password: str) -> tuple[str, Session]:
+        """Return the cookie of a new session for a name and its password, and the session."""
+        return self.begin_session(self.check_password(name, password), by="password")
+
+    def begin_session(self, account: Account, *, by: str) -> tuple[str, Session]:
+        """Return the cookie of a new session for someone whose account is known, and the session."""
+        cookie = self.sessions.begin(account)
+        session = self.sessions.find(cookie)
+        self.audit_log.append(session.visitor, "session.begin", by)
+        return cookie, session
+
+    def sign_out(self, visitor: Visitor, cookie: str) -> None:
+        """End a session."""
+        self.sessions.end(cookie)
+        self.audit_log.append(visitor, "session.end", "")
+
+    # ---- accounts
+
+    def list_accounts(self, visitor: Visitor) -> list[Account]:
+        """Return the accounts that a visitor may see: its own, or all."""
+        check_access(visitor, "account.read")
+        everything = sees_all(visitor, "account.read")
+        return [one for one in self.accounts.all() if everything or one.id == visitor.account]
+
+    def find_account(self, visitor: Visitor, name: str, action: str = "account.read") -> Account:
+        """Return an account by its name, for an action; raises NotThere where it is another's and the role has its own alone."""
+        check_access(visitor, action)
+        account = self.accounts.find(name)
+        check_access(visitor, action, owner=account.id)
+        return account
+
+    def add_account(
+        self, visitor: Visitor, name: str, role: str, *, password: str | None = None, subject: str | None = None
+    ) -> Account:
+        """Add an account."""
+        check_access(visitor, "account.change")
+        with self._hashing:
+            account = self.accounts.add(name, role, password=password, subject=subject)
+        self.audit_log.append(visitor, "account.change", f"{name} added as {role}")
+        return account
+
+    def change_account(
+        self, visitor: Visitor, name: str, *, role: str | None = None, disabled: bool | None = None
+    ) -> Account:
+        """Change an account's role, or disable it; nobody changes the account that it acts with."""
+        account = self.find_account(visitor, name, "account.change")
+        if account.id == visitor.account:
+            raise NotAllowed("nobody changes the account that it acts with: another officer can")
+        changed = self.accounts.change(account, role=role, disabled=disabled)
+        self.audit_log.append(visitor, "account.change", f"{name}: {changed.role}{', disabled' * changed.disabled}")
+        return changed
+
+    def change_password(self, visitor: Visitor, name: str, new: str, *, old: str | None = None) -> None:
+        """Set a password: one's own with the old one, another's as an officer. The account's sessions end."""
+        account = self.find_account(visitor, name, "password.change")
+        if account.id == visitor.account and account.has_password:
+            if old is None:
+                raise DeclarationError("is missing; state the present password", key="old")
+            self.check_password(name, old)
+        with self._hashing:
+            self.accounts.set_password(account, new)
+        self.audit_log.append(visitor, "password.change", name)
+
+    # ---- tokens
+
+    def list_tokens(self, visitor: Visitor, name: str) -> list[Token]:
+        """Return the tokens of an account, without their secrets."""
+        return self.accounts.tokens(self.find_account(visitor, name, "token.read"))
+
+    def make_token(self, visitor: Visitor, label: str, *, expires: str | None = None) -> tuple[Token, str]:
+        """Make a token for one's own account, of the share that the visitor spends; its secret is shown this once."""
+        account = self.find_account(visitor, visitor.name, "token.make")
+        token, secret = self.accounts.make_token(account, label, spender=visitor.spender, expires=expires)
+        self.audit_log.append(visitor, "token.make", f"{account.name}: {label}")
+        return token, secret
+
+    def revoke_token(self, visitor: Visitor, number: int) -> None:
+        """Revoke a token: one's own, or anyone's as an officer."""
+        token = self.accounts.token(number)
+        check_access(visitor, "token.revoke", owner=token.account)
+        self.accounts.revoke_token(token)
+        self.audit_log.append(visitor, "token.revoke", f"{number}: {token.name}")
+
+    # ---- approvals and the log
+
+    def list_approvals(self, visitor: Visitor, *, state: str | None = None) -> list[Approval]:
+        """Return what waits for an officer, or did: an analyst's own, or all."""
+        check_access(visitor, "approval.read")
+        own = None if sees_all(visitor, "approval.read") else visitor.account
+        return self.approvals.all(account=own, state=state)
+
+    def find_approval(self, visitor: Visitor, number: int) -> Approval:
+        """Return one of them by its number; raises NotThere."""
+        check_access(visitor, "approval.read")
+        found = self.approvals.find(number)
+        check_access(visitor, "approval.read", owner=found.account)
+        return found
+
+    def decide(
+        self, visitor: Visitor, number: int, decision: Literal["approved", "declined"], *, reason: str | None = None
+    ) -> Approval:
+        """Approve or decline; raises AlreadyDecided where another officer was first, and NotAllowed for one's own question."""
+        check_access(visitor, "approval.decide")
+        found = self.approvals.find(number)
+        if found.account == visitor.account:  # asked while the account was an analyst's
+            raise NotAllowed("nobody decides on a question of its own: another officer can")
+        decided = self.approvals.decide(found, visitor, decision, reason=reason)
+        self.audit_log.append(visitor, "approval.decide", f"{number}: {found.name}", decision)
+        return decided
+
+    def read_audit_log(self, visitor: Visitor, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
+        """Return lines of the audit log, oldest first."""
+        check_access(visitor, "audit.read")
+        return self.audit_log.lines(after=max(0, after), most=min(max(1, most), 10_000))

@@ -1,0 +1,112 @@
+"""Sessions of people in a browser: begun by a password or a provider, carried by a signed cookie, guarded against forgery.
+
+It knows accounts and moments, nothing of what is asked. The store keeps a hash of each session; a copy of it lets nobody in.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from sqlalchemy import delete, insert, select
+
+from sordino.collector.limits import Buckets, Limits
+from sordino.errors import NotAllowed, SignInNeeded, TooManyRequests
+from sordino.noise.rng import Rng
+from sordino.server.access import Visitor, check_role
+from sordino.server.account_schema import ACCOUNTS, SESSIONS
+from sordino.server.accounts import Account, make_secret, secret_hash
+from sordino.server.database import ServerDatabase, text_of_time
+
+__all__ = ["SESSION_HOURS", "Session", "Sessions", "SignInThrottle"]
+
+SESSION_HOURS = 12
+_ENDED = "sign in: there is no session, or it has ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that was found: who it is, and the token that each of its changes has to carry."""
+
+    visitor: Visitor
+    csrf: str
+
+    def check_csrf(self, given: str | None) -> None:
+        """Raise NotAllowed unless a request that changes something carries the session's own token."""
+        if given is None or not hmac.compare_digest(given.encode("utf-8", "replace"), self.csrf.encode()):
+            raise NotAllowed("this request does not carry the session's CSRF token: reload the page and try again")
+
+
+class Sessions:
+    """Begin, find and end the sessions of one store. The key that signs cookies is made once and lies in the store."""
+
+    def __init__(self, store: ServerDatabase) -> None:
+        self._store = store
+        self._key = bytes.fromhex(store.setting("session_key", lambda: Rng.secure().bytes(32).hex()))
+
+    def begin(self, account: Account) -> str:
+        """Return the cookie of a new session; nothing that a browser brought is taken over into it."""
+        secret = make_secret("session")
+        ends = text_of_time(self._store.clock() + datetime.timedelta(hours=SESSION_HOURS))
+        row = {"hash": secret_hash(secret), "account": account.id, "created": self._store.now(), "expires": ends}
+        with self._store.transact() as db:
+            db.execute(delete(SESSIONS).where(SESSIONS.c.expires <= self._store.now()))
+            db.execute(insert(SESSIONS).values(row))
+        return f"{secret}.{self._sign('cookie', secret)}"
+
+    def find(self, cookie: str) -> Session:
+        """Return the session of a cookie; raises SignInNeeded where it is not signed, not known, or over."""
+        secret = self._secret(cookie)
+        chosen = select(ACCOUNTS, SESSIONS.c.expires).join_from(SESSIONS, ACCOUNTS)
+        with self._store.transact() as db:
+            row = db.execute(chosen.where(SESSIONS.c.hash == secret_hash(secret))).first()
+        if row is None or row.disabled or row.expires <= self._store.now():
+            raise SignInNeeded(_ENDED)
+        visitor = Visitor(row.id, row.name, check_role(row.role), row.name, "session")
+        return Session(visitor, self._sign("csrf", secret))
+
+    def end(self, cookie: str) -> None:
+        """End a session: its cookie lets nobody in any more."""
+        with self._store.transact() as db:
+            db.execute(delete(SESSIONS).where(SESSIONS.c.hash == secret_hash(self._secret(cookie))))
+
+    def seal(self, purpose: str, text: str) -> str:
+        """Return a short text with a signature, for a browser to bring back."""
+        return f"{text}.{self._sign(purpose, text)}"
+
+    def unseal(self, purpose: str, sealed: str) -> str:
+        """Return the text that was sealed for this purpose; raises SignInNeeded for any other."""
+        text, _, signature = sealed.rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(purpose, text).encode()):
+            raise SignInNeeded(_ENDED)
+        return text
+
+    def _secret(self, cookie: str) -> str:
+        return self.unseal("cookie", cookie[:500])
+
+    def _sign(self, purpose: str, text: str) -> str:
+        said = f"{purpose}:{text}".encode("utf-8", "replace")
+        return hmac.new(self._key, said, hashlib.sha256).hexdigest()
+
+
+class SignInThrottle:
+    """Limit failures: of a name with passwords, and of whoever sends unknown tokens from one address."""
+
+    def __init__(self) -> None:
+        self._names = Buckets(Limits(per_minute=6, burst=10))
+        self._addresses = Buckets(Limits(per_minute=60, burst=30))
+
+    def take_name(self, name: str) -> None:
+        """Count a try at a password; raises TooManyRequests where the name had too many, with an account of it or without."""
+        _refuse_if(self._names.take(name.encode("utf-8", "replace"), 1))
+
+    def take_address(self, address: str) -> None:
+        """Count a failure of an address; raises TooManyRequests where it had too many."""
+        _refuse_if(self._addresses.take(address.encode("utf-8", "replace"), 1))
+
+
+def _refuse_if(wait: float) -> None:
+    if wait:
+        raise TooManyRequests("too many tries: wait for as many seconds as Retry-After says", wait=wait)

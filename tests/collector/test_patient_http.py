@@ -1,0 +1,104 @@
+"""Connections that never send their headers do not live on, while one that is used does: the collector's and the server's."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from sordino.collector.patient_http import PatientHttp
+
+
+class Hasty(PatientHttp):
+    """The same with less patience, for a test."""
+
+    patience = 0.5
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    app = FastAPI()
+
+    @app.get("/")
+    def answer() -> str:
+        return "here"
+
+    @app.post("/")
+    def take() -> str:
+        return "taken"
+
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http=Hasty, log_level="error", access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield int(server.servers[0].sockets[0].getsockname()[1])
+    server.should_exit = True
+    thread.join(20)
+
+
+def connect(port: int, sent: bytes) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", port), timeout=5)
+    if sent:
+        made.sendall(sent)
+    return made
+
+
+def test_half_open_connections_end(port: int) -> None:
+    starts = (b"", b"\r\n", b"G", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"GET / HTTP/1.1\r\nHost: x\r\n")
+    opened = [connect(port, starts[i % len(starts)]) for i in range(200)]
+    started = time.monotonic()
+    for one in opened:
+        one.settimeout(5)
+        try:
+            while one.recv(1000):
+                pass
+        except ConnectionResetError:
+            pass
+        one.close()
+    assert time.monotonic() - started < 4
+
+
+def test_a_trickle_of_headers_ends_too(port: int) -> None:
+    one = connect(port, b"GET / HTTP/1.1\r\nHost: x\r\n")
+    started = time.monotonic()
+    cut = False
+    while not cut and time.monotonic() - started < 4:
+        try:
+            one.sendall(b"X-More: 1\r\n")
+        except (BrokenPipeError, ConnectionResetError):
+            cut = True
+        time.sleep(0.05)
+    assert cut
+    assert time.monotonic() - started < 3
+
+
+def test_headers_that_never_end_are_cut_by_size(port: int) -> None:
+    one = connect(port, b"GET / HTTP/1.1\r\nHost: x\r\n")
+    line = b"X-More: " + b"y" * 900 + b"\r\n"
+    try:
+        for _ in range(200):
+            one.sendall(line)
+        said = one.recv(1000)
+    except OSError:
+        said = b"HTTP/1.1 400"
+    assert said.startswith(b"HTTP/1.1 400")
+
+
+def test_a_connection_that_is_used_lives_on(port: int) -> None:
+    one = connect(port, b"")
+    for _ in range(4):
+        one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert one.recv(1000).startswith(b"HTTP/1.1 200")
+        time.sleep(0.3)
+    one.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n")
+    time.sleep(0.7)  # the body's time is the application's to count
+    one.sendall(b"ok")
+    assert one.recv(1000).startswith(b"HTTP/1.1 200")
+    one.sendall(b"GET / HTTP")  # and the next request's headers are counted again
+    assert one.recv(1000) == b""
