@@ -95,3 +95,16 @@ def test_a_question_above_the_threshold_waits_for_an_officer(tmp_path: Path) -> 
         answer = server.ask(epsilon="0.6", key="k")
         assert (answer.status_code, answer.json()["cost"]) == (200, {"epsilon": 0.6})
         assert server.ask(epsilon="0.6", key="k").json() == answer.json()
+
+
+def test_a_longer_list_under_an_old_key_waits_all_the_same(tmp_path: Path) -> None:
+    """The first questions have answers; the one after them has none, and costs what an officer has to approve."""
+    with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
+        cheap = "SELECT COUNT(*) AS n FROM people; SELECT COUNT(*) AS m FROM people WHERE age > 64"
+        assert server.ask(cheap, epsilon="0.2", key="k").status_code == 200
+        assert server.ask(cheap, epsilon="0.2", key="k").status_code == 200
+        more = f"{cheap}; SELECT AVG(age) AS a FROM people"
+        body = {"sql": more, "epsilon": "1.2", "weights": [0.1, 0.1, 1]}
+        waits = server.send("POST", "/v1/ask", headers={"idempotency-key": "k"}, json=body)
+        assert waits.status_code == 202, waits.text
+        assert len(server.service.ledger("people").charges()) == 2

@@ -99,8 +99,7 @@ class CuratorService:
         plans = _plans_of(self._plan(asked))
         curators = [self._curator(visitor, plan.table_name) for plan in plans]
         names = self._bind(visitor, request, len(plans))
-        stored = names[0] is not None and self._is_stored(curators[0], plans[0], names[0])
-        if not stored:
+        if not all(map(self._is_stored, curators, plans, names)):  # of several, also what an approval did not cover
             self._require_approval(visitor, request, plans)
             if len(plans) > 1:
                 Batch(tuple(plans), asked.confidence).check_covered(curators[0].remaining)
@@ -158,8 +157,8 @@ class CuratorService:
         bound = f"{visitor.account}:{request}"
         return [bound] if count == 1 else [f"{bound} #{place}" for place in range(1, count + 1)]
 
-    def _is_stored(self, curator: Curator, plan: Plan, request: str) -> bool:
-        return curator.ledger.recall(request, plan.identity()) is not None
+    def _is_stored(self, curator: Curator, plan: Plan, request: str | None) -> bool:
+        return request is not None and curator.ledger.recall(request, plan.identity()) is not None
 
     def _require_approval(self, visitor: Visitor, request: str | None, plans: Sequence[Plan]) -> None:
         cost = Batch(tuple(plans), 0.95).cost
