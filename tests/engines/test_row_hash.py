@@ -60,6 +60,32 @@ DOMAIN = sd.Domain(
         "far": sd.Real(),
     }
 )
+HELD: dict[str, tuple[str, Any, str]] = {  # each column's value, declaration and types that hold it, in DuckDB's words
+    "n": ("i", sd.Integer(1, 2000), "SMALLINT INTEGER BIGINT HUGEINT DOUBLE DECIMAL(9,0) VARCHAR"),
+    "id": ("CAST(i AS BIGINT) * i % 211 - 9", sd.Identifier(), "SMALLINT BIGINT HUGEINT DECIMAL(20,0) DOUBLE VARCHAR"),
+    "name": (
+        "CASE i % 7 WHEN 0 THEN 9223372036854775807 WHEN 1 THEN -1000000000000000000 WHEN 2 THEN NULL ELSE i % 19 END",
+        sd.Identifier(),
+        "BIGINT HUGEINT DECIMAL(20,0) VARCHAR",
+    ),
+    "far": ("CAST(i % 31 - 5 AS BIGINT) * 1000000", sd.Real(), "INTEGER BIGINT HUGEINT DECIMAL(20,0) DOUBLE VARCHAR"),
+    "cost": ("CAST(i % 1000 AS DECIMAL(9, 2)) / 8", sd.Real(resolution=0.01), "DECIMAL(9,3) DOUBLE VARCHAR"),
+    "part": ("CAST(i % 64 AS DECIMAL(9, 2)) / 8", sd.Real(), "DECIMAL(9,3) DOUBLE VARCHAR"),
+    "large": ("CAST(i AS BIGINT) * i", sd.Integer(), "BIGINT HUGEINT DECIMAL(20,0) DOUBLE VARCHAR"),
+    "code": ("i % 5", sd.Category([1, 2, 3], missing="keep"), "SMALLINT BIGINT HUGEINT DOUBLE VARCHAR"),
+    "flag": ("i % 2", sd.Boolean(), "SMALLINT BIGINT HUGEINT DOUBLE VARCHAR"),
+    "due": (
+        "CAST('2019-12-20' AS DATE) + CAST(i % 800 AS INTEGER)",
+        sd.Date("2020-01-01", "2021-12-31"),
+        "DATE TIMESTAMP VARCHAR",
+    ),
+    "seen": (
+        "CAST('2020-03-20 00:00:00' AS TIMESTAMP) + i * INTERVAL '97 seconds'",
+        sd.DateTime("2020-01-01", "2020-12-31", zone="UTC", resolution="minute"),
+        "TIMESTAMP TIMESTAMPTZ VARCHAR",
+    ),
+}
+ANY_TYPE = sd.Domain({name: declared for name, (_, declared, _) in HELD.items()})
 KEPT = Selection().group_by("n").agg(sd.count())
 
 
@@ -184,3 +210,41 @@ def test_units_fall_in_the_same_chunks_in_postgresql(unit: PrivacyUnit | None, p
         engine.close()
     assert answers[0] == answers[1]
     assert {chunk for chunk, _ in answers[0]} == set(range(7))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_how_a_cell_is_held_does_not_matter(
+    seed: int, postgres_server: postgres.Server, postgres_database: str, tmp_path: Path
+) -> None:
+    """The same values, in types drawn at random here and on a server, have the same hash to the bit and the same rows kept."""
+    rng = random.Random(seed)
+    made = []
+    for _ in range(2):
+        kinds = {name: rng.choice(types.split()) for name, (_, _, types) in HELD.items()}
+        cells = (f'CAST({value} AS {kinds[name]}) AS "{name}"' for name, (value, _, _) in HELD.items())
+        made.append(f"SELECT {', '.join(cells)} FROM generate_series(1, 2000) AS numbers(i)")
+    on_server = made[1].replace("HUGEINT", "NUMERIC").replace("DOUBLE", "DOUBLE PRECISION")
+    postgres_server.execute(
+        "SET TimeZone = 'UTC'", f"CREATE TABLE held AS {on_server}", database=postgres_database.rpartition("/")[2]
+    )
+    path = tmp_path / "held.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"CREATE TABLE held AS {made[0]}")
+    source = source_from(postgres_database, relation="held")
+    answers = []
+    for unit in (None, PrivacyUnit("id", max_rows=3)):
+        engines = (
+            engine_of(path, ANY_TYPE, unit=unit, relation="held"),
+            PostgresEngine(source, domain=ANY_TYPE, unit=unit),
+        )
+        for engine in engines:
+            words = engine.primitives
+            chosen = [sql.alias_(words.chunk(2**31), "k0"), sql.alias_(words.integer("n", 1, 2000), "n")]
+            answer = engine.run(sql.Select(expressions=chosen).from_(words.source()))
+            answers.append(sorted((row["n"], row["k0"]) for row in answer.to_pylist()))
+            engine.close()
+    assert answers[0] == answers[1]
+    assert len({hashed for _, hashed in answers[0]}) > 1990
+    assert answers[2] == answers[3]
+    assert len(answers[2]) == 3 * 106

@@ -52,6 +52,17 @@ _KINDS = {
     "timestamp_ntz": "TIMESTAMP",
     "void": "NULL",
 }
+_READERS = {  # what a session needs to read a format: its jar and settings, those of Spark 4.0
+    "delta": (
+        '"spark.jars.packages" = "io.delta:delta-spark_2.13:4.0.0", "spark.sql.extensions" = '
+        '"io.delta.sql.DeltaSparkSessionExtension" and "spark.sql.catalog.spark_catalog" = '
+        '"org.apache.spark.sql.delta.catalog.DeltaCatalog"'
+    ),
+    "iceberg": (
+        '"spark.jars.packages" = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0" and "spark.sql.extensions" = '
+        '"org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"'
+    ),
+}
 _OPENING = threading.Lock()
 _DEEPEST = 12
 _TASK = re.compile(
@@ -129,13 +140,14 @@ def open_frame(session: SparkSession, source: Source, schema: Any = None) -> Dat
             frame = reader.load(source.path)
         frame.schema  # noqa: B018  # a Connect client finds out here what is not there
     except Exception as error:  # of any kind: only its class is looked at
-        cause = _cause(error)
+        cause = _cause(error, source.format)
     if frame is None or cause != "it cannot be read":
         raise SourceError(f"source {source.path!r}: {cause}")
     return frame
 
 
-def _cause(error: Exception) -> str:
+def _cause(error: Exception, kind: str) -> str:
+    needs = f"start it with {_READERS[kind]}, in [engine.spark] or by its builder" if kind in _READERS else ""
     causes = {
         "TABLE_OR_VIEW_NOT_FOUND": "there is no such table or view",
         "SCHEMA_NOT_FOUND": "there is no such schema",
@@ -143,7 +155,7 @@ def _cause(error: Exception) -> str:
         "REQUIRES_SINGLE_PART_NAMESPACE": "there is no such catalog",
         "PATH_NOT_FOUND": "there is no such path",
         "UNABLE_TO_INFER_SCHEMA": "there is no such table there",
-        "DATA_SOURCE_NOT_FOUND": "this session has no reader of that format",
+        "DATA_SOURCE_NOT_FOUND": f"this session has no reader of {kind} tables: {needs}",
         "INSUFFICIENT_PERMISSIONS": "this user has no right to read it",
         "PARSE_SYNTAX_ERROR": "it is no name of a table: spark:catalog.schema.table",
     }

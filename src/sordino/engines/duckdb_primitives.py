@@ -27,8 +27,6 @@ _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "conta
 class DuckDBPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table that DuckDB holds."""
 
-    _last = (0, 0, 0)  # the numbers of stages, conditions and joins at the last rank
-
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
         cells = ", ".join(quote_name(n) for n in sorted(self._held.domain.stored))
@@ -105,27 +103,11 @@ class DuckDBPrimitives(SqlPrimitives):
             return self._cell(column)[1]
         return super()._trim(column)
 
-    def _restrict_rank(self, rank: str, most: int) -> None:
-        """Leave out the rows above a rank, which nothing else reads."""
+    def _limit_rank(self, rank: str, most: int) -> None:
         self._restrict(f"true QUALIFY {rank} <= {most}")
-        self._last = len(self._stages), len(self._conditions), len(self._joins)
 
-    def _stage(self, relation: str) -> str:
-        """Return the relation with all steps; where only units and groups are looked at from the last rank on, it counts rows.
-
-        Then the rows of a unit and group are alike, and need no order: as many are made as its rows are, at most the cap.
-        """
-        now = len(self._stages), len(self._conditions), len(self._joins)
-        if self._row_cap is None or self._read or now != self._last:
-            return super()._stage(relation)
-        stages, conditions = self._stages, self._conditions
-        self._conditions = conditions[:-1]
-        if max((level for level, _ in self._conditions), default=0) <= self._unhashed:  # no group is ranked by a hash
-            self._stages = stages[: self._unhashed]
-        made = f"unnest(range(least(count(*), {self._row_cap}))) AS sordino_copy"
-        rows = f"(SELECT {self._unit_group}, {made} FROM {super()._stage(relation)} GROUP BY {self._unit_group}) AS sordino_b"
-        self._stages, self._conditions = stages, conditions
-        return rows
+    def _repeat(self, count: str) -> str:
+        return f"unnest(range({count}))"
 
     def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
         del kind

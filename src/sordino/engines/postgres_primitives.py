@@ -139,6 +139,9 @@ class PostgresPrimitives(SqlPrimitives):
         }
         return self._tree(found[kind])
 
+    def _repeat(self, count: str) -> str:
+        return f"generate_series(1, {count})"
+
     def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
         item = 'CAST(sordino_u.item AS TEXT) COLLATE "C"' if kind == "VARCHAR" else "sordino_u.item"
         rows = f"unnest(sordino_l.{column}) WITH ORDINALITY AS sordino_u(item, place)"

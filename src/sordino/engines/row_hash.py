@@ -1,7 +1,7 @@
 """The public hash that orders a unit's rows and groups: in arithmetic that every engine has, so that all order them alike.
 
-It knows cells as 64-bit whole numbers: codes and steps as they are declared, so that it matters little how an engine holds
-them. How one is made of a text, and how "exclusive or" is written, are an engine's words.
+It knows cells as 64-bit whole numbers: codes, steps and names as they are declared, so that it does not matter how an
+engine holds them. How one is made of a cell, and how "exclusive or" is written, are an engine's words.
 """
 
 from __future__ import annotations
@@ -10,17 +10,11 @@ import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sordino.engines.own_sql import CHOICE
 
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from sordino.domain import Column
-    from sordino.primitives import Primitives
-
-__all__ = ["CellNumber", "HashWords", "hash_cells", "number_column"]
+__all__ = ["CellNumber", "HashWords", "hash_cells"]
 
 _WORD, _HALF = 2**31 - 1, 2**32 - 1
 _TERMS = 8  # products below 2^59 whose sum is below 2^62
@@ -75,27 +69,6 @@ def hash_cells(cells: Iterable[CellNumber], words: HashWords, *, purpose: str) -
         found = words.let(f"({mixed} & {_HALF}) * {factor}")
     mixed = words.exclusive_or(found, f"({found} >> 31)")
     return f"CAST({mixed} & {_WORD} AS INT)"  # DuckDB sorts it twice as fast as a BIGINT
-
-
-def number_column(
-    name: str, column: Column | None, on: Primitives, *, text: bool
-) -> tuple[exp.Expression, bool] | None:
-    """Return the number of a declared cell, and whether it is narrow; None where it would have to be parsed of `text`."""
-    from sordino.domain import Boolean, Category, Date, Integer, Real
-    from sordino.queries.expressions.bound_number import number_cell
-    from sordino.queries.expressions.column_codes import category_code, truth_code
-
-    if isinstance(column, Category):
-        return category_code(name, column)(on), True
-    if isinstance(column, Boolean):
-        return truth_code(name, column)(on), True
-    if text:
-        return None
-    if isinstance(column, (Integer, Date)) or (isinstance(column, Real) and column.step is not None):
-        found = number_cell(name, column)
-        low, high = found.stored.lower, found.stored.upper
-        return found.build(on), low is not None and high is not None and max(-low, high) < 2**30
-    return None
 
 
 @functools.cache

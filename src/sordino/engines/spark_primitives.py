@@ -90,7 +90,7 @@ class SparkPrimitives(SqlPrimitives):
         self._stages.append({"MONOTONICALLY_INCREASING_ID()": name})
         super()._restrict(f"({condition}) AND {name} >= 0")
 
-    def _restrict_rank(self, rank: str, most: int) -> None:
+    def _limit_rank(self, rank: str, most: int) -> None:
         """Restrict by a rank alone, which Spark then sees while it sorts."""
         super()._restrict(f"{self.let(rank)} <= {most}")
 
@@ -149,6 +149,9 @@ class SparkPrimitives(SqlPrimitives):
             return self._tree(f"({at} {kind.upper()} {quoted} ESCAPE {quote_text(free)})")
         function = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}[kind]
         return self._tree(f"{function}({at}, {quoted})")
+
+    def _repeat(self, count: str) -> str:
+        return f"EXPLODE(SEQUENCE(CAST('1' AS BIGINT), {count}))"
 
     def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
         del kind

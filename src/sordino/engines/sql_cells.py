@@ -193,6 +193,10 @@ class SqlCells(SqlSteps, ABC):
         """Return the end of `SELECT sordino_l.*` that adds an item of a list as `name`, and the join that it needs."""
 
     @abstractmethod
+    def _repeat(self, count: str) -> str:
+        """Return what makes so many rows of one, at least 1, in a SELECT list."""
+
+    @abstractmethod
     def exclusive_or(self, left: str, right: str) -> str:
         """Return the bits of two BIGINT that differ."""
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from sordino.domain import STORED, Identifier
+from sordino.domain import STORED, Boolean, Category, Date, DateTime, Integer, Real
 from sordino.engines.moment_cells import MOMENTS
 from sordino.engines.own_sql import public_name
 from sordino.engines.quoting import quote_name
-from sordino.engines.row_hash import CellNumber, hash_cells, number_column
-from sordino.engines.sql_cells import FLOATING, LARGE, TEXTS, WHOLE_KINDS, SqlCells
+from sordino.engines.row_hash import CellNumber, hash_cells
+from sordino.engines.sql_cells import FLOATING, LARGE, WHOLE_KINDS, SqlCells
 from sordino.engines.table_layout import TableLayout
 from sordino.engines.unit_rows import FORMS, unit_rows_select
 from sordino.neighbors import ContributionBounds, Neighbors
@@ -20,11 +20,15 @@ from sordino.primitives import Primitives, UnitCell
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from sordino.domain import Column
+
 __all__ = ["SqlPrimitives"]
 
 _READ = (
     "'sordino_read'"  # stands for the cells that are read until all words are said; no text in quotes holds single ones
 )
+_NUMBERS = WHOLE_KINDS | LARGE | FLOATING
+_DIGITS = "0|-?[1-9][0-9]{0,17}"  # a number as each engine writes it
 
 
 class SqlPrimitives(SqlCells):
@@ -34,6 +38,7 @@ class SqlPrimitives(SqlCells):
 
     def __init__(self, held: TableLayout) -> None:
         super().__init__(held)
+        self._declared: dict[str, Column] = dict(held.domain.columns)  # and of joined tables of the same people
         self._copies = 1  # joined rows that one row may have become
         self._is_bounded = False
         self._unit_group = ""  # the cells that name a row's unit and group
@@ -42,6 +47,7 @@ class SqlPrimitives(SqlCells):
         self._unhashed = 0  # how many stages there are before the hash
         self._read_before: set[str] = set()  # columns read before the bounds
         self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
+        self._last_rank = ("", 0, 0, 0)  # and the numbers of stages, conditions and joins by then
 
     def source(self) -> exp.Expression:
         """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped."""
@@ -100,16 +106,33 @@ class SqlPrimitives(SqlCells):
         return [self._tree(g) for g in groups]
 
     def _stage(self, relation: str) -> str:
-        """Return the relation with all steps, a unit's rows in an order of what was read by now."""
+        """Return the relation with all steps; where only units and groups are looked at from the last rank on, it counts rows.
+
+        Then the rows of a unit and group are alike, and need no order: as many are made as its rows are, at most the cap.
+        """
+        rank, *then = self._last_rank
+        if self._row_cap is None or self._read or then != [len(self._stages), len(self._conditions), len(self._joins)]:
+            return self._order_rows(super()._stage(relation))
+        stages, conditions = self._stages, self._conditions
+        self._conditions = conditions[:-1]
+        if max((level for level, _ in self._conditions), default=0) <= self._unhashed:  # no group is ranked by a hash
+            self._stages = stages[: self._unhashed]
+        else:
+            self._stages = [{text: name for text, name in stage.items() if text != rank} for stage in stages]
+        made = f"{self._repeat(f'LEAST(COUNT(*), {self._row_cap})')} AS sordino_copy"
+        rows = self._order_rows(super()._stage(relation))
+        self._stages, self._conditions = stages, conditions
+        return f"(SELECT {self._unit_group}, {made} FROM {rows} GROUP BY {self._unit_group}) AS sordino_b"
+
+    def _order_rows(self, relation: str) -> str:
+        """Return the relation with a unit's rows in an order of what was read by now."""
         unit = self._held.unit.column if self._held.unit is not None else None
         cells = [
             self._joined[n][1] if n in self._joined else quote_name(n)
             for n in sorted((self._read | self._read_before) - {unit})
         ]
         ties = "".join(f", {cell} NULLS LAST" for cell in cells)
-        return (
-            super()._stage(relation).replace(f"{self._row_order}{_READ}", f"{self._row_order}{ties}" if cells else "")
-        )
+        return relation.replace(f"{self._row_order}{_READ}", f"{self._row_order}{ties}" if cells else "")
 
     def _count_only(self, rank: str, most: int, *, mark: bool) -> None:
         """Let only rows up to this rank count: by a mark where all are still needed, else by leaving the others out."""
@@ -120,7 +143,11 @@ class SqlPrimitives(SqlCells):
             self._restrict_rank(rank, most)
 
     def _restrict_rank(self, rank: str, most: int) -> None:
-        """Leave out the rows above a rank."""
+        """Leave out the rows above a rank, which nothing else reads."""
+        self._limit_rank(rank, most)
+        self._last_rank = rank, len(self._stages), len(self._conditions), len(self._joins)
+
+    def _limit_rank(self, rank: str, most: int) -> None:
         self._restrict(f"{self.let(rank)} <= {most}")
 
     def counts(self) -> exp.Expression | None:
@@ -206,6 +233,7 @@ class SqlPrimitives(SqlCells):
         name = f"sordino_c{len(self._joined)}"
         self._add_join(*self._items(quote_name(column), self._held.items[column], most, name))
         self._joined[column] = self._held.items[column], name
+        self._declared[column] = self._held.domain.lists[column].of
 
     def join_unit(self, table: str, *, left: bool) -> None:
         """Join another private table by the unit, its rows bounded before."""
@@ -216,6 +244,7 @@ class SqlPrimitives(SqlCells):
         cells.append(f"{kept._unit_text()} AS sordino_key_0")
         rows = f"(SELECT {', '.join(cells)} FROM {kept._stage(kept._held.source)})"
         self._join_units(rows, self._add_columns(table, kinds), left=left)
+        self._declared |= {f"{table}.{column}": kept._held.domain[column] for column in kinds}
         assert kept._held.unit is not None
         self._copies *= kept._held.unit.total_rows
 
@@ -232,6 +261,7 @@ class SqlPrimitives(SqlCells):
         name = f"sordino_c{len(self._joined)}"
         self._join_units(has, f", sordino_r.sordino_key_0 IS NOT NULL AS {name}", left=True)
         self._joined[column] = "BOOLEAN", name
+        self._declared[column] = Boolean()
 
     def _join_units(self, relation: str, named: str, *, left: bool) -> None:
         """Join a relation where its sordino_key_0 is the row's unit; what is named from now on may use what it adds."""
@@ -268,7 +298,8 @@ class SqlPrimitives(SqlCells):
     def _hash_rows(self, purpose: str) -> str:
         """Return the hash of the unit and of all cells that a question can read."""
         column, read = None if self._held.unit is None else self._held.unit.column, set(self._read)
-        cells = [self._number_cell(n) for n in sorted({*self._held.domain, *self._joined}) if n != column]
+        names = sorted({*self._held.domain, *self._joined} - {column})
+        cells = [self._number_cell(n) for n in names]
         self._read = read  # the question itself does not read them
         return hash_cells(cells if column is None else [self._number_unit(), *cells], self, purpose=purpose)
 
@@ -281,22 +312,39 @@ class SqlPrimitives(SqlCells):
     def _number_unit(self) -> CellNumber:
         assert self._held.unit is not None
         assert self._held.unit.column is not None
-        kind, cell = self._cell(self._held.unit.column)
-        if kind not in WHOLE_KINDS:
-            cell = self.let(self._text_number(self._text(self._held.unit.column)))
-        return CellNumber("unit", cell)
+        return CellNumber("unit", self._number_name(self._held.unit.column))
 
     def _number_cell(self, column: str) -> CellNumber:
+        """Return a cell by its value as it is declared: its code, its steps or its name, however it is held."""
+        from sordino.queries.expressions.bound_number import number_cell
+        from sordino.queries.expressions.column_codes import category_code, truth_code
+
+        declared, kind = self._declared.get(column), self._cell(column)[0]
+        if isinstance(declared, Category):
+            return self._number(column, category_code(column, declared)(self), narrow=True)
+        if isinstance(declared, Boolean):
+            return self._number(column, truth_code(column, declared)(self), narrow=True)
+        if (isinstance(declared, Real) and declared.step is None) or (declared is None and kind in _NUMBERS):
+            return self._number(column, self.lattice(column, Fraction(1, 1000), -STORED, STORED))
+        if isinstance(declared, (Integer, Real, Date, DateTime)):
+            found = number_cell(column, declared)
+            assert found.stored.largest is not None
+            return self._number(column, found.build(self), narrow=found.stored.largest < 2**30)
+        return CellNumber(column, self._number_name(column))
+
+    def _number(self, column: str, cell: exp.Expression, *, narrow: bool = False) -> CellNumber:
+        return CellNumber(column, self.let(self._words(cell)), narrow)
+
+    def _number_name(self, column: str) -> str:
+        """Return the number of a cell that is a name: what a text of up to 18 digits writes, of any other text its hash."""
         kind, cell = self._cell(column)
-        declared = None if column in self._joined else self._held.domain[column]
-        found = number_column(column, declared, self, text=kind in TEXTS)
-        if found is not None:
-            return CellNumber(column, self.let(self._words(found[0])), found[1])
-        if kind in FLOATING | LARGE and not isinstance(declared, Identifier):
-            return CellNumber(column, self._words(self.lattice(column, Fraction(1, 1000), -STORED, STORED)))
+        if kind in MOMENTS:
+            return self.let(self.held_micros(kind, cell))
+        if kind == "BIGINT":
+            few, written = f"{cell} BETWEEN {1 - 10**18} AND {10**18 - 1}", f"CAST({cell} AS VARCHAR)"
+            return self.let(f"CASE WHEN {few} THEN {cell} ELSE {self._text_number(written)} END")
         if kind in WHOLE_KINDS:
-            return CellNumber(column, cell, kind not in ("BIGINT", "UINTEGER"))
-        if kind == "BOOLEAN":
-            return CellNumber(column, f"CAST({cell} AS INT)", narrow=True)
-        number = self.held_micros(kind, cell) if kind in MOMENTS else self._text_number(self._text(column))
-        return CellNumber(column, self.let(number))
+            return cell
+        text = self._text(column)
+        digits = f"{text} < ':' AND {self.matches(text, _DIGITS)}"  # most texts begin with a letter
+        return self.let(f"CASE WHEN {digits} THEN {self.parse_digits(text)} ELSE {self._text_number(text)} END")
