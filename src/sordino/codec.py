@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
@@ -19,9 +20,11 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import format_number, parse_fraction
 
-__all__ = ["Records", "rows_to_json"]
+__all__ = ["Records", "cells_to_json"]
 
 T = TypeVar("T")
+
+_PLAIN = frozenset([int, float, str, bool, NoneType])  # what JSON has words for
 
 
 class Records:
@@ -145,12 +148,15 @@ def _read(value: Any, hint: Any, *, name: str) -> Any:
         raise DeclarationError(f'{name} must be text such as "1/3"') from None
 
 
-def rows_to_json(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of an answer as JSON data: dates and moments, also in pairs, as text in ISO form."""
+def cells_to_json(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return the cells of a column as JSON data: dates and moments, also in pairs, as text in ISO form."""
 
     def plain(cell: Any) -> Any:
-        if isinstance(cell, list):
+        if isinstance(cell, tuple):
             return [plain(c) for c in cell]
         return cell.isoformat() if isinstance(cell, datetime.date) else cell
 
-    return [{name: plain(cell) for name, cell in row.items()} for row in rows]
+    kinds = set(map(type, cells))
+    if kinds == {tuple} and _PLAIN.issuperset(map(type, itertools.chain.from_iterable(cells))):
+        return list(map(list, cells))
+    return cells if kinds <= _PLAIN else list(map(plain, cells))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.events import event_from_dict, event_to_dict
-from sordino.codec import rows_to_json
+from sordino.codec import cells_to_json
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.curve import NoisyCurve
 from sordino.estimates.estimate import ColumnEstimate, explain_no_ends
@@ -224,9 +224,11 @@ class Release:
         columns = self.columns
         values = [o.estimate.values() for o in self.outputs]
         errors = [o.estimate.errors(confidence) for o in self.outputs]
-        pairs = [[list(p) for p in o.estimate.intervals(confidence)] for o in self.outputs]
-        shown = [self._rows(columns, cells) for cells in (values, errors, pairs)]
-        value_rows, error_rows, interval_rows = map(rows_to_json, shown)
+        pairs = [o.estimate.intervals(confidence) for o in self.outputs]
+        keys = [cells_to_json(k.labels) for k in self.keys]
+        value_rows, error_rows, interval_rows = (
+            self._rows(columns, list(map(cells_to_json, cells)), keys) for cells in (values, errors, pairs)
+        )
         return {
             "schema": SCHEMA_VERSION,
             "private": self.private,
@@ -360,11 +362,16 @@ class Release:
     def _height(self) -> int:
         return len(self.keys[0].labels) if self.keys else 1
 
-    def _rows(self, names: Sequence[str], cells: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-        """Return one dict a row of the keys and of `cells`, which holds the cells of each output."""
-        found: dict[str, Sequence[Any]] = {k.name: k.labels for k in self.keys}
-        found |= {o.name: column for o, column in zip(self.outputs, cells, strict=True)}
-        return [{n: found[n][i] for n in names} for i in range(self._height())]
+    def _rows(
+        self, names: Sequence[str], cells: Sequence[Sequence[Any]], keys: Sequence[Sequence[Any]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return one dict a row of the keys, or of what stands for them, and of the cells of each output."""
+        labels = [k.labels for k in self.keys] if keys is None else keys
+        parts: list[Key | Output] = [*self.keys, *self.outputs]
+        found = {p.name: column for p, column in zip(parts, (*labels, *cells), strict=True)}
+        if not names:
+            return [{} for _ in range(self._height())]
+        return [dict(zip(names, row, strict=True)) for row in zip(*(found[n] for n in names), strict=True)]
 
     def _ends(self, pairs: Sequence[Sequence[Any]], *, values: bool) -> pa.Table:
         """Return an Arrow table of the keys, the values if asked for, and the ends of the intervals of each output."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.curator.data_access import DataAccess
 from sordino.curator.noise_answer import key_places
-from sordino.mechanisms.threshold import key_order
+from sordino.mechanisms.threshold import sort_keys
 from sordino.mechanisms.weighted_selection import WeightedRound, WeightedSelection
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
@@ -50,7 +50,7 @@ def select_in_rounds(
         table = rows.run(round_select(rows.primitives(), compiled, one, shown) if i else first)
         exact_weights = table.column("t0").to_pylist()
         exact = {key: int(exact_weights[place] or 0) for key, place in key_places(table, compiled).items()}
-        found = sorted({*found, *one.release(exact, rng)}, key=key_order)[:MOST_LISTED]
+        found = sort_keys({*found, *one.release(exact, rng)})[:MOST_LISTED]
     return found
 
 

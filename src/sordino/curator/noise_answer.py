@@ -17,6 +17,7 @@ from sordino.mechanisms.partition_selection import PartitionSelection
 from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery
+from sordino.queries.expressions.keys import Keys
 from sordino.queries.query import Vector
 from sordino.release import Key, Output
 from sordino.release_exports import label_kind
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["exact_vectors", "key_places", "noisy_columns"]
 
 _LONGEST = 1_000
+_NO_KEY = object()  # a label may be None
 
 
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
@@ -120,17 +122,15 @@ def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...]
     A text of more than 1,000 characters is no key: whether one is follows from itself alone, and a list of those that show
     goes back to the engine.
     """
-    cells = [table.column(f"k{i}").to_pylist() for i in range(len(resolved.keys))]
-    rows = enumerate(zip(*cells, strict=True))
-    return {_labels(row, resolved): i for i, row in rows if not any(c is None or _is_too_long(c) for c in row)}
+    cells = [_labels(table.column(f"k{i}").to_pylist(), key) for i, key in enumerate(resolved.keys)]
+    return {row: i for i, row in enumerate(zip(*cells, strict=True)) if _NO_KEY not in row}
 
 
-def _is_too_long(cell: Any) -> bool:
-    return isinstance(cell, str) and len(cell) > _LONGEST
-
-
-def _labels(row: tuple[Any, ...], resolved: CompiledQuery) -> tuple[Any, ...]:
-    return tuple(c if k.private else k.labels[int(c)] for c, k in zip(row, resolved.keys, strict=True))
+def _labels(cells: list[Any], key: Keys) -> list[Any]:
+    """Return the labels of one key's cells, `_NO_KEY` where there is none."""
+    if not key.private:
+        return [_NO_KEY if c is None else key.labels[int(c)] for c in cells]
+    return [_NO_KEY if c is None or (isinstance(c, str) and len(c) > _LONGEST) else c for c in cells]
 
 
 def _weigh(

@@ -6,14 +6,13 @@ their bounds, and filters are pruned by them.
 
 from __future__ import annotations
 
-import _thread
 import itertools
 import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -105,6 +104,9 @@ class DuckDBEngine:
     ) -> None:
         self._lock = threading.Lock()
         self._directory = tempfile.mkdtemp(prefix="sordino-")
+        self._worker = ThreadPoolExecutor(
+            1, "sordino-engine"
+        )  # one thread for all questions: each new one costs DuckDB time
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._lossy = isinstance(source, Source) and source.lossy
         self._files: dict[str, tuple[str, str, PeopleTable]] = {}  # of each Parquet source, until it was mended
@@ -179,7 +181,8 @@ class DuckDBEngine:
 
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
-        text, one_row = select.sql(dialect="duckdb"), _is_one_row(select)
+        one_row = _is_one_row(select)
+        text = select.sql(dialect="duckdb", copy=False)
         answer = self._answer(text, one_row=one_row)
         if answer is None and self._mend():
             answer = self._answer(text, one_row=one_row)
@@ -256,20 +259,12 @@ class DuckDBEngine:
         return True
 
     def _interruptible(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns, in a thread of its own; on Ctrl-C stop the engine, wait for it, and let the signal on.
+        """Return what `work` returns, in the engine's own thread; on Ctrl-C stop it, wait for it, and let the signal on.
 
         An engine that runs in the main thread keeps Python from seeing a signal until it is done.
         """
-        result: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                result.set_result(work())
-            except Exception as error:
-                result.set_exception(error)
-
+        result = self._worker.submit(work)
         try:
-            _thread.start_new_thread(run, ())  # threading.Thread would first wait until it runs
             return result.result()
         except KeyboardInterrupt:  # not by Thread.join: interrupted once, it takes a thread at work for one that ended
             while not result.done():  # the signal may come before the engine is at work
@@ -281,6 +276,7 @@ class DuckDBEngine:
         """Close the connection and remove its directory for spilled rows."""
         for wider in self._wider.values():
             wider.close()
+        self._worker.shutdown()
         with self._lock:
             self._connection.close()
         self._finalizer()

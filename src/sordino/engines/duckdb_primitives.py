@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sordino.cell_grammar import BLANKS, DECIMAL, WHOLE
 from sordino.engines.list_items import find_place
@@ -26,6 +26,8 @@ _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "conta
 
 class DuckDBPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table that DuckDB holds."""
+
+    whole_cast: ClassVar[str] = "TRY_CAST"
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""

@@ -15,15 +15,25 @@ if TYPE_CHECKING:
 __all__ = [
     "CHOICE",
     "case_bounds",
+    "float_text",
     "literal_text",
     "parse_own",
     "parse_relation",
     "people_name",
     "public_name",
+    "translate",
+    "verbatim",
     "whole_text",
 ]
 
 CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
+
+
+def verbatim(text: str) -> exp.Expression:
+    """Return the tree that is written as this text, whatever the dialect."""
+    from sqlglot import exp
+
+    return exp.Var(this=text)
 
 
 def parse_own(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
@@ -43,6 +53,14 @@ def _parse_once(text: str, dialect: DialectType) -> exp.Expression:
     from sqlglot import parse_one
 
     return cast("exp.Expression", parse_one(text, dialect=dialect))
+
+
+@functools.lru_cache(maxsize=512)
+def translate(text: str, dialect: DialectType) -> str:
+    """Return our own text in a dialect's words; equal texts are parsed once."""
+    from sqlglot import parse_one
+
+    return parse_one(text, dialect=dialect).sql(dialect=dialect, copy=False)
 
 
 def people_name(table: str) -> str:
@@ -67,6 +85,11 @@ def whole_text(number: int) -> str:
     if not -WIDEST <= number <= WIDEST:
         check_range(number)
     return f"CAST('{number}' AS {'BIGINT' if abs(number) < 2**63 else 'HUGEINT'})"
+
+
+def float_text(number: float) -> str:
+    """Return a float as it is."""
+    return f"CAST('{number!r}' AS DOUBLE)"
 
 
 def literal_text(label: str | int | bool | None) -> str:

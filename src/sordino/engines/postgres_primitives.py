@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import FIRST_MICROS, LAST_MICROS
-from sordino.engines.own_sql import literal_text, whole_text
+from sordino.engines.own_sql import float_text, literal_text, translate, verbatim, whole_text
 from sordino.engines.postgres_dialect import SordinoPostgres
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_primitives import SqlPrimitives
 from sordino.engines.unit_rows import unit_value
 from sordino.errors import QuestionRefused
-from sordino.noise.lattice import scale_of
 from sordino.primitives import UnitCell
 
 if TYPE_CHECKING:
@@ -47,6 +44,13 @@ class PostgresPrimitives(SqlPrimitives):
     dialect: ClassVar[DialectType] = SordinoPostgres
     fence: ClassVar[str] = " OFFSET 0"
     refuses: ClassVar[bool] = True  # a label with a NUL
+
+    def _tree(self, text: str) -> exp.Expression:
+        return verbatim(translate(text, self.dialect))
+
+    def _relation(self, text: str) -> exp.Expression:
+        select = "SELECT 1 FROM "
+        return verbatim(translate(select + text, self.dialect).removeprefix(select))
 
     def sample_source(self, coin: Callable[[str], str]) -> str:
         """Return the relation of the rows whose unit's coin falls; `coin` makes the condition of the SQL that names a unit."""
@@ -206,28 +210,13 @@ class PostgresPrimitives(SqlPrimitives):
     def _is_nan(self, real: str) -> str:
         return f"{real} = {_NAN}"
 
-    def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return the steps, clipped: what is no number compares as above all others, and was made NULL.
-
-        Theorem: the steps of a float grow with it. Where the float nearest to a bound has that bound's steps exactly, floats
-        beyond it have no other steps once clipped, so the float itself is compared, in one CASE instead of two. It multiplies
-        only within the bounds, and by a factor that makes no number 0, so nothing leaves the range of floats.
-        """
-        op, factor = scale_of(step)
+    def _far_steps(self, real: str, op: str, factor: float, lower: int, upper: int) -> exp.Expression:
+        """Return the steps where a bound lies where floats are too coarse to be compared with it; NaN was made NULL."""
         low, high = whole_text(lower), whole_text(upper)
-        ends = [float(n * step) for n in (lower, upper)]
-        steps = [math.floor((x * factor if op == "*" else x / factor) + 0.5) for x in ends]
-        if steps == [lower, upper] and max(abs(lower), abs(upper)) <= 2**52 and (factor >= 1) == (op == "*"):
-            first, last = map(_float, ends)
-            exact = f"CAST(floor({real} {op} {_float(factor)} + {_float(0.5)}) AS BIGINT)"
-            return self._column(
-                f"CASE WHEN {real} BETWEEN {first} AND {last} THEN {exact} WHEN {real} < {first} THEN {low} "
-                f"WHEN {real} <> {_NAN} THEN {high} END"
-            )
         scaled = self.let(self._scale(real, op, factor))
         found = (
-            f"CASE WHEN {scaled} BETWEEN {_float(float(lower))} AND {_float(float(upper))} THEN CAST({scaled} AS BIGINT) "
-            f"WHEN {scaled} < {_float(float(lower))} THEN {low} WHEN {scaled} > {_float(float(upper))} THEN {high} END"
+            f"CASE WHEN {scaled} BETWEEN {float_text(float(lower))} AND {float_text(float(upper))} THEN CAST({scaled} AS BIGINT) "
+            f"WHEN {scaled} < {float_text(float(lower))} THEN {low} WHEN {scaled} > {float_text(float(upper))} THEN {high} END"
         )
         if max(abs(lower), abs(upper)) <= 2**53:
             return self._column(found)
@@ -236,20 +225,20 @@ class PostgresPrimitives(SqlPrimitives):
     def _scale(self, real: str, op: str, factor: float) -> str:
         """Return the steps; what would be too large or too small a float is clipped before, as floats fail there."""
         high, low = (n / factor if op == "*" else n * factor for n in (_FAR, 0.25))
-        found = f"floor({real} {op} {_float(factor)} + {_float(0.5)})"
+        found = f"floor({real} {op} {float_text(factor)} + {float_text(0.5)})"
         if (factor < 1) == (op == "*"):  # else no number but 0 becomes 0
-            found = f"CASE WHEN {real} BETWEEN {_float(-low)} AND {_float(low)} THEN {_float(0.0)} ELSE {found} END"
+            found = f"CASE WHEN {real} BETWEEN {float_text(-low)} AND {float_text(low)} THEN {float_text(0.0)} ELSE {found} END"
         return (
-            f"CASE WHEN {real} BETWEEN {_float(-high)} AND {_float(high)} THEN {found} "
-            f"WHEN {real} < {_float(-high)} THEN {_float(-_FAR)} WHEN {real} <> {_NAN} THEN {_float(_FAR)} END"
+            f"CASE WHEN {real} BETWEEN {float_text(-high)} AND {float_text(high)} THEN {found} "
+            f"WHEN {real} < {float_text(-high)} THEN {float_text(-_FAR)} WHEN {real} <> {_NAN} THEN {float_text(_FAR)} END"
         )
 
     def _call(self, function: str, real: str) -> str:
         if function == "exp":
-            return f"CASE WHEN {real} < -700 THEN {_float(0.0)} ELSE exp({real}) END"
+            return f"CASE WHEN {real} < -700 THEN {float_text(0.0)} ELSE exp({real}) END"
         if function == "log2":  # exact for powers of 2, as logarithms to base 2 are
-            near = self.let(f"CASE WHEN {real} > 0 THEN ln({real}) / {_float(0.6931471805599453)} END")
-            return f"CASE WHEN power({_float(2.0)}, round({near})) = {real} THEN round({near}) ELSE {near} END"
+            near = self.let(f"CASE WHEN {real} > 0 THEN ln({real}) / {float_text(0.6931471805599453)} END")
+            return f"CASE WHEN power({float_text(2.0)}, round({near})) = {real} THEN round({near}) ELSE {near} END"
         return f"{'log' if function == 'log10' else function}({real})"
 
     def _read_whole(self, text: str) -> str:
@@ -307,7 +296,3 @@ def coin_text(named: str, *, threshold: int) -> str:
 def _row_text(cells: str) -> str:
     """Return all cells as one text, from which each can be told."""
     return f'CAST(ROW({cells}) AS TEXT) COLLATE "C"'
-
-
-def _float(number: float) -> str:
-    return f"CAST('{number!r}' AS DOUBLE)"

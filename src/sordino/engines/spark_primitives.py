@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sordino.cell_grammar import DECIMAL, WHOLE
 from sordino.engines.moment_cells import clip_micros
-from sordino.engines.own_sql import literal_text, whole_text
+from sordino.engines.own_sql import literal_text, parse_own, parse_relation, whole_text
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_cells import FLOATING
 from sordino.engines.sql_primitives import SqlPrimitives
@@ -35,6 +35,12 @@ _ESCAPES = "!#~^|@`$&;=<>:\x01\x02\x03\x04\x05\x06"  # one that a pattern lacks 
 
 class SparkPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table that Spark reads. Its floats have no NaN: `spark.py` makes them NULL."""
+
+    def _tree(self, text: str) -> exp.Expression:
+        return parse_own(text)
+
+    def _relation(self, text: str) -> exp.Expression:
+        return parse_relation(text)
 
     def sample_source(self, coin: Callable[[str], str]) -> str:
         """Return the relation of the rows whose unit's coin falls; `coin` makes the condition of the SQL that names a unit."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import bisect_steps
-from sordino.engines.own_sql import case_bounds, parse_own, parse_relation, whole_text
+from sordino.engines.own_sql import case_bounds, verbatim, whole_text
 from sordino.primitives import WIDEST
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ class SqlSteps:
 
     def _words(self, tree: exp.Expression) -> str:
         """Return the engine's text of a tree."""
-        return tree.sql(dialect=self.dialect)
+        return tree.name if tree.key == "var" else tree.sql(dialect=self.dialect)
 
     def _tree(self, text: str) -> exp.Expression:
-        """Return the tree of a text of the engine's."""
-        return parse_own(text, self.dialect)
+        """Return the tree of a text of the engine's, which is written as it is: parsing it would take longer than the scan."""
+        return verbatim(text)
 
     def _relation(self, text: str) -> exp.Expression:
         """Return the tree of a relation, such as a sub-query with its name."""
-        return parse_relation(text, self.dialect)
+        return verbatim(text)
 
     def let(self, text: str) -> str:
         """Return the name of a step, computed once in the first sub-query where all that it uses has a name."""

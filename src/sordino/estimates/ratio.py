@@ -21,6 +21,7 @@ from sordino.noise.sums import at_least
 __all__ = ["Ratio", "ratio_margin", "two_laplace_tail"]
 
 _LUMPY = 12  # below this deviation of a noise, its whole steps show in a ratio's interval
+_FEW = 64  # points up to which several steps of a search are taken at once
 _TURNS = 6  # rounds of the search for where tests become one-sided
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly
 _PLAIN: Mix = ((Fraction(1), Fraction(0)), (Fraction(0), Fraction(1)))
@@ -114,7 +115,7 @@ class _Test:
         self.variances = [law.variance() for law in laws]
         self.gaussian = not any(isinstance(law, DiscreteLaplace) for law in laws)
         self.span = span
-        self._accepts = _acceptance(laws, cells=cells)
+        self._accepts, self._terms = _acceptance(laws, cells=cells)
 
     def accepts(self, mean: Any, distance: Any, alpha: float) -> Any:
         """Return whether noise is as far off as sum - m count with a chance of `alpha` or more."""
@@ -125,11 +126,7 @@ class _Test:
         low, high = np.zeros_like(means), np.ones_like(means)
         while (within := self.accepts(means, high, alpha)).any():
             high = np.where(within, 2 * high, high)
-        for _ in range(60):
-            middle = (low + high) / 2
-            within = self.accepts(means, middle, alpha)
-            low, high = np.where(within, middle, low), np.where(within, high, middle)
-        return high
+        return self._divide(lambda distance: self.accepts(means, distance, alpha), low, high, 60)
 
     def ends(self, total: Any, count: Any, alpha: float) -> tuple[Any, Any]:
         """Return the ends of the intervals at 1 - alpha."""
@@ -169,8 +166,30 @@ class _Test:
         lost = ~(found | ends.any(axis=0))
         start = np.where(found | lost, start, np.where(ends[0], low, high))
         total = np.where(lost & at_bound, start * count, total)
-        lower, upper = _bisect(lambda mean: self.accepts(mean, total - mean * count, alpha), start, far)
+        lower, upper = self._last(lambda mean: self.accepts(mean, total - mean * count, alpha), start, far)
         return lower, upper
+
+    def _last(self, inside: Callable[[Any], Any], start: Any, far: Any) -> Any:
+        """Return, for each end in `far`, the last mean from `start` towards it that the test does not reject.
+
+        On that way |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once where the
+        end is rejected.
+        """
+        outside = np.broadcast_to(far, (len(far), len(start)))
+        return np.where(inside(outside), far, self._divide(inside, np.broadcast_to(start, outside.shape), outside, 42))
+
+    def _divide(self, inside: Callable[[Any], Any], within: Any, outside: Any, halvings: int) -> Any:
+        """Return the first points from `within` to `outside` that are not `inside`, as exactly as so many halvings find them.
+
+        Of few points 15 are tried at once, as one call of numpy costs more than they do: four halvings in one.
+        """
+        bits = 4 if within.size * self._terms <= _FEW else 1
+        parts = np.arange(2**bits + 1).reshape(-1, *(1 for _ in within.shape)) / 2**bits
+        for _ in range(-(-halvings // bits)):
+            points = within * (1 - parts) + outside * parts
+            holds = np.logical_and.accumulate(inside(points[1:-1])).sum(axis=0)[None]
+            within, outside = (np.take_along_axis(points, holds + k, axis=0)[0] for k in (0, 1))
+        return outside
 
     def _weights(self, mean: Any) -> Weights:
         return [a - mean * b for a, b in zip(self.top, self.bottom, strict=True)]
@@ -218,36 +237,22 @@ def _one_sided(
     return np.where(upwards, inner, -outer), np.where(upwards, outer, -inner)
 
 
-def _bisect(inside: Callable[[Any], Any], start: Any, far: Any) -> Any:
-    """Return, for each end in `far`, the last mean from `start` towards it that the test does not reject, by bisection.
-
-    On that way |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once where the end
-    is rejected.
-    """
-    outside = np.broadcast_to(far, (len(far), len(start)))
-    within, whole = np.broadcast_to(start, outside.shape), inside(outside)
-    for _ in range(42):
-        middle = (within + outside) / 2
-        holds = inside(middle)
-        within, outside = np.where(holds, middle, within), np.where(holds, outside, middle)
-    return np.where(whole, far, outside)
-
-
-def _acceptance(laws: Sequence[Law], *, cells: int) -> Callable[[Weights, Any, float], Any]:
+def _acceptance(laws: Sequence[Law], *, cells: int) -> tuple[Callable[[Weights, Any, float], Any], int]:
     """Return whether P(|sum of weight times Z| >= |distance|) >= alpha, of arrays of weights and distances, of `cells` rows.
 
-    Beyond two noises the law of their sum is characterised by its variance and fourth moment.
+    The second is the number of terms that each answer is summed of. Beyond two noises the law of their sum is
+    characterised by its variance and fourth moment.
     """
     if len(laws) > 2:
         from sordino.estimates.second_moments import noise_margin
 
-        return lambda weights, distance, alpha: np.abs(distance) <= noise_margin(laws, weights, min(alpha, 1.0))
-    tail = _tails(laws[0], laws[1], cells=cells)
-    return lambda weights, distance, alpha: tail(weights, distance) >= min(alpha, 1.0)
+        return lambda weights, distance, alpha: np.abs(distance) <= noise_margin(laws, weights, min(alpha, 1.0)), _FEW
+    tail, terms = _tails(laws[0], laws[1], cells=cells)
+    return lambda weights, distance, alpha: tail(weights, distance) >= min(alpha, 1.0), terms
 
 
-def _tails(first: Law, second: Law, *, cells: int) -> Callable[[Weights, Any], Any]:
-    """Return P(|sum of weight times Z| >= |distance|) of two noises, as a function of arrays of weights and distances.
+def _tails(first: Law, second: Law, *, cells: int) -> tuple[Callable[[Weights, Any], Any], int]:
+    """Return P(|sum of weight times Z| >= |distance|) of two noises, as a function of arrays, and the terms of its sum.
 
     Where the second noise is small its whole steps show, and the sum over its values is taken exactly; else continuous
     laws stand in for the discrete ones.
@@ -255,12 +260,12 @@ def _tails(first: Law, second: Law, *, cells: int) -> Callable[[Weights, Any], A
     if second.variance() < _LUMPY**2:
         reach = second.error(1 - 1e-9)
         if cells * (reach + 1) <= _MOST_EXACT:
-            return _mixture(first, second, reach)
+            return _mixture(first, second, reach), 2 * reach + 1
     if isinstance(first, DiscreteLaplace) and isinstance(second, DiscreteLaplace):
         top, bottom = float(first.scale), float(second.scale)
         return lambda weights, distance: two_laplace_tail(
             top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance)
-        )
+        ), 1
     variances = first.variance(), second.variance()
 
     def gaussian(weights: Weights, distance: Any) -> Any:
@@ -269,7 +274,7 @@ def _tails(first: Law, second: Law, *, cells: int) -> Callable[[Weights, Any], A
         ratio = np.divide(size, spread * math.sqrt(2.0), out=np.where(size > 0, np.inf, 0.0), where=spread > 0)
         return np.vectorize(math.erfc, otypes=[float])(ratio)
 
-    return gaussian
+    return gaussian, 2
 
 
 def two_laplace_tail(a: Any, b: Any, t: Any) -> Any:

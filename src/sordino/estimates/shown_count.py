@@ -54,7 +54,8 @@ class ShownCount:
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return the interval of each count, given that its key shows."""
-        return [_interval(self.law, self.threshold, self.least, y, confidence) for y in self.steps]
+        found = {y: _interval(self.law, self.threshold, self.least, y, confidence) for y in set(self.steps)}
+        return [found[y] for y in self.steps]
 
     to_dict = estimate_to_dict
 

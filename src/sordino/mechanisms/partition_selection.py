@@ -13,7 +13,7 @@ from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
 from sordino.loss import format_number
 from sordino.mechanisms.selection import positive
-from sordino.mechanisms.threshold import Key, check_keys, key_order, small_delta
+from sordino.mechanisms.threshold import Key, check_keys, small_delta, sort_keys
 from sordino.noise.bernoulli import exp_bounds
 from sordino.noise.rng import Rng
 
@@ -76,7 +76,7 @@ class PartitionSelection:
         table, bits = self.table
         last = len(table) - 1
         shown = [key for key, count in exact.items() if count > 0 and rng.bits(bits) < table[min(int(count), last)]]
-        return dict.fromkeys(sorted(shown, key=key_order))
+        return dict.fromkeys(sort_keys(shown))
 
     def describe(self) -> str:
         """Return the mechanism in words."""

@@ -5,7 +5,7 @@ Where truncated Laplace noise is drawn, its largest value is what a key of one u
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
@@ -32,6 +32,7 @@ __all__ = [
     "key_order",
     "keys_above",
     "small_delta",
+    "sort_keys",
 ]
 
 Key = TypeVar("Key", bound=Hashable)
@@ -204,7 +205,14 @@ def keys_above(exact: Mapping[Key, int], law: CountLaw, threshold: int, rng: Rng
     present = [(key, int(count)) for key, count in exact.items() if count > 0]  # a key of no units does not exist
     drawn = law.sample(rng, size=len(present)).tolist()
     noisy = {key: count + z for (key, count), z in zip(present, drawn, strict=True) if count + z >= threshold}
-    return {key: noisy[key] for key in sorted(noisy, key=key_order)}
+    return {key: noisy[key] for key in sort_keys(noisy)}
+
+
+def sort_keys(keys: Collection[Any]) -> list[Any]:
+    """Return keys in their order; those of texts alone, which are many, are compared as they are."""
+    if all(type(key) is tuple and all(type(part) is str for part in key) for key in keys):
+        return sorted(keys)
+    return sorted(keys, key=key_order)
 
 
 def key_order(key: Any) -> Any:

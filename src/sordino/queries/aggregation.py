@@ -231,11 +231,11 @@ class CompiledQuery:
         if self.within is not None:
             on.keep(self.within(on))
         codes += [k.build(on) for k in self.bins]
-        chosen = [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
-        chosen += [exp.alias_(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
-        made = exp.Select(expressions=chosen).from_(on.source())  # last: by now every step has its name
+        chosen = [_name(code, f"k{i}") for i, code in enumerate(codes)]
+        chosen += [_name(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
+        made = exp.Select(expressions=chosen).from_(on.source(), copy=False)  # last: by now every step has its name
         if codes:
-            made = made.group_by(*_ordinals(len(codes)))
+            made = made.group_by(*_ordinals(len(codes)), copy=False)
         return self._by_code(made, on) if any(k.code for k in self.keys) and not direct else made
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
@@ -245,16 +245,23 @@ class CompiledQuery:
         chosen: list[Any] = []
         for i, key in enumerate((*self.keys, *self.bins)):
             cell = exp.column(f"k{i}")
-            chosen.append(exp.alias_(cell if key.code is None else key.code(on, cell), f"k{i}"))
-        chosen += [exp.alias_(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
-        made = exp.Select(expressions=chosen).from_(cells.subquery("sordino_cells"))
-        return made.group_by(*_ordinals(len(self.keys) + len(self.bins)))
+            chosen.append(_name(cell if key.code is None else key.code(on, cell), f"k{i}"))
+        chosen += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
+        made = exp.Select(expressions=chosen).from_(cells.subquery("sordino_cells", copy=False), copy=False)
+        return made.group_by(*_ordinals(len(self.keys) + len(self.bins)), copy=False)
 
 
 def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
     """Return the names of an aggregate's columns in the answer: several quantiles have one each."""
     several = getattr(aggregate, "columns", None)
     return (aggregate.alias,) if several is None else tuple(several())
+
+
+def _name(of: exp.Expression, alias: str) -> exp.Expression:
+    """Return a tree under a name; sqlglot's own function for that would copy and parse."""
+    from sqlglot import exp
+
+    return exp.Alias(this=of, alias=exp.to_identifier(alias))
 
 
 def _ordinals(count: int) -> list[exp.Expression]:
