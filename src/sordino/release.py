@@ -202,7 +202,8 @@ class Release:
 
     def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pandas.DataFrame:
         """Return the table as a pandas frame, as `to_arrow` has it."""
-        return self.to_arrow(intervals=intervals, confidence=confidence).to_pandas()
+        frame: pandas.DataFrame = self.to_arrow(intervals=intervals, confidence=confidence).to_pandas()
+        return frame
 
     def to_polars(self, *, intervals: bool = False, confidence: float = 0.95) -> polars.DataFrame:
         """Return the table as a polars frame, as `to_arrow` has it."""
