@@ -28,6 +28,7 @@ __all__ = [
     "Number",
     "PrivacyLoss",
     "PureDP",
+    "currencies_to_dict",
     "format_number",
     "loss_from",
     "loss_from_numbers",
@@ -371,3 +372,13 @@ def _positive(value: Number, name: str) -> Fraction:
     if amount > 10**6:
         raise DeclarationError(f"of {format_number(amount)} would protect no one; 0.1 to 1 is common", key=name)
     return amount
+
+
+def currencies_to_dict(event: Event) -> dict[str, Any]:
+    """Return what an event costs in each currency, as JSON numbers: epsilon, (epsilon, delta), rho; None where unknown."""
+    epsilon, pair, rho = event.pure(), event.approx(), event.rho()
+    return {
+        "epsilon": None if epsilon is None else to_json_number(epsilon),
+        "approx": None if pair is None else [to_json_number(pair[0]), to_json_number(pair[1])],
+        "rho": None if rho is None else to_json_number(rho),
+    }

@@ -25,12 +25,12 @@ from sordino.estimates.registry import estimate_from_dict
 from sordino.loss import (
     Event,
     Loss,
+    currencies_to_dict,
     format_number,
     loss_from,
     loss_from_numbers,
     loss_to_numbers,
     to_fraction,
-    to_json_number,
 )
 from sordino.release_exports import arrow_table, write_csv, write_parquet
 from sordino.time_zones import labels_from_dict, labels_to_dict
@@ -397,16 +397,6 @@ class Release:
         if len(cells) == 1:
             return cells[0][0]
         return {o.name: c[0] for o, c in zip(self.outputs, cells, strict=True)}
-
-
-def currencies_to_dict(event: Event) -> dict[str, Any]:
-    """Return what an event costs in each currency, as JSON numbers: epsilon, (epsilon, delta), rho; None where unknown."""
-    epsilon, pair, rho = event.pure(), event.approx(), event.rho()
-    return {
-        "epsilon": None if epsilon is None else to_json_number(epsilon),
-        "approx": None if pair is None else [to_json_number(pair[0]), to_json_number(pair[1])],
-        "rho": None if rho is None else to_json_number(rho),
-    }
 
 
 def other_currencies(event: Event, cost: Loss) -> list[str]:

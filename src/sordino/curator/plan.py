@@ -14,13 +14,13 @@ from sordino.accounting.composition import charge_amounts
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
-from sordino.loss import ZCDP, Event, Loss, Number, loss_from, loss_to_numbers, to_fraction
+from sordino.loss import ZCDP, Event, Loss, Number, currencies_to_dict, loss_from, loss_to_numbers, to_fraction
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.primitives import Primitives
 from sordino.queries.queryable import ReleaseContent
 from sordino.queries.row_steps import step_neighbors
-from sordino.release import currencies_to_dict, other_currencies, show_number
+from sordino.release import other_currencies, show_number
 from sordino.source import PrivateTable, PublicTable
 
 __all__ = [
