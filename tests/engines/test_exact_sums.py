@@ -6,12 +6,14 @@ import math
 import random
 from fractions import Fraction
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 import sordino as sd
 from engines.support import ask, engine_of, exact
 from sordino import col
+from sordino.engines.duckdb import _fetch_row
 from sordino.queries.build import Selection
 
 
@@ -72,3 +74,18 @@ def test_many_threads_give_one_answer() -> None:
     engine.close()
     expected = sum((on_grid(v, Fraction(1, 1024), 0, 1000) for v in values[::100]), Fraction(0))
     assert exact(pa.table({"x": values[::100]}), domain, sd.sum("x")) == [[expected]]
+
+
+@pytest.mark.parametrize(
+    "cells", ["[1, 2]", "[9223372036854775807, 9]", "[]", "[NULL]", "[-9999999999999999999999999999999999999]"]
+)
+def test_an_answer_of_one_row_is_the_table_that_duckdb_gives(cells: str) -> None:
+    text = f"SELECT count(x) AS t0, sum(x) AS t1, count(*) AS t2 FROM (SELECT CAST(unnest({cells}) AS HUGEINT) AS x)"
+    with duckdb.connect() as connection:
+        found, beside = _fetch_row(connection, text), connection.sql(text).to_arrow_table()
+        assert found.to_pylist() == beside.to_pylist()
+        assert found.schema.names == beside.schema.names
+        assert found.schema.types[0] == pa.int64()
+        with pytest.raises(duckdb.Error):
+            _fetch_row(connection, "SELECT sum(CAST(x AS INTEGER)) FROM (SELECT unnest(['1', 'a']) AS x)")
+        assert _fetch_row(connection, text).equals(found)  # the connection answers on

@@ -90,7 +90,9 @@ def _text(value: Any) -> str | None:
         return "inf" if value > 0 else "-inf"
     if isinstance(value, float) and value == math.floor(value) and abs(value) < _EXACT:
         return str(int(value))
-    return str(value) if isinstance(value, (int, float, Decimal, datetime.date)) or _is_period(value) else None
+    if isinstance(value, Decimal):
+        return f"{value:f}"  # never with an exponent, as no engine writes one
+    return str(value) if isinstance(value, (int, float, datetime.date)) or _is_period(value) else None
 
 
 def _truth(value: Any) -> bool | None:

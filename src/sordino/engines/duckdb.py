@@ -28,7 +28,7 @@ from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
-from sordino.engines.table_layout import PeopleTable, TableLayout, is_spark
+from sordino.engines.table_layout import PeopleTable, TableLayout, check_unit, is_spark
 from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
@@ -153,10 +153,7 @@ class DuckDBEngine:
                     f"column {name!r} is held as {physical[name]}, which no declared type reads: "
                     "store it as a number, text, a boolean or a day"
                 )
-        if table.unit is not None and table.unit.column is not None and table.unit.column not in table.domain:
-            raise DeclarationError(
-                f"the privacy unit's column {table.unit.column!r} is not declared; add it to the domain as Identifier()"
-            )
+        check_unit(table)
         items = list_items(table.domain, self._types(quote_name(view)), csv=csv is not None)
         return TableLayout(physical, table.domain, table.unit, csv, source=quote_name(view), items=items)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from sordino.cell_grammar import BLANKS, DECIMAL, WHOLE
+from sordino.cell_grammar import DECIMAL, WHOLE
 from sordino.engines.list_items import find_place
 from sordino.engines.moment_cells import duckdb_micros
 from sordino.engines.own_sql import CHOICE, literal_text, whole_text
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["DuckDBPrimitives"]
 
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
-_BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 
 
@@ -44,20 +43,14 @@ class DuckDBPrimitives(SqlPrimitives):
         listed = ", ".join(literal_text(label) for label in labels)
         return self._tree(f"list_extract([{listed}], CAST({self._words(code)} AS BIGINT) + 1)")
 
-    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
-        at = self._words(cell)
-        if values and isinstance(values[0], int):
-            listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
-            found = f"NULLIF(list_position([{listed}], {at}), 0) - 1"
-        else:
-            listed = ", ".join(map(quote_text, map(str, values)))
-            if all(str(v) == str(v).strip(BLANKS) for v in values):  # then blanks around a cell mean nothing
-                at = f"trim({at}, {_BLANKS})"
-            found = f"enum_code(TRY_CAST({at} AS ENUM({listed})))"  # small whole numbers group fastest
-        if other is None:
-            return self._tree(found)
-        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+    def _whole_place(self, cell: str, values: Sequence[int]) -> str:
+        listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
+        return f"NULLIF(list_position([{listed}], {cell}), 0) - 1"
+
+    def _text_place(self, cell: str, values: Sequence[str]) -> str:
+        return (
+            f"enum_code(TRY_CAST({cell} AS ENUM({', '.join(map(quote_text, values))})))"  # small numbers group fastest
+        )
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
@@ -78,6 +71,8 @@ class DuckDBPrimitives(SqlPrimitives):
                 f"CASE WHEN isnan({cell}) THEN NULL WHEN {whole} THEN CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) "
                 f"ELSE CAST({cell} AS VARCHAR) END"
             )
+        if kind == "DECIMAL":  # one of no digits before the point is written without the 0
+            return self.let(rf"regexp_replace(CAST({cell} AS VARCHAR), '^(-?)\.', '\10.')")
         return self.let(f"CAST({cell} AS VARCHAR)")
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
@@ -93,7 +88,7 @@ class DuckDBPrimitives(SqlPrimitives):
         if self._held.csv is None or column in self._joined:
             return super()._cell(column)
         self._read.add(column)
-        trimmed = self.let(f"trim({quote_name(column)}, {_BLANKS})")
+        trimmed = self.let(self._strip(quote_name(column)))
         tokens = ", ".join(
             quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})
         )
@@ -138,22 +133,6 @@ class DuckDBPrimitives(SqlPrimitives):
         found = f"struct_extract({pick}(CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN {pair} END), 'b')"
         return unit_value(of, cell, {of.kind: found})
 
-    def _strip(self, text: str) -> str:
-        return f"trim({text}, {_BLANKS})"
-
-    def _small(self, kind: str, cell: str) -> str:
-        del kind
-        return f"CAST({cell} AS BIGINT)"
-
-    def _narrow(self, number: str) -> str:
-        return f"TRY_CAST({number} AS BIGINT)"
-
-    def _real(self, kind: str, cell: str) -> str:
-        return cell if kind == "DOUBLE" else f"CAST({cell} AS DOUBLE)"
-
-    def _is_nan(self, real: str) -> str:
-        return f"isnan({real})"
-
     def _scale(self, real: str, op: str, factor: float) -> str:
         return f"floor({real} {op} CAST('{factor!r}' AS DOUBLE) + 0.5)"
 
@@ -169,18 +148,6 @@ class DuckDBPrimitives(SqlPrimitives):
     def matches(self, text: str, pattern: str) -> str:
         """Return whether all of a text matches a regular expression."""
         return f"regexp_full_match({text}, '{pattern}')"
-
-    def extract(self, text: str, pattern: str) -> str:
-        """Return the one group of the first match, empty where there is none."""
-        return f"regexp_extract({text}, '{pattern}', 1)"
-
-    def parse_day(self, text: str) -> str:
-        """Return the day that the first ten characters write."""
-        return f"TRY_CAST(replace(left({text}, 10), '/', '-') AS DATE)"
-
-    def parse_digits(self, text: str) -> str:
-        """Return digits as a number."""
-        return f"TRY_CAST(NULLIF({text}, '') AS BIGINT)"
 
     def held_day(self, kind: str, cell: str) -> str:
         """Return the day of a timestamp, that of UTC where it knows its offset."""

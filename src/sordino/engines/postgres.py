@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sordino.datasets.held_column import HeldColumn
 from sordino.datasets.postgres_tables import (
     hold_columns,
     is_lost,
@@ -22,8 +21,8 @@ from sordino.engines.engine import EngineFailed
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.postgres_primitives import PostgresPrimitives, coin_text
 from sordino.engines.quoting import quote_name
-from sordino.engines.table_layout import PeopleTable, TableLayout
-from sordino.errors import DeclarationError, SourceError, nearest
+from sordino.engines.table_layout import PeopleTable, TableLayout, check_columns
+from sordino.errors import DeclarationError, SourceError
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source
 
@@ -170,7 +169,7 @@ class PostgresEngine:
         """Return how a table is held; raises DeclarationError where that is not as declared."""
         assert isinstance(table.source, Source)
         held = read_columns(connection, table.source)
-        _check_columns(table, held)
+        check_columns(table, held, readable=_READABLE, items=_ITEMS, cast='in a view, or in relation = "SELECT ...",')
         hold_columns(connection, table.source, table.domain.stored)
         physical = {column: held[column].kind for column in table.domain.stored}
         items = {column: held[column].item for column in table.domain.lists}
@@ -278,32 +277,6 @@ def _is_free(connection: psycopg.Connection[Any]) -> bool:
     except postgres_error():  # it broke, or is at work still
         return False
     return not connection.closed
-
-
-def _check_columns(table: PeopleTable, held: Mapping[str, HeldColumn]) -> None:
-    for name in held:
-        if name.lower().startswith("sordino_"):
-            raise DeclarationError(f"column {name!r}: names that start with sordino_ are reserved; rename it")
-    for name in table.domain.stored:
-        if name not in held:
-            raise DeclarationError(
-                f"column {name!r} is declared but the source has no such column; {nearest(name, held)}"
-            )
-        kind = held[name].kind
-        if name in table.domain.lists:
-            if held[name].item not in _ITEMS:
-                raise DeclarationError(
-                    f"column {name!r} is declared as a list, but is not held as an array of numbers, text, booleans or days"
-                )
-        elif kind not in _READABLE:
-            raise DeclarationError(
-                f"column {name!r} is held as {kind.lower()}, which no declared type reads: cast it in a view, or in "
-                'relation = "SELECT ...", to a number, text, a boolean or a day'
-            )
-    if table.unit is not None and table.unit.column is not None and table.unit.column not in table.domain:
-        raise DeclarationError(
-            f"the privacy unit's column {table.unit.column!r} is not declared; add it to the domain as Identifier()"
-        )
 
 
 def _select(table: PeopleTable, kinds: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from sordino.engines.moment_cells import FIRST_MICROS, LAST_MICROS
 from sordino.engines.own_sql import float_text, literal_text, translate, verbatim, whole_text
 from sordino.engines.postgres_dialect import SordinoPostgres
 from sordino.engines.quoting import quote_name, quote_text
+from sordino.engines.sql_cells import BLANK_TEXT
 from sordino.engines.sql_primitives import SqlPrimitives
 from sordino.engines.unit_rows import unit_value
 from sordino.errors import QuestionRefused
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["PostgresPrimitives", "coin_text"]
 
 _NAN = "CAST('NaN' AS DOUBLE)"
-_BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _WHOLE = r"^[+-]?[0-9]{1,18}(\.0*)?$"  # WHOLE and DECIMAL of the grammar of cells: PostgreSQL counts up to 255 only
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
 _DIGITS = 400
@@ -75,28 +75,11 @@ class PostgresPrimitives(SqlPrimitives):
         listed = ", ".join(map(literal_text, labels))
         return self._tree(f"(CAST(ARRAY[{listed}] AS {kind}[]))[CAST({self._words(code)} AS INT) + 1]")
 
-    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
-        at = self._words(cell)
-        if values and isinstance(values[0], int):
-            places = {str(v): i for i, v in enumerate(values)}
-            found = self._place(at, f"CAST({at} AS TEXT)", places, whole=True)
-        else:
-            places = {str(v): i for i, v in enumerate(values)}
-            at = self._bare(at, list(places))
-            found = self._place(at, at, places, whole=False)
-        if other is None:
-            return self._tree(found)
-        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+    def _whole_place(self, cell: str, values: Sequence[int]) -> str:
+        return self._place(cell, f"CAST({cell} AS TEXT)", {str(v): i for i, v in enumerate(values)}, whole=True)
 
-    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
-        """Return the place of a text among distinct values."""
-        at = self._words(cell)
-        return self._tree(self._place(at, at, {v: i for i, v in enumerate(values)}, whole=False))
-
-    def _bare(self, text: str, values: Sequence[str]) -> str:
-        """Return a text without blanks around it where no value has any, as then they mean nothing."""
-        return self._strip(text) if all(v == v.strip(" \t\r\n") for v in values) else text
+    def _text_place(self, cell: str, values: Sequence[str]) -> str:
+        return self._place(cell, cell, {v: i for i, v in enumerate(values)}, whole=False)
 
     def _place(self, cell: str, text: str, places: dict[str, int], *, whole: bool) -> str:
         """Return the place of a cell, NULL where it has none: by comparing a few, or by halving in sorted objects.
@@ -186,7 +169,7 @@ class PostgresPrimitives(SqlPrimitives):
         return self.let(written)
 
     def _strip(self, text: str) -> str:
-        return f"trim({_BLANKS} FROM {text})"
+        return f"trim({BLANK_TEXT} FROM {text})"
 
     def _small(self, kind: str, cell: str) -> str:
         return f"CAST(CAST({cell} AS INT) AS BIGINT)" if kind == "BOOLEAN" else cell

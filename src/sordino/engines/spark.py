@@ -19,8 +19,8 @@ from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.spark_dialect import SordinoSpark
 from sordino.engines.spark_primitives import SparkPrimitives
-from sordino.engines.table_layout import PeopleTable, TableLayout, is_spark
-from sordino.errors import DeclarationError, SourceError, nearest
+from sordino.engines.table_layout import PeopleTable, TableLayout, check_columns, is_spark
+from sordino.errors import DeclarationError, SourceError
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source
 
@@ -186,7 +186,8 @@ class SparkEngine:
         elif frame.sparkSession is not self._session:
             raise SourceError("a DataFrame of another Spark session cannot be joined: make both in one session")
         held = read_columns(frame)
-        _check_columns(table, held)
+        _check_case(held)
+        check_columns(table, held, readable=_READABLE, items=_ITEMS, cast="in a view")
         self._schemas.setdefault(name, frame.schema)
         view = self._name(name)
         try:
@@ -218,35 +219,13 @@ def _copy(engine: SparkEngine) -> SparkEngine:
     return made
 
 
-def _check_columns(table: PeopleTable, held: Mapping[str, HeldColumn]) -> None:
+def _check_case(held: Mapping[str, HeldColumn]) -> None:
     lower = [name.lower() for name in held]
     for name in held:
-        if name.lower().startswith("sordino_"):
-            raise DeclarationError(f"column {name!r}: names that start with sordino_ are reserved; rename it")
         if lower.count(name.lower()) > 1:
             raise DeclarationError(
                 f"column {name!r}: another has its name but for case, which Spark does not see; rename it"
             )
-    for name in table.domain.stored:
-        if name not in held:
-            raise DeclarationError(
-                f"column {name!r} is declared but the source has no such column; {nearest(name, held)}"
-            )
-        kind = held[name].kind
-        if name in table.domain.lists:
-            if held[name].item not in _ITEMS:
-                raise DeclarationError(
-                    f"column {name!r} is declared as a list, but is not held as an array of numbers, text, booleans or days"
-                )
-        elif kind not in _READABLE:
-            raise DeclarationError(
-                f"column {name!r} is held as {kind.lower()}, which no declared type reads: cast it in a view to a number, "
-                "text, a boolean or a day"
-            )
-    if table.unit is not None and table.unit.column is not None and table.unit.column not in table.domain:
-        raise DeclarationError(
-            f"the privacy unit's column {table.unit.column!r} is not declared; add it to the domain as Identifier()"
-        )
 
 
 def _read(column: str, held: HeldColumn) -> str:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkPrimitives"]
 
-_BLANKS = "chr(32) || chr(9) || chr(10) || chr(13)"
 _FEW = 16  # values that are compared one by one
 _ESCAPES = "!#~^|@`$&;=<>:\x01\x02\x03\x04\x05\x06"  # one that a pattern lacks says that nothing in it is escaped
 
@@ -111,26 +110,11 @@ class SparkPrimitives(SqlPrimitives):
         listed = ", ".join(map(literal_text, labels))
         return self._tree(f"GET(LIST_VALUE({listed}), CAST({self._words(code)} AS INT))")
 
-    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
-        at = self._words(cell)
-        if values and isinstance(values[0], int):
-            cases = (f"WHEN {whole_text(int(v))} THEN {i}" for i, v in enumerate(map(str, values)))
-            found = f"CAST(CASE {at} {' '.join(cases)} END AS BIGINT)"
-        else:
-            texts = [str(v) for v in values]
-            if all(t == t.strip(" \t\r\n") for t in texts):  # then blanks around a cell mean nothing
-                at = self._strip(at)
-            found = self._place(at, texts)
-        if other is None:
-            return self._tree(found)
-        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+    def _whole_place(self, cell: str, values: Sequence[int]) -> str:
+        cases = (f"WHEN {whole_text(v)} THEN {i}" for i, v in enumerate(values))
+        return f"CAST(CASE {cell} {' '.join(cases)} END AS BIGINT)"
 
-    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
-        """Return the place of a text among distinct values."""
-        return self._tree(self._place(self._words(cell), values))
-
-    def _place(self, cell: str, values: Sequence[str]) -> str:
+    def _text_place(self, cell: str, values: Sequence[str]) -> str:
         """Return the place of a text: by comparing a few, or those of many that share its checksum."""
         if not values:
             return "CAST(NULL AS BIGINT)"
@@ -192,22 +176,6 @@ class SparkPrimitives(SqlPrimitives):
             )
         return self.let(written)
 
-    def _strip(self, text: str) -> str:
-        return f"trim({text}, {_BLANKS})"
-
-    def _small(self, kind: str, cell: str) -> str:
-        del kind
-        return f"CAST({cell} AS BIGINT)"
-
-    def _narrow(self, number: str) -> str:
-        return f"TRY_CAST({number} AS BIGINT)"
-
-    def _real(self, kind: str, cell: str) -> str:
-        return cell if kind == "DOUBLE" else f"CAST({cell} AS DOUBLE)"
-
-    def _is_nan(self, real: str) -> str:
-        return f"isnan({real})"
-
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; whether a float is whole is asked of what it is rounded to.
 
@@ -243,18 +211,6 @@ class SparkPrimitives(SqlPrimitives):
     def matches(self, text: str, pattern: str) -> str:
         """Return whether all of a text matches a regular expression; `$` would let a line end follow."""
         return rf"REGEXP_LIKE({text}, '\A(?:{pattern})\z')"
-
-    def extract(self, text: str, pattern: str) -> str:
-        """Return the one group of the first match, empty where there is none."""
-        return f"REGEXP_EXTRACT({text}, '{pattern}', 1)"
-
-    def parse_day(self, text: str) -> str:
-        """Return the day that the first ten characters write."""
-        return f"TRY_CAST(replace(left({text}, 10), '/', '-') AS DATE)"
-
-    def parse_digits(self, text: str) -> str:
-        """Return digits as a number."""
-        return f"TRY_CAST(NULLIF({text}, '') AS BIGINT)"
 
     def held_day(self, kind: str, cell: str) -> str:
         """Return the day of a timestamp, that of UTC, which is the session's zone, where it knows its offset."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from sordino.cell_grammar import FALSE, TRUE
+from sordino.cell_grammar import BLANKS, FALSE, TRUE
 from sordino.engines.moment_cells import day_steps, moment_steps
 from sordino.engines.own_sql import case_bounds, float_text, whole_text
 from sordino.engines.quoting import quote_name, quote_text
@@ -24,16 +24,20 @@ from sordino.primitives import UnitCell
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["FLOATING", "LARGE", "TEXTS", "WHOLE_KINDS", "SqlCells"]
+__all__ = ["BLANK_TEXT", "FLOATING", "LARGE", "TEXTS", "WHOLE_KINDS", "SqlCells"]
 
 WHOLE_KINDS = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
 LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
 FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
 TEXTS = frozenset(["VARCHAR", "ENUM"])
+BLANK_TEXT = "chr(32) || chr(9) || chr(10) || chr(13)"
 
 
 class SqlCells(SqlSteps, ABC):
-    """Read the cells of one table. An engine states its words, the abstract methods: each returns its own SQL text of a part."""
+    """Read the cells of one table. An engine states its words, at least the abstract ones: each returns its SQL text of a part.
+
+    Those that are not abstract are DuckDB's, which Spark's dialect writes for Spark.
+    """
 
     whole_cast: ClassVar[str] = "CAST"  # of a float that a CASE found within 64 bits
 
@@ -182,6 +186,21 @@ class SqlCells(SqlSteps, ABC):
             return self._joined[column]
         return self._held.physical[column], quote_name(column)
 
+    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
+        at = self._words(cell)
+        wholes, texts = [v for v in values if isinstance(v, int)], [v for v in values if isinstance(v, str)]
+        if all(t == t.strip(BLANKS) for t in texts) and not wholes:  # then blanks around a cell mean nothing
+            at = self._strip(at)
+        found = self._whole_place(at, wholes) if wholes else self._text_place(at, texts)
+        if other is None:
+            return self._tree(found)
+        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+
+    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
+        """Return the place of a text among distinct values."""
+        return self._tree(self._text_place(self._words(cell), values))
+
     def real_function(
         self, function: str, value: exp.Expression, unit: Fraction, step: Fraction, lower: int, upper: int
     ) -> exp.Expression:
@@ -199,12 +218,12 @@ class SqlCells(SqlSteps, ABC):
         """Return the label at a place, from 0; None is missing."""
 
     @abstractmethod
-    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place of a cell among the values."""
+    def _whole_place(self, cell: str, values: Sequence[int]) -> str:
+        """Return the place of a whole number among distinct values, NULL where it has none."""
 
     @abstractmethod
-    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
-        """Return the place of a text among distinct values."""
+    def _text_place(self, cell: str, values: Sequence[str]) -> str:
+        """Return the place of a text among distinct values, NULL where it has none."""
 
     @abstractmethod
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
@@ -234,25 +253,26 @@ class SqlCells(SqlSteps, ABC):
     def _text(self, column: str) -> str:
         """Return a cell as text; a whole number held as a float reads as that number."""
 
-    @abstractmethod
     def _strip(self, text: str) -> str:
         """Return a text without the blanks around it."""
+        return f"trim({text}, {BLANK_TEXT})"
 
-    @abstractmethod
     def _small(self, kind: str, cell: str) -> str:
         """Return a truth, or a whole number of less than 64 bits, as a number that is compared with BIGINT."""
+        del kind
+        return f"CAST({cell} AS BIGINT)"
 
-    @abstractmethod
     def _narrow(self, number: str) -> str:
         """Return a whole number of another type as BIGINT, NULL where it is too large."""
+        return f"TRY_CAST({number} AS BIGINT)"
 
-    @abstractmethod
     def _real(self, kind: str, cell: str) -> str:
         """Return a number or a truth as DOUBLE."""
+        return cell if kind == "DOUBLE" else f"CAST({cell} AS DOUBLE)"
 
-    @abstractmethod
     def _is_nan(self, real: str) -> str:
         """Return whether a DOUBLE is not a number."""
+        return f"isnan({real})"
 
     @abstractmethod
     def _scale(self, real: str, op: str, factor: float) -> str:
@@ -276,17 +296,17 @@ class SqlCells(SqlSteps, ABC):
     def matches(self, text: str, pattern: str) -> str:
         """Return whether all of a text matches a regular expression."""
 
-    @abstractmethod
     def extract(self, text: str, pattern: str) -> str:
         """Return the one group of the first match; empty or NULL where there is none."""
+        return f"REGEXP_EXTRACT({text}, '{pattern}', 1)"
 
-    @abstractmethod
     def parse_day(self, text: str) -> str:
         """Return the DATE that the first ten characters of a text write, which matched; NULL where there is no such day."""
+        return f"TRY_CAST(replace(left({text}, 10), '/', '-') AS DATE)"
 
-    @abstractmethod
     def parse_digits(self, text: str) -> str:
         """Return up to 18 digits as BIGINT, NULL for none."""
+        return f"TRY_CAST(NULLIF({text}, '') AS BIGINT)"
 
     @abstractmethod
     def held_day(self, kind: str, cell: str) -> str:

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sordino.datasets.held_column import HeldColumn
 from sordino.domain import Domain
+from sordino.errors import DeclarationError, nearest
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Csv, Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PeopleTable", "TableLayout", "is_spark"]
+__all__ = ["PeopleTable", "TableLayout", "check_columns", "check_unit", "is_spark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,41 @@ class TableLayout:
     people: Mapping[str, TableLayout] = field(default_factory=dict)  # other tables of the same people
     items: Mapping[str, str] = field(default_factory=dict)  # of each column of lists, the physical type of an item
     owner: str = ""  # the column that names the unit, where each row is made of all rows of one
+
+
+def check_columns(
+    table: PeopleTable,
+    held: Mapping[str, HeldColumn],
+    *,
+    readable: frozenset[str],
+    items: frozenset[str],
+    cast: str,
+) -> None:
+    """Raise DeclarationError where a table is not held as declared; `cast` says where its columns can be cast."""
+    for name in held:
+        if name.lower().startswith("sordino_"):
+            raise DeclarationError(f"column {name!r}: names that start with sordino_ are reserved; rename it")
+    for name in table.domain.stored:
+        if name not in held:
+            raise DeclarationError(
+                f"column {name!r} is declared but the source has no such column; {nearest(name, held)}"
+            )
+        kind = held[name].kind
+        if name in table.domain.lists and held[name].item not in items:
+            raise DeclarationError(
+                f"column {name!r} is declared as a list, but is not held as an array of numbers, text, booleans or days"
+            )
+        if name not in table.domain.lists and kind not in readable:
+            raise DeclarationError(
+                f"column {name!r} is held as {kind.lower()}, which no declared type reads: cast it {cast} to a number, "
+                "text, a boolean or a day"
+            )
+    check_unit(table)
+
+
+def check_unit(table: PeopleTable) -> None:
+    """Raise DeclarationError where the column that names the units is not declared."""
+    if table.unit is not None and table.unit.column is not None and table.unit.column not in table.domain:
+        raise DeclarationError(
+            f"the privacy unit's column {table.unit.column!r} is not declared; add it to the domain as Identifier()"
+        )
