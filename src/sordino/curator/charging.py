@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NoReturn
 
+from sordino.accounting.events import event_to_dict
 from sordino.curator.data_access import Answer, private_tables
 from sordino.curator.plan import Plan
 from sordino.engines.engine import EngineFailed
-from sordino.errors import ChargedError, LedgerError, QuestionRefused
+from sordino.errors import ChargedError, InDoubt, LedgerError, QuestionRefused
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge, ShareSums, StoredAnswer, check_share
 from sordino.loss import Loss, loss_from
@@ -28,7 +29,8 @@ __all__ = ["Charging", "declaration_digest"]
 class Charging:
     """Charge plans about one table to its ledger, and to the share of a spender where one is named.
 
-    `private` is False where the noise is seeded.
+    `private` is False where the noise is seeded. One that `resumes` answers a request whose process stopped, under the charge
+    that it made: no answer of it left, since an answer is stored first, and the first that is stored is the only one.
     """
 
     def __init__(
@@ -40,8 +42,10 @@ class Charging:
         neighbors: Neighbors,
         private: bool,
         share: tuple[str, Loss] | None = None,
+        resumes: bool = False,
     ) -> None:
         self.name = name
+        self._resumes = resumes
         self.spender = None if share is None else share[0]
         self._share = None if share is None else check_share(*share, of=ledger.cap)
         self.ledger = ledger
@@ -85,11 +89,28 @@ class Charging:
         nothing = loss_from(dict.fromkeys(self._share.amounts(), Fraction(0)))
         return self.ledger.shares().get(self.spender, ShareSums(self._share, nothing))
 
+    def recall(self, request: str, identity: str) -> StoredAnswer | None:
+        """Return the stored answer of a request made before, None where it is new, or is to be resumed; as `Ledger.recall`."""
+        try:
+            return self.ledger.recall(request, identity)
+        except InDoubt:
+            if self._resumes:
+                return None
+            raise
+
     def charge(self, plan: Plan, *, identity: str, request: str | None) -> Charge | StoredAnswer:
         """Charge a plan of a declared table durably; another process may have answered the request in the meantime."""
         note = f"{self.name}: {plan.words}"
         note = note if len(note) <= 1000 else note[:997] + "..."
-        return self.ledger.charge(plan.event, note=note, question=identity, request=request, spender=self.spender)
+        try:
+            return self.ledger.charge(plan.event, note=note, question=identity, request=request, spender=self.spender)
+        except InDoubt as doubt:
+            if not self._resumes or doubt.charge is None:
+                raise
+            resumed = self.ledger.find(doubt.charge)
+        if resumed.event != event_to_dict(plan.event) or resumed.spender != self.spender:
+            raise QuestionRefused(f"this request id was charged as {resumed.id} at another loss; take a new request id")
+        return resumed
 
     def charge_new(self, plan: Plan) -> Charge:
         """Charge a plan that has no request id."""

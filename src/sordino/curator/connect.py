@@ -56,12 +56,16 @@ class Connection:
         self._rng = Rng.secure() if rng is None else rng
         self._ledgers: dict[str, Ledger] = {}
         self._engines: dict[str, Engine] = {}
+        self._resumes = False
         self._curators: dict[str, Curator] = {}
 
     def spend_as(self, spender: str) -> Connection:
-        """Return a connection to the same data and ledgers where what is asked counts against a spender's share as well."""
+        """Return a connection to the same data and ledgers where what is asked counts against a spender's share as well.
+
+        There a request whose process stopped, charged but not answered, is answered under its charge when it is asked again.
+        """
         made = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
-        made._ledgers, made._engines = self._ledgers, self._engines
+        made._ledgers, made._engines, made._resumes = self._ledgers, self._engines, True
         return made
 
     def table(self, name: str | None = None) -> Curator:
@@ -91,6 +95,7 @@ class Connection:
                 others=others,
                 share=share,
                 dialect=self.dialect,
+                resumes=self._resumes,
             )
         return self._curators[declared.name]
 

@@ -66,6 +66,7 @@ class Curator:
         others: Mapping[str, PrivateTable] | None = None,
         share: tuple[str, Loss] | None = None,
         dialect: str | None = None,
+        resumes: bool = False,
     ) -> None:
         if not rng.private and ledger.path is not None:
             raise DeclarationError(
@@ -73,9 +74,8 @@ class Curator:
             )
         self._engine = engine
         self._ledger = ledger
-        self._charging = Charging(
-            name, ledger=ledger, declared=declaration, neighbors=neighbors, private=rng.private, share=share
-        )
+        account: dict[str, Any] = {"private": rng.private, "share": share, "resumes": resumes}
+        self._charging = Charging(name, ledger=ledger, declared=declaration, neighbors=neighbors, **account)
         self._rng = rng
         public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
         self._table = TableContext(name, domain, neighbors, ledger.cap, *public_facts)
@@ -277,7 +277,7 @@ class Curator:
         identity = plan.identity()
         self._charging.declare(plan.question)
         if request_id is not None:
-            stored = self._ledger.recall(request_id, identity)
+            stored = self._charging.recall(request_id, identity)
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
         with open_rows(self._engine, plan.question) as rows:
@@ -397,6 +397,11 @@ class Curator:
     def name(self) -> str:
         """The table's name."""
         return self._table.name
+
+    @property
+    def context(self) -> TableContext:
+        """What a plan may know of the table."""
+        return self._table
 
     @property
     def domain(self) -> Domain:

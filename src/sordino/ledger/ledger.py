@@ -252,6 +252,10 @@ class Ledger:
         """Return the stored answer of a charge, by its id; raise UnknownName, InDoubt or ChargedError where none is."""
         return self._writer.read(lambda db: answer_of(db, charge_of(db, charge)))
 
+    def find(self, charge: str) -> Charge:
+        """Return a charge by its id; raise UnknownName."""
+        return self._writer.read(lambda db: charge_of(db, charge))
+
     def charges(self) -> list[Charge]:
         """Return all charges, oldest first, each with its state: reserved (in doubt), committed or failed."""
         return self._writer.read(lambda db: charges_where(db, "number >= ?", 0))

@@ -20,7 +20,7 @@ from sordino.curator.connect import Connection
 from sordino.curator.curator import Curator
 from sordino.curator.explain import explain, explain_loss
 from sordino.curator.plan import Plan
-from sordino.errors import DeclarationError, NotAllowed, QuestionRefused
+from sordino.errors import ChargedError, DeclarationError, NotAllowed, QuestionRefused, SordinoError
 from sordino.ledger.declarations import declaration_of
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge, canonical
@@ -35,6 +35,7 @@ from sordino.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.server.account_desk import AccountDesk
 from sordino.server.asked import Asked
 from sordino.server.database import ServerDatabase
+from sordino.server.keyed_locks import KeyedLocks
 from sordino.server.public_clock import PublicClock
 
 __all__ = ["CuratorService"]
@@ -61,6 +62,7 @@ class CuratorService:
         self.desk = AccountDesk(store)
         self.public_clock = PublicClock(self.settings.answer_every)
         self._spending: dict[str, Connection] = {}
+        self._requests = KeyedLocks()
         self._lock = threading.Lock()  # of the connections: a curator is opened once
 
     # ---- tables and questions
@@ -97,23 +99,40 @@ class CuratorService:
             return self._practise(visitor, asked)
         check_access(visitor, "question.ask", owner=visitor.account)
         plans = _plans_of(self._plan(asked))
-        curators = [self._curator(visitor, plan.table_name) for plan in plans]
+        curators = [self.curator(visitor, plan.table_name) for plan in plans]
         names = self._bind(visitor, request, len(plans))
-        if not all(map(self._is_stored, curators, plans, names)):  # of several, also what an approval did not cover
-            self._require_approval(visitor, request, plans)
-            if len(plans) > 1:
-                Batch(tuple(plans), asked.confidence).check_covered(curators[0].remaining)
-        releases = []
-        for curator, plan, name in zip(curators, plans, names, strict=True):
-            try:
-                releases.append(curator.ask(plan, request_id=name))
-            except Exception as error:
-                self.desk.audit_log.append(
-                    visitor, "question.ask", f"{plan.table_name}: {plan.words}", type(error).__name__
-                )
-                raise
-            self.desk.audit_log.append(visitor, "question.ask", f"{plan.table_name}: {plan.words}", releases[-1].charge)
-        return releases
+        new = [
+            plan
+            for curator, plan, name in zip(curators, plans, names, strict=True)
+            if not self._is_known(curator, plan, name)
+        ]
+        if new:
+            self.require_approval(visitor, request, plans)
+        if len(new) > 1:
+            Batch(tuple(new), asked.confidence).check_covered(curators[0].remaining)
+        return [
+            self._ask_one(visitor, curator, plan, name)
+            for curator, plan, name in zip(curators, plans, names, strict=True)
+        ]
+
+    def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None) -> Release:
+        """Return the answer of one plan; two that ask by one request id at once get one answer, one after the other."""
+        about, outcome = f"{plan.table_name}: {plan.words}", "failed"
+        try:
+            with self._requests.hold(request):
+                try:
+                    release = curator.ask(plan, request_id=request)
+                except ChargedError:  # another process may have stored its answer first
+                    if not self._is_stored(curator, plan, request):
+                        raise
+                    release = curator.ask(plan, request_id=request)
+            outcome = release.charge
+        except SordinoError as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            self.desk.audit_log.append(visitor, "question.ask", about, outcome)
+        return release
 
     def _plan(self, asked: Asked) -> Plan | Batch:
         with self._lock:  # opens the engine of a table, once
@@ -130,7 +149,7 @@ class CuratorService:
         check_access(visitor, "question.practise")
         return [self._base.table(plan.table_name).ask(plan, on="dummy") for plan in _plans_of(self._plan(asked))]
 
-    def _curator(self, visitor: Visitor, table: str) -> Curator:
+    def curator(self, visitor: Visitor, table: str) -> Curator:
         """Return the curator of a table that charges the visitor's share; raises NotAllowed where it has none."""
         budget = self.project.tables[table].budget
         if self.share_of(visitor.spender, budget) is None:
@@ -157,10 +176,18 @@ class CuratorService:
         bound = f"{visitor.account}:{request}"
         return [bound] if count == 1 else [f"{bound} #{place}" for place in range(1, count + 1)]
 
+    def _is_known(self, curator: Curator, plan: Plan, request: str | None) -> bool:
+        """Return whether a request was charged before, answered or not: then it was approved, where it had to be."""
+        try:
+            return self._is_stored(curator, plan, request)
+        except ChargedError:
+            return True
+
     def _is_stored(self, curator: Curator, plan: Plan, request: str | None) -> bool:
         return request is not None and curator.ledger.recall(request, plan.identity()) is not None
 
-    def _require_approval(self, visitor: Visitor, request: str | None, plans: Sequence[Plan]) -> None:
+    def require_approval(self, visitor: Visitor, request: str | None, plans: Sequence[Plan]) -> None:
+        """Raise ApprovalNeeded where plans together cost more than an analyst spends alone, and no officer approved them."""
         cost = Batch(tuple(plans), 0.95).cost
         most = self.settings.approve_above
         if not any(name in most and amount > most[name] for name, amount in cost.amounts().items()):

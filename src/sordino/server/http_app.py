@@ -9,9 +9,11 @@ from starlette.concurrency import run_in_threadpool
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_desk import DESK
 from sordino.server.http_guard import HttpGuard
+from sordino.server.http_models import MODELS_AND_JOBS
 from sordino.server.http_questions import QUESTIONS
 from sordino.server.http_request import add_error_handlers, respond
 from sordino.server.metrics import Metrics
+from sordino.server.model_desk import ModelDesk
 
 __all__ = ["curator_app"]
 
@@ -20,9 +22,10 @@ def curator_app(service: CuratorService) -> HttpGuard:
     """Return the application that serves a project to its accounts."""
     app = FastAPI(title="Sordino curator", version="1", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     app.state.service = service
+    app.state.models = ModelDesk(service)
     metrics = Metrics()
     add_error_handlers(app)
-    for router in (QUESTIONS, DESK):
+    for router in (QUESTIONS, DESK, MODELS_AND_JOBS):
         app.include_router(router)
     _add_health(app, service, metrics)
     origin = service.settings.origin or ""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,8 +27,6 @@ from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.queries.queryable import Adaptive
-    from sordino.synth.constraints import Constraint
     from sordino.synth.model import Model
 
 __all__ = ["synth_fit"]
@@ -96,8 +93,10 @@ def synth_fit(
     from sordino.cli.ask.render_release import cost_lines
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
-    from sordino.cli.synth.arguments import column_names, constraints_of
-    from sordino.cli.synth.progress import WatchedTable, stages
+    from sordino.cli.synth.arguments import column_names, constraints_of, sets_of
+    from sordino.cli.synth.stage_display import stages
+    from sordino.synth.fit_request import FitRequest
+    from sordino.synth.watched_table import WatchedTable
 
     refuse_existing(output, force=force)
     _check_options(method, marginals=marginals, workload=workload, cap=cap, columns=columns, assume_rows=assume_rows)
@@ -111,10 +110,16 @@ def synth_fit(
         loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
         with stages(quiet=quiet) as watch:
             source = WatchedTable(curator, watch)
-            if method is Method.auto:
-                model = _fit_auto(source, names, rules, workload=workload, cap=cap, assume_rows=assume_rows, loss=loss)
-            else:
-                model = _synthesizer(method, names, rules, marginals=marginals, cap=cap).fit(source, **loss)
+            asked = FitRequest(
+                method.value,
+                names,
+                None if marginals is None else sets_of(marginals, option="--marginals"),
+                workload if workload == _ALL_PAIRS else sets_of(workload, option="--workload"),
+                tuple(rules),
+                cap,
+                assume_rows,
+            )
+            model = asked.fit(source, **loss)
             watch.enter("writing the model")
             charge = model.facts["charge"]
             rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"
@@ -148,48 +153,6 @@ def _check_options(
         raise DeclarationError("--marginals names the columns already: leave out --columns")
     if assume_rows is not None and method is not Method.auto:
         raise DeclarationError("--assume-rows is for --method auto, which decides from it what the loss can pay for")
-
-
-def _fit_auto(
-    source: Adaptive,
-    columns: list[str] | None,
-    constraints: Sequence[Constraint],
-    *,
-    workload: str,
-    cap: int | None,
-    assume_rows: int | None,
-    loss: dict[str, Any],
-) -> Model:
-    from sordino.cli.synth.arguments import sets_of
-    from sordino.synth import fitting
-
-    wanted: Any = workload
-    if workload != _ALL_PAIRS:
-        wanted = sets_of(workload, option="--workload")
-        for name in (n for names in wanted for n in names):
-            _ = source.domain[name]
-    options = {"columns": columns, "workload": wanted, "constraints": constraints, "cap": cap}
-    return fitting.fit(source, assume_rows=assume_rows, **options, **loss)
-
-
-def _synthesizer(
-    method: Method,
-    columns: list[str] | None,
-    constraints: Sequence[Constraint],
-    *,
-    marginals: str | None,
-    cap: int | None,
-) -> Any:
-    from sordino import synth
-    from sordino.cli.synth.arguments import sets_of
-
-    bound = {} if cap is None else {"cap": cap}
-    if method is Method.marginals:
-        return synth.Marginals(sets_of(marginals, option="--marginals"), constraints, **bound)
-    if method is Method.aim:
-        return synth.AIM(columns, constraints, **bound)
-    kinds: dict[Method, Any] = {Method.independent: synth.Independent, Method.tree: synth.Tree, Method.mst: synth.MST}
-    return kinds[method](columns, constraints)
 
 
 def _keep(model: Model) -> str:

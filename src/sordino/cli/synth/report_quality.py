@@ -77,8 +77,9 @@ def synth_report(
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import sets_of
-    from sordino.cli.synth.progress import WatchedTable, stages
+    from sordino.cli.synth.stage_display import stages
     from sordino.reporting.synth_evaluation import evaluation_page
+    from sordino.synth.watched_table import WatchedTable
 
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
     _check_options(against, non_private=non_private, loss=loss)

@@ -1,25 +1,19 @@
-"""What a person sees while a table is modelled: the stage and the time, never rows, and only in a terminal.
+"""What may be seen while a table is modelled: the stage and the time, never rows.
 
 A stage follows from the kind of question that an algorithm asks, which follows from released numbers: it shows no data.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from sordino.cli.shared.terminal import in_terminal
+from sordino.loss import Loss, Number
+from sordino.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.release import Release
 
-if TYPE_CHECKING:
-    from sordino.curator.curator import Curator
-    from sordino.loss import Loss, Number
-    from sordino.queries.queryable import Draws, Queryable, ReleaseContent
-    from sordino.release import Release
-
-__all__ = ["Stages", "WatchedTable", "stages"]
+__all__ = ["Stages", "WatchedTable"]
 
 T = TypeVar("T")
 Show = Callable[[str], None]
@@ -45,32 +39,18 @@ class Stages:
         return time.monotonic() - self._began
 
 
-@contextmanager
-def stages(*, quiet: bool) -> Iterator[Stages]:
-    """Show stage and elapsed time on standard error where that is a terminal; nothing elsewhere, nor when `quiet`."""
-    if quiet or not in_terminal(sys.stderr):
-        yield Stages(lambda _: None)
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None)
-        yield Stages(lambda stage: progress.update(task, description=stage))
-
-
 class WatchedTable:
     """A curator's table whose adaptive runs are watched: each question of the algorithm names a stage."""
 
-    def __init__(self, source: Curator, watch: Stages) -> None:
+    def __init__(self, source: Any, watch: Stages) -> None:
         self._source, self._watch = source, watch
         self.domain, self.neighbors, self.plan = source.domain, source.neighbors, source.plan
 
     @property
     def remaining(self) -> Loss:
         """What is left of the budget."""
-        return self._source.remaining
+        left: Loss = self._source.remaining
+        return left
 
     def adapt(
         self,
@@ -85,7 +65,7 @@ class WatchedTable:
     ) -> tuple[T, Release]:
         """Run the algorithm on the table, its Queryable watched."""
         self._watch.enter("charging the budget")
-        return self._source.adapt(
+        ran: tuple[T, Release] = self._source.adapt(
             lambda data: algorithm(_WatchedQueryable(data, self._watch)),
             describe=describe,
             record=record,
@@ -94,6 +74,7 @@ class WatchedTable:
             rho=rho,
             draws=draws,
         )
+        return ran
 
 
 class _WatchedQueryable:

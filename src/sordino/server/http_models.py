@@ -1,0 +1,91 @@
+"""The routes of synthetic models and of jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from sordino.errors import DeclarationError
+from sordino.server.access import Visitor
+from sordino.server.asked import read_asked
+from sordino.server.http_request import read_json, respond, visitor_of
+from sordino.server.model_desk import ModelDesk
+
+__all__ = ["MODELS_AND_JOBS"]
+
+MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"])
+Who = Annotated[Visitor, Depends(visitor_of)]
+RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]
+
+
+def _desk(request: Request) -> ModelDesk:
+    desk: ModelDesk = request.app.state.models
+    return desk
+
+
+@MODELS_AND_JOBS.post("/models")
+async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
+    """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
+    asked = await read_json(request)
+    job = await run_in_threadpool(lambda: _desk(request).fit(visitor, asked, request=key))
+    return respond(job.to_dict(), 201)
+
+
+@MODELS_AND_JOBS.get("/models")
+async def list_models(request: Request, visitor: Who) -> Response:
+    """Return the models: number, table, charge, moment."""
+    return respond({"schema": 1, "models": await run_in_threadpool(_desk(request).list_models, visitor)})
+
+
+@MODELS_AND_JOBS.get("/models/{number}")
+async def show_model(request: Request, visitor: Who, number: int, confidence: float = 0.95) -> Response:
+    """Return what a model is, as `sordino synth show --format json`."""
+    if not 0 < confidence < 1:
+        raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
+    model = await run_in_threadpool(_desk(request).model, visitor, number)
+    return respond(model.to_dict(confidence=confidence))
+
+
+@MODELS_AND_JOBS.get("/models/{number}/file")
+async def send_model(request: Request, visitor: Who, number: int) -> Response:
+    """Return a model as a file, which `sd.synth.load` reads."""
+    model = await run_in_threadpool(_desk(request).model, visitor, number)
+    headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{number}.model"'}
+    return Response(await run_in_threadpool(model.to_bytes), media_type="application/octet-stream", headers=headers)
+
+
+@MODELS_AND_JOBS.post("/models/{number}/sample")
+async def sample(request: Request, visitor: Who, number: int) -> Response:
+    """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}."""
+    given = await read_json(request)
+    rows, where = given.get("rows"), given.get("where")
+    if not (rows is None or (isinstance(rows, int) and not isinstance(rows, bool))):
+        raise DeclarationError("must be a whole number", key="rows")
+    if not (where is None or isinstance(where, str)):
+        raise DeclarationError("must be text, such as age > 40", key="where")
+    parts = await run_in_threadpool(lambda: _desk(request).sample(visitor, number, rows=rows, where=where))
+    return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers={"cache-control": "no-store"})
+
+
+@MODELS_AND_JOBS.post("/models/{number}/answer")
+async def answer(request: Request, visitor: Who, number: int) -> Response:
+    """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
+    asked = read_asked(await read_json(request))
+    release = await run_in_threadpool(_desk(request).answer, visitor, number, asked)
+    return respond(release.to_dict(confidence=asked.confidence))
+
+
+@MODELS_AND_JOBS.get("/jobs")
+async def list_jobs(request: Request, visitor: Who) -> Response:
+    """Return jobs, each with its stage and elapsed time."""
+    found = await run_in_threadpool(_desk(request).list_jobs, visitor)
+    return respond({"schema": 1, "jobs": [job.to_dict() for job in found]})
+
+
+@MODELS_AND_JOBS.get("/jobs/{number}")
+async def show_job(request: Request, visitor: Who, number: int) -> Response:
+    """Return a job; when it is done, `model` is the number of its model."""
+    return respond((await run_in_threadpool(_desk(request).find_job, visitor, number)).to_dict())

@@ -1,0 +1,144 @@
+"""Jobs: long work of an account, with its stage and elapsed time alone - shown on the public clock, so that no time tells more.
+
+It knows no data; what comes of a job is a model that was released.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sordino.errors import QuestionRefused, SordinoError
+from sordino.server.access import NotThere
+from sordino.server.account_schema import ACCOUNTS, JOBS
+from sordino.server.database import ServerDatabase, text_of_time
+from sordino.server.problems import UNEXPECTED, problem_of
+from sordino.server.public_clock import PublicClock
+
+__all__ = ["Job", "Jobs", "Work"]
+
+Work = Callable[[Callable[[str], None]], int]  # is given what enters a stage, and returns the number of a model
+_UNEXPECTED = {"type": "about:blank", "title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1}
+_STOPPED = {
+    "type": "about:blank",
+    "title": "stopped",
+    "detail": "the server stopped; what was charged stands",
+    "exit_code": 5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stands at a moment of the public clock."""
+
+    id: int
+    account: int
+    name: str
+    kind: str
+    state: str
+    stage: str
+    seconds: float
+    problem: dict[str, Any] | None
+    model: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job as JSON data."""
+        names = ("id", "kind", "state", "stage", "seconds", "problem", "model")
+        return {"schema": 1, "account": self.name, **{name: getattr(self, name) for name in names}}
+
+
+class Jobs:
+    """Begin jobs of one store, a few at a time, and say how they stand."""
+
+    def __init__(self, store: ServerDatabase, clock: PublicClock) -> None:
+        self._store = store
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="job")
+
+    def begin(self, account: int, kind: str, asked: dict[str, Any], work: Work, *, request: str | None) -> Job:
+        """Begin a job, or return the one that this request id began; raises QuestionRefused where it began another."""
+        text = json.dumps(asked, sort_keys=True)
+        row = {"account": account, "kind": kind, "state": "running", "stages": "[]", "request": request, "asked": text}
+        try:
+            with self._store.transact() as db:
+                key = db.execute(insert(JOBS).values(**row, started=self._store.now())).inserted_primary_key
+        except IntegrityError:
+            with self._store.transact() as db:
+                found = db.execute(_joined().where(JOBS.c.request == request)).one()
+            if found.asked != text:
+                raise QuestionRefused("this request id began another job: take a new one") from None
+            return self._job(found)
+        assert key is not None
+        self._pool.submit(self._run, key[0], work)
+        return self.find(key[0])
+
+    def find(self, number: int) -> Job:
+        """Return a job; raises NotThere."""
+        with self._store.transact() as db:
+            row = db.execute(_joined().where(JOBS.c.id == number)).first()
+        if row is None:
+            raise NotThere
+        return self._job(row)
+
+    def all(self, *, account: int | None = None) -> list[Job]:
+        """Return all jobs, or those of an account, oldest first."""
+        chosen = _joined().order_by(JOBS.c.id)
+        chosen = chosen if account is None else chosen.where(JOBS.c.account == account)
+        with self._store.transact() as db:
+            return [self._job(row) for row in db.execute(chosen)]
+
+    def end_stopped(self) -> None:
+        """Mark the jobs that a process which is gone left: for a store that one process uses."""
+        values = {"state": "failed", "problem": json.dumps(_STOPPED), "ended": self._store.now()}
+        with self._store.transact() as db:
+            db.execute(update(JOBS).where(JOBS.c.state == "running").values(values))
+
+    def close(self) -> None:
+        """Wait for the jobs under way; begin no more."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _run(self, number: int, work: Work) -> None:
+        started, stages = self._clock.start(), []
+
+        def enter(stage: str) -> None:
+            seen = self._store.clock() + datetime.timedelta(seconds=self._clock.wait(started))
+            stages.append([text_of_time(seen), stage])
+            self._set(number, stages=json.dumps(stages))
+
+        values: dict[str, Any] = {"state": "done"}
+        try:
+            values["model"] = work(enter)
+        except SordinoError as error:
+            values = {"state": "failed", "problem": json.dumps(problem_of(error))}
+        except Exception:  # its words may hold data
+            values = {
+                "state": "failed",
+                "problem": json.dumps(_UNEXPECTED),
+            }
+        self._clock.sleep(started)
+        self._set(number, **values, ended=self._store.now())
+
+    def _set(self, number: int, **values: Any) -> None:
+        with self._store.transact() as db:
+            db.execute(update(JOBS).where(JOBS.c.id == number).values(values))
+
+    def _job(self, row: Row[Any]) -> Job:
+        now = self._store.clock()
+        until = now if row.ended is None else datetime.datetime.fromisoformat(row.ended)
+        began = datetime.datetime.fromisoformat(row.started)
+        seen = [stage for moment, stage in json.loads(row.stages) if moment <= text_of_time(now)]
+        problem = None if row.problem is None else json.loads(row.problem)
+        stage = seen[-1] if seen else "waiting for its turn"
+        seconds = round((until - began).total_seconds(), 1)
+        return Job(row.id, row.account, row.name, row.kind, row.state, stage, seconds, problem, row.model)
+
+
+def _joined() -> Any:
+    return select(JOBS, ACCOUNTS.c.name.label("name")).join_from(JOBS, ACCOUNTS)

@@ -1,0 +1,240 @@
+"""ModelDesk: synthetic models over the network - a fit is a job, charged once and approved as a question is; the rest is free.
+
+Access is checked as in CuratorService. A model holds released numbers only.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from sqlalchemy import insert, select
+
+from sordino.curator.adaptive_procedure import plan_adaptive
+from sordino.curator.curator import Curator
+from sordino.curator.plan import Plan
+from sordino.datasets.table_file import csv_lines
+from sordino.errors import DeclarationError, SordinoError, nearest
+from sordino.loss import Number, read_loss
+from sordino.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.release import Release
+from sordino.server.access import NotThere, Visitor, check_access, sees_all
+from sordino.server.account_schema import MODELS
+from sordino.server.asked import Asked
+from sordino.server.curator_service import CuratorService
+from sordino.server.jobs import Job, Jobs
+from sordino.synth.condition_text import parse_condition
+from sordino.synth.constraints import at_most, never
+from sordino.synth.fit_request import FitRequest
+from sordino.synth.model import Model, load
+from sordino.synth.watched_table import Stages, WatchedTable
+
+__all__ = ["ModelDesk"]
+
+T = TypeVar("T")
+_MOST_ROWS = 1_000_000
+_KEYS = ("table", "method", "columns", "marginals", "workload", "never", "at_most", "cap", "assume_rows")
+_LOSS = ("epsilon", "delta", "rho")
+_LISTS = ("columns", "marginals", "workload", "never", "at_most")
+
+
+class ModelDesk:
+    """Fit models for accounts of a service, and let them sample and ask those."""
+
+    def __init__(self, service: CuratorService) -> None:
+        self._service = service
+        self._store = service.store
+        self.jobs = Jobs(service.store, service.public_clock)
+        if not service.settings.store.startswith(("postgresql://", "postgres://")):
+            self.jobs.end_stopped()
+        self._load = lru_cache(maxsize=8)(self._read)
+
+    def fit(self, visitor: Visitor, asked: Mapping[str, Any], *, request: str | None = None) -> Job:
+        """Begin to fit a model of a table: what `sordino synth fit` takes, as JSON data; the job says when it is done.
+
+        It is refused, or waits for an officer, as a question is: before anything is charged.
+        """
+        check_access(visitor, "model.fit", owner=visitor.account)
+        given = {name: value for name, value in asked.items() if value is not None}
+        _check_fit(given)
+        table = self._service.project.table(given.get("table")).name
+        curator = self._service.curator(visitor, table)
+        wanted = _fit_request(given, tuple(curator.domain))
+        loss = {name: given.get(name) for name in _LOSS}
+        self._service.require_approval(visitor, request, [price_fit(wanted, curator, loss)])
+        bound = None if request is None else f"{visitor.account}:{request}"
+
+        def work(enter: Callable[[str], None]) -> int:
+            outcome = "failed"
+            try:
+                model = wanted.fit(WatchedTable(curator, Stages(enter)), **loss)
+                outcome = model.facts["charge"]
+            except SordinoError as error:
+                outcome = type(error).__name__
+                raise
+            finally:
+                self._service.desk.audit_log.append(visitor, "model.fit", table, outcome)
+            return self._keep(visitor, model, table)
+
+        return self.jobs.begin(visitor.account, "fit", {**given, "table": table}, work, request=bound)
+
+    def list_jobs(self, visitor: Visitor) -> list[Job]:
+        """Return the jobs that a visitor may see."""
+        check_access(visitor, "job.read")
+        return self.jobs.all(account=None if sees_all(visitor, "job.read") else visitor.account)
+
+    def find_job(self, visitor: Visitor, number: int) -> Job:
+        """Return a job; raises NotThere."""
+        check_access(visitor, "job.read")
+        found = self.jobs.find(number)
+        check_access(visitor, "job.read", owner=found.account)
+        return found
+
+    def list_models(self, visitor: Visitor) -> list[dict[str, Any]]:
+        """Return the models that a visitor may use: number, table, charge, moment."""
+        check_access(visitor, "model.read")
+        columns = (MODELS.c.id, MODELS.c.account, MODELS.c.name, MODELS.c.source, MODELS.c.charge, MODELS.c.created)
+        with self._store.transact() as db:
+            rows = db.execute(select(*columns).order_by(MODELS.c.id)).all()
+        everything = sees_all(visitor, "model.read")
+        return [
+            {"id": row.id, "account": row.name, "table": row.source, "charge": row.charge, "created": row.created}
+            for row in rows
+            if everything or row.account == visitor.account
+        ]
+
+    def model(self, visitor: Visitor, number: int) -> Model:
+        """Return a model; raises NotThere."""
+        check_access(visitor, "model.read")
+        with self._store.transact() as db:
+            owner = db.execute(select(MODELS.c.account).where(MODELS.c.id == number)).scalar()
+        if owner is None:
+            raise NotThere
+        check_access(visitor, "model.read", owner=owner)
+        return self._load(number)
+
+    def sample(
+        self, visitor: Visitor, number: int, *, rows: int | None = None, where: str | None = None
+    ) -> Iterator[str]:
+        """Return drawn rows as the text of a CSV file, in parts; at most a million at a time."""
+        model = self.model(visitor, number)
+        count = min(model.rows, _MOST_ROWS) if rows is None else rows
+        if not 0 <= count <= _MOST_ROWS:
+            raise DeclarationError(f"must be from 0 to {_MOST_ROWS:,}", key="rows")
+        condition = None if where is None else parse_condition(where, model.columns)
+        return csv_lines(iter([model.sample(count, where=condition)]))
+
+    def answer(self, visitor: Visitor, number: int, asked: Asked) -> Release:
+        """Return a model's own answer to a question, free."""
+        return self.model(visitor, number).answer(asked.question)
+
+    def close(self) -> None:
+        """Wait for the jobs under way."""
+        self.jobs.close()
+
+    def _keep(self, visitor: Visitor, model: Model, table: str) -> int:
+        row = {"account": visitor.account, "name": visitor.name, "source": table, "charge": model.facts["charge"]}
+        with self._store.transact() as db:
+            made = db.execute(insert(MODELS).values(**row, bytes=model.to_bytes(), created=self._store.now()))
+        assert made.inserted_primary_key is not None
+        return int(made.inserted_primary_key[0])
+
+    def _read(self, number: int) -> Model:
+        with self._store.transact() as db:
+            content = db.execute(select(MODELS.c.bytes).where(MODELS.c.id == number)).scalar_one()
+        with tempfile.TemporaryDirectory(prefix="sordino-") as directory:
+            path = Path(directory) / "kept.model"
+            path.write_bytes(content)
+            return load(path)
+
+
+def price_fit(wanted: FitRequest, curator: Curator, loss: Mapping[str, Any]) -> Plan:
+    """Return the plan of a fit, without a charge and without data: what its run would be charged as."""
+    try:
+        wanted.fit(_PricedTable(curator), **loss)
+    except _Priced as priced:
+        return priced.plan
+    raise DeclarationError("a fit charges once")
+
+
+class _Priced(Exception):
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+
+
+class _PricedTable:
+    """A table that ends a fit where it would be charged."""
+
+    def __init__(self, source: Curator) -> None:
+        self._context = source.context
+        self.domain, self.neighbors, self.plan, self.remaining = (
+            source.domain,
+            source.neighbors,
+            source.plan,
+            source.remaining,
+        )
+
+    def adapt(
+        self,
+        algorithm: Callable[[Queryable], T],
+        *,
+        describe: str,
+        record: Callable[[T], ReleaseContent] | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        draws: Draws = "any",
+    ) -> NoReturn:
+        """Raise what holds the plan."""
+        del algorithm, record
+        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        raise _Priced(plan_adaptive(describe, self._context, asked=asked, draws=draws))
+
+
+def _check_fit(given: Mapping[str, Any]) -> None:
+    """Raise DeclarationError for a key that a fit does not have, or a value of another kind."""
+    known = (*_KEYS, *_LOSS)
+    for name, value in given.items():
+        if name not in known:
+            raise DeclarationError(f"a fit has no such key; {nearest(name, known)}", key=name[:40])
+        if name in _LISTS and value != "all 2-way" and not isinstance(value, list):
+            raise DeclarationError("must be a list", key=name)
+        if name not in _LISTS and (isinstance(value, bool) or not isinstance(value, (str, int, float))):
+            raise DeclarationError("must be text or a number", key=name)
+    for name in ("cap", "assume_rows"):
+        if not isinstance(given.get(name, 1), int):
+            raise DeclarationError("must be a whole number", key=name)
+
+
+def _fit_request(given: Mapping[str, Any], columns: Sequence[str]) -> FitRequest:
+    rules = [never(parse_condition(_text(text, "never"), columns)) for text in given.get("never", ())]
+    for pair in given.get("at_most", ()):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise DeclarationError("must be pairs of columns, the lower one first", key="at_most")
+        rules.append(at_most(_text(pair[0], "at_most"), _text(pair[1], "at_most")))
+    workload = given.get("workload", "all 2-way")
+    return FitRequest(
+        str(given.get("method", "auto")),
+        None if "columns" not in given else [_text(name, "columns") for name in given["columns"]],
+        None if "marginals" not in given else _sets(given["marginals"], "marginals"),
+        workload if isinstance(workload, str) else _sets(workload, "workload"),
+        tuple(rules),
+        given.get("cap"),
+        given.get("assume_rows"),
+    )
+
+
+def _sets(value: Sequence[Any], name: str) -> list[list[str]]:
+    if not all(isinstance(names, list) for names in value):
+        raise DeclarationError('must be a list of sets of columns, such as [["age", "sex"]]', key=name)
+    return [[_text(one, name) for one in names] for names in value]
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise DeclarationError("must hold text", key=name)
+    return value

@@ -1,0 +1,93 @@
+"""Models over HTTP: a fit is one charge and a job, waits for an officer above the threshold, and what comes of it is free."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+import sordino as sd
+from serving import COUNT, Served, served
+from sordino.server.account_schema import JOBS
+from sordino.server.http_app import curator_app
+
+FIT = {"table": "people", "method": "independent", "columns": ["age", "sex"], "epsilon": "0.4"}
+
+
+def fit(server: Served, key: str = "k", **more: Any) -> Any:
+    return server.send("POST", "/v1/models", headers={"idempotency-key": key}, json=FIT | more)
+
+
+def wait_for(server: Served, job: int) -> dict[str, Any]:
+    for _ in range(1000):
+        found: dict[str, Any] = server.send("GET", f"/v1/jobs/{job}").json()
+        if found["state"] != "running":
+            return found
+        time.sleep(0.02)
+    raise AssertionError("the job did not end")
+
+
+def test_a_fit_is_one_charge_and_its_model_is_free(server: Served, tmp_path: Path) -> None:
+    begun = fit(server)
+    assert begun.status_code == 201
+    again = fit(server)
+    job = wait_for(server, begun.json()["id"])
+    assert again.json()["id"] == job["id"]
+    assert (job["state"], set(job)) == ("done", set(begun.json()))
+    assert [c.id for c in server.service.ledger("people").charges()] == ["c-0001"]
+    at = f"/v1/models/{job['model']}"
+    assert server.send("GET", at).json()["charge"] == "c-0001"
+    rows = server.send("POST", f"{at}/sample", json={"rows": 5, "where": "age > 30"}).text.splitlines()
+    assert (rows[0], len(rows)) == ("age,sex", 6)
+    answer = server.send("POST", f"{at}/answer", json={"sql": COUNT}).json()
+    assert 250 < answer["rows"][0]["n"] < 450
+    path = tmp_path / "kept.model"
+    path.write_bytes(server.send("GET", f"{at}/file").content)
+    assert sd.synth.load(path).answer(sd.sql(COUNT)).to_dict() == answer
+    assert server.service.ledger("people").spent() == sd.PureDP("0.4")
+    assert fit(server, epsilon="0.3").status_code == 422  # the key began another job
+
+
+def test_a_fit_above_the_threshold_waits(tmp_path: Path) -> None:
+    with served(tmp_path, serve="approve_above = {epsilon = 0.1}") as server:
+        waiting = fit(server)
+        assert waiting.status_code == 202
+        assert server.service.ledger("people").charges() == []
+        (found,) = server.send("GET", "/v1/approvals?state=waiting", who="ola").json()["approvals"]
+        assert (found["cost"], found["account"]) == ({"epsilon": 0.4}, "ana")
+        assert "a synthetic table (Independent) of age, sex" in found["question"]
+        decision = {"decision": "approved"}
+        assert server.send("POST", f"/v1/approvals/{found['id']}", who="ola", json=decision).status_code == 200
+        assert server.send("POST", f"/v1/approvals/{found['id']}", who="ola", json=decision).status_code == 409
+        other = fit(server, epsilon="0.5")  # what was approved is this fit at this loss
+        assert other.status_code == 422
+        assert wait_for(server, fit(server).json()["id"])["state"] == "done"
+
+
+def test_a_fit_that_is_refused_costs_nothing(server: Served) -> None:
+    for more, status in (
+        ({"columns": ["nope"]}, 422),
+        ({"method": "magic"}, 400),
+        ({"colums": ["age"]}, 400),
+        ({"epsilon": None}, 400),
+        ({"cap": True}, 400),
+        ({"at_most": [["age"]]}, 400),
+        ({"method": "marginals", "marginals": ["age"]}, 400),
+    ):
+        assert fit(server, **more).status_code == status, more
+    refused = wait_for(server, fit(server, "large", epsilon="5").json()["id"])
+    assert (refused["state"], refused["problem"]["exit_code"]) == ("failed", 4)
+    assert server.service.ledger("people").charges() == []
+
+
+def test_what_a_stopped_server_left_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(tmp_path) as server:
+        job = wait_for(server, fit(server).json()["id"])
+        with server.service.store.transact() as db:
+            db.execute(update(JOBS).values(state="running", ended=None))
+        monkeypatch.setattr(server, "app", curator_app(server.service))
+        found = server.send("GET", f"/v1/jobs/{job['id']}").json()
+        assert (found["state"], found["problem"]["exit_code"]) == ("failed", 5)
