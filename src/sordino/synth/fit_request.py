@@ -9,8 +9,9 @@ from typing import Any
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import Number
 from sordino.queries.queryable import Adaptive
+from sordino.synth import fitting
 from sordino.synth.constraints import Constraint
-from sordino.synth.fitting import AIM, MST, Independent, Marginals, Tree, fit
+from sordino.synth.fitting import AIM, MST, Independent, Marginals, Tree
 from sordino.synth.model import Model
 
 __all__ = ["METHODS", "FitRequest"]
@@ -43,7 +44,7 @@ class FitRequest:
                 "workload": self.workload,
                 "constraints": self.constraints,
             }
-            return fit(source, **given, cap=self.cap, assume_rows=self.assume_rows, **loss)
+            return fitting.fit(source, **given, cap=self.cap, assume_rows=self.assume_rows, **loss)
         bound = {} if self.cap is None else {"cap": self.cap}
         made: Any
         if self.method == "marginals":

@@ -97,7 +97,6 @@ def bounds(
     Nothing else is required. The search is charged once, before data is touched. Exit 5 means that nothing was found: the
     charge stands, and there are no bounds to use.
     """
-    from sordino.cli.ask.search_bounds import deliver_search
     from sordino.cli.shared.opening import table_at
 
     curator = table_at(project, table, spender=spender)
@@ -144,7 +143,6 @@ def caps(
 
     Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` records them.
     """
-    from sordino.cli.ask.search_bounds import deliver_search
     from sordino.cli.shared.opening import table_at
 
     curator = table_at(project, table, spender=spender)
