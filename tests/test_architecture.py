@@ -88,6 +88,7 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "sqlalchemy": ("server", "cli.serve"),
     "argon2": ("server", "cli.serve"),
     "authlib": ("server",),
+    "joserfc": ("server",),
     "prometheus_client": ("server",),
     "sqlite3": ("ledger", "collector", "local.device", "datasets"),
 }

@@ -65,7 +65,9 @@ CALLS = (
     Call("job.read", "GET", "/v1/jobs", lists="jobs"),
     Call("job.read", "GET", "/v1/jobs/{job}"),
 )
-OPEN = {"/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/session", "/v1/me"}  # no role, or every one
+OPEN = {"/healthz", "/readyz", "/metrics", "/v1/openapi.json"} | {  # no role, or every one
+    f"/v1/{path}" for path in ("session", "me", "openid/login", "openid/return")
+}
 
 
 @pytest.fixture(scope="module")

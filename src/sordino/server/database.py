@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sordino.errors import DeclarationError
 from sordino.server.account_schema import MIGRATIONS, SETTINGS
 
-__all__ = ["ServerDatabase", "text_of_time", "utc_now"]
+__all__ = ["Clock", "ServerDatabase", "text_of_time", "utc_now"]
 
 Clock = Callable[[], datetime.datetime]
 _LOCK = 0x536F7253  # of migrations on a PostgreSQL database

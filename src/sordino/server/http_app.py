@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
+from sordino.errors import DeclarationError
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_desk import DESK
 from sordino.server.http_guard import HttpGuard
 from sordino.server.http_models import MODELS_AND_JOBS
+from sordino.server.http_openid import OPENID, RETURN_PATH
 from sordino.server.http_questions import QUESTIONS
 from sordino.server.http_request import add_error_handlers, respond
 from sordino.server.metrics import Metrics
 from sordino.server.model_desk import ModelDesk
+from sordino.server.openid import OpenIdProvider
 
 __all__ = ["curator_app"]
 
@@ -23,13 +28,27 @@ def curator_app(service: CuratorService) -> HttpGuard:
     app = FastAPI(title="Sordino curator", version="1", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     app.state.service = service
     app.state.models = ModelDesk(service)
+    app.state.openid = _openid(service)
     metrics = Metrics()
     add_error_handlers(app)
-    for router in (QUESTIONS, DESK, MODELS_AND_JOBS):
+    for router in (QUESTIONS, DESK, MODELS_AND_JOBS, OPENID):
         app.include_router(router)
     _add_health(app, service, metrics)
     origin = service.settings.origin or ""
     return HttpGuard(app, metrics=metrics, secure=origin.startswith("https://"))
+
+
+def _openid(service: CuratorService) -> OpenIdProvider | None:
+    """Return the provider that [serve] names; its client's secret is in the environment, and nowhere else."""
+    settings = service.settings
+    if settings.issuer is None or settings.client is None:
+        return None
+    if settings.origin is None:
+        raise DeclarationError(
+            "[serve] openid needs an origin, to which the provider sends browsers back: state origin"
+        )
+    secret, back = os.environ.get("SORDINO_OPENID_SECRET", ""), settings.origin + RETURN_PATH
+    return OpenIdProvider(settings.issuer, settings.client, secret=secret, back=back, clock=service.store.clock)
 
 
 def _add_health(app: FastAPI, service: CuratorService, metrics: Metrics) -> None:

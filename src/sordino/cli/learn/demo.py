@@ -16,7 +16,7 @@ from sordino.cli.shared.options import option
 from sordino.cli.shared.terminal import paint, say
 from sordino.errors import DeclarationError, SordinoError
 
-__all__ = ["demo"]
+__all__ = ["demo", "open_place"]
 
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 12 GROUP BY occupation"
 _HOURS = "SELECT AVG(hours_per_week) AS hours FROM people"
@@ -75,7 +75,7 @@ def demo(
     if keep is not None:
         free_for_project(keep)
     here = Path.cwd()
-    with _place(keep) as directory:
+    with open_place(keep) as directory:
         try:
             _declare(context, directory, rows)
             _run_all(context, _BEFORE)
@@ -87,7 +87,7 @@ def demo(
 
 
 @contextmanager
-def _place(keep: Path | None) -> Iterator[Path]:
+def open_place(keep: Path | None) -> Iterator[Path]:
     """Give the directory to keep, or one that is removed together with the ledger's mark."""
     if keep is not None:
         yield keep

@@ -27,11 +27,19 @@ _BY = "the command line"
 
 
 def add_account(
-    name: Name, role: Annotated[Role, typer.Option("--role", help="What it may do.")], project: ProjectPath = None
+    name: Name,
+    role: Annotated[Role, typer.Option("--role", help="What it may do.")],
+    openid: Annotated[
+        str | None, option("--openid", "SUBJECT", "Whom the OpenID provider of [serve] knows it as.")
+    ] = None,
+    project: ProjectPath = None,
 ) -> None:
-    """Add an account. It signs in with a password or a token, which are made by commands of their own."""
+    """Add an account. It signs in with a password, a token or an OpenID provider; commands of their own make the former."""
     service = _service(project)
-    service.desk.accounts.add(name, role.value)
+    issuer = service.settings.issuer
+    if openid is not None and issuer is None:
+        raise DeclarationError("--openid needs a provider: state [serve] openid in the project file")
+    service.desk.accounts.add(name, role.value, subject=None if openid is None else f"{issuer} {openid}")
     service.desk.audit_log.append(_BY, "account.change", f"{name} added as {role.value}")
     note(f"added {name}; `sordino serve account token {name}` or `... password {name}` lets it in", quiet=False)
 

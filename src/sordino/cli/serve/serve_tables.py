@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from sordino.cli.shared.options import Quiet, option
-from sordino.cli.shared.terminal import note
+from sordino.cli.shared.terminal import note, say
 from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -48,23 +49,30 @@ def start(
     project: ProjectFile = None,
     host: Annotated[str, option("--host", "ADDRESS", "Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8000,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a generated census, with three accounts.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Serve the tables of a project until stopped (SIGINT, SIGTERM): accounts ask, an officer decides, shares are spent.
 
     TLS is the job of a reverse proxy: see docs/server.md.
     """
+    from sordino.cli.learn.demo import open_place
     from sordino.cli.shared.opening import project_path
 
     need_server()
     from sordino.collector.service import serve_app
+    from sordino.server.census_demo import open_census_demo
     from sordino.server.http_app import curator_app
     from sordino.server.opening import open_service
 
-    service = open_service(project_path(project))
-    if not service.desk.accounts.all():
-        note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
-    app = curator_app(service)
-    serve_app(
-        app, host=host, port=port, ready=lambda: note(f"serving at http://{host}:{port}; stop with Ctrl-C", quiet=quiet)
-    )
+    with ExitStack() as stack:
+        if demo:
+            service, people = open_census_demo(stack.enter_context(open_place(None)))
+            for name, (role, password) in people.items():
+                say(f"http://{host}:{port}/  {name} ({role}) signs in with {password}")
+        else:
+            service = open_service(project_path(project))
+        if not service.desk.accounts.all():
+            note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
+        listening = f"serving at http://{host}:{port}; stop with Ctrl-C"
+        serve_app(curator_app(service), host=host, port=port, ready=lambda: note(listening, quiet=quiet))
