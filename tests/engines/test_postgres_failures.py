@@ -84,6 +84,28 @@ def test_a_connection_that_drops_in_mid_query_leaves_the_charge(
     people.close()
 
 
+def test_a_server_that_crashes_with_the_ledger_on_it_leaves_the_charge(
+    postgres_server: postgres.Server, database: str
+) -> None:
+    people = protect(database, DOMAIN, relation="people", ledger=f"{database}#budget")
+    slow_down(postgres_server, database)
+    crash = threading.Timer(1, postgres_server.stop)
+    crash.start()
+    try:
+        with pytest.raises(
+            ChargedError, match=r"could not be computed; the charge stands\. The connection to the server was"
+        ):
+            people.ask(sd.count(), epsilon=1)
+    finally:
+        crash.join()
+        postgres_server.start()
+    run_sql(postgres_server, database, "DROP VIEW people", "ALTER TABLE fast RENAME TO people")
+    assert abs(people.ask(sd.count(), epsilon=100).value - 1000) < 5
+    assert [c.state for c in people.ledger.charges()] == ["reserved", "committed"]
+    people.ledger.verify()
+    people.close()
+
+
 def test_a_statement_timeout_stops_the_question(postgres_server: postgres.Server, database: str) -> None:
     people = protect(f"{database}?options=-c%20statement_timeout%3D300ms", DOMAIN, relation="people")
     slow_down(postgres_server, database)

@@ -5,9 +5,10 @@ A failure after the charge stays charged, and no cause of it goes on, since it m
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -159,32 +160,30 @@ class Charging:
         )
 
     def commit(self, charge: Charge, text: str) -> None:
-        """Put an answer on record; ChargedError where the ledger cannot."""
-        self._record(charge, lambda: self.ledger.commit(charge, text))
+        """Put an answer on record; ChargedError where the ledger cannot, so that scripts do not ask again."""
+        try:
+            self.ledger.commit(charge, text)
+            return
+        except LedgerError:
+            pass  # said below, without the ledger's own words
+        raise ChargedError(
+            f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; the charge "
+            "stands. See that the ledger can be written: its disk has room, or its server answers",
+            charge=charge.id,
+        )
 
     def fail(self, charge: Charge, cause: str = "") -> NoReturn:
         """Record that a charge has no answer, and say so, with a cause in our own words or without."""
-        self._record(charge, lambda: self.ledger.fail(charge, cause or "the engine could not compute the answer"))
+        with contextlib.suppress(
+            LedgerError
+        ):  # it may lie on the server that failed: the charge stays without an outcome
+            self.ledger.fail(charge, cause or "the engine could not compute the answer")
         hidden = "The cause is not shown, as it may hold data: check that the source is whole and readable"
         raise ChargedError(
             f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
             f"{cause[:1].upper()}{cause[1:] or hidden}",
             charge=charge.id,
         )
-
-    def _record(self, charge: Charge, close: Callable[[], None]) -> None:
-        """Record an outcome; where the ledger cannot, say that the charge stands, so that scripts do not ask again."""
-        failed = False
-        try:
-            close()
-        except LedgerError:
-            failed = True
-        if failed:
-            raise ChargedError(
-                f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; "
-                "the charge stands. See that the ledger's disk has room and can be written",
-                charge=charge.id,
-            )
 
 
 def cause_of(failure: Exception) -> str:
