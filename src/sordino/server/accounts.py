@@ -115,12 +115,12 @@ class Accounts:
 
     def all(self) -> list[Account]:
         """Return every account, in the order in which they were made."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             return [_account(row) for row in db.execute(select(ACCOUNTS).order_by(ACCOUNTS.c.id))]
 
     def find(self, name: str) -> Account:
         """Return the account of this name; raises NotThere."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(select(ACCOUNTS).where(ACCOUNTS.c.name == name)).first()
         if row is None:
             raise NotThere
@@ -128,7 +128,7 @@ class Accounts:
 
     def with_subject(self, subject: str) -> Account | None:
         """Return the account that an OpenID subject signs in to, if there is one."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(select(ACCOUNTS).where(ACCOUNTS.c.subject == subject)).first()
         return None if row is None else _account(row)
 
@@ -158,7 +158,7 @@ class Accounts:
 
     def check_password(self, name: str, password: str) -> Account:
         """Return the account that name and password fit; raises SignInNeeded, in the same words and time for every failure."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(select(ACCOUNTS).where(ACCOUNTS.c.name == name)).first()
         stored = self._nobody if row is None or row.password is None else row.password
         try:
@@ -196,13 +196,13 @@ class Accounts:
 
     def tokens(self, account: Account) -> list[Token]:
         """Return the tokens of an account, oldest first."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             rows = db.execute(select(TOKENS).where(TOKENS.c.account == account.id).order_by(TOKENS.c.id)).all()
         return [_token(row) for row in rows]
 
     def token(self, number: int) -> Token:
         """Return a token by its number; raises NotThere."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(select(TOKENS).where(TOKENS.c.id == number)).first()
         if row is None:
             raise NotThere
@@ -216,7 +216,7 @@ class Accounts:
     def visitor_of_token(self, secret: str, *, via: str = "token") -> Visitor:
         """Return who a token lets in; raises SignInNeeded."""
         joined = select(ACCOUNTS, TOKENS.c.spender, TOKENS.c.expires).join_from(TOKENS, ACCOUNTS)
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(joined.where(TOKENS.c.hash == secret_hash(secret))).first()
         if row is None or row.disabled or (row.expires is not None and row.expires <= self._store.now()):
             raise SignInNeeded(_NO_TOKEN)

@@ -118,12 +118,12 @@ class Approvals:
         chosen = _joined().order_by(APPROVALS.c.id)
         chosen = chosen if account is None else chosen.where(APPROVALS.c.account == account)
         chosen = chosen if state is None else chosen.where(APPROVALS.c.state == state)
-        with self._store.transact() as db:
+        with self._store.read() as db:
             return [_approval(row) for row in db.execute(chosen)]
 
     def find(self, number: int) -> Approval:
         """Return an approval by its number; raises NotThere."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(_joined().where(APPROVALS.c.id == number)).first()
         if row is None:
             raise NotThere
@@ -141,7 +141,7 @@ class Approvals:
         return decided
 
     def _with_request(self, request: str) -> Approval | None:
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(_joined().where(APPROVALS.c.request == request)).first()
         return None if row is None else _approval(row)
 

@@ -32,5 +32,5 @@ class AuditLog:
     def lines(self, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
         """Return lines, oldest first, from the one after a number on."""
         chosen = select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(most)
-        with self._store.transact() as db:
+        with self._store.read() as db:
             return [dict(row._mapping) for row in db.execute(chosen)]

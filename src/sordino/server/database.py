@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ __all__ = ["Clock", "ServerDatabase", "text_of_time", "utc_now"]
 Clock = Callable[[], datetime.datetime]
 _LOCK = 0x536F7253  # of migrations on a PostgreSQL database
 _VERSION = "version"
+_UNUSABLE = "the server's store cannot be used: see its disk, or that its database server runs"
+_CONNECTIONS = 20
 
 
 def utc_now() -> datetime.datetime:
@@ -68,7 +70,19 @@ class ServerDatabase:
         except DBAPIError:  # its text may name the machine's paths
             failed = True
         if failed:
-            raise DeclarationError("the server's store cannot be used: see its disk, or that its database server runs")
+            raise DeclarationError(_UNUSABLE)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection that only reads, one state of the store, beside whoever writes; DeclarationError as above."""
+        failed = False
+        try:
+            with self._engine.connect().execution_options(sordino_reads=True) as db:
+                yield db
+        except DBAPIError:
+            failed = True
+        if failed:
+            raise DeclarationError(_UNUSABLE)
 
     def now(self) -> str:
         """Return the moment as text."""
@@ -76,16 +90,15 @@ class ServerDatabase:
 
     def setting(self, name: str, make: Callable[[], str]) -> str:
         """Return a setting of the store, made the first time that anyone asks."""
-        with self.transact() as db:
-            found = db.execute(select(SETTINGS.c.value).where(SETTINGS.c.name == name)).scalar()
-            if found is None:
-                found = make()
-                try:
-                    with db.begin_nested():
-                        db.execute(insert(SETTINGS).values(name=name, value=found))
-                except IntegrityError:  # another process was first
-                    found = db.execute(select(SETTINGS.c.value).where(SETTINGS.c.name == name)).scalar_one()
-        return str(found)
+        chosen = select(SETTINGS.c.value).where(SETTINGS.c.name == name)
+        with self.read() as db:
+            found = db.execute(chosen).scalar()
+        if found is not None:
+            return str(found)
+        with suppress(IntegrityError), self.transact() as db:  # another process may be first
+            db.execute(insert(SETTINGS).values(name=name, value=make()))
+        with self.read() as db:
+            return str(db.execute(chosen).scalar_one())
 
     def close(self) -> None:
         """Close the connections."""
@@ -101,7 +114,7 @@ def _open_file(path: Path, url: str) -> Engine:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # for the server's own user
     except OSError as error:
         raise DeclarationError(f"the store {path} cannot be opened: {error.strerror}") from None
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30}, pool_size=_CONNECTIONS)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
@@ -111,7 +124,8 @@ def _open_file(path: Path, url: str) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        reads = connection.get_execution_options().get("sordino_reads")
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
 
@@ -125,7 +139,7 @@ def _open_server(url: str) -> Engine:
         raise DeclarationError(
             "the store's address holds a password: leave it out, and give it by PGPASSWORD, ~/.pgpass or a service file"
         )
-    return create_engine(address, pool_pre_ping=True)
+    return create_engine(address, pool_pre_ping=True, pool_size=_CONNECTIONS)
 
 
 def _migrate(db: Connection) -> None:

@@ -70,7 +70,7 @@ class Jobs:
             with self._store.transact() as db:
                 key = db.execute(insert(JOBS).values(**row, started=self._store.now())).inserted_primary_key
         except IntegrityError:
-            with self._store.transact() as db:
+            with self._store.read() as db:
                 found = db.execute(_joined().where(JOBS.c.request == request)).one()
             if found.asked != text:
                 raise QuestionRefused("this request id began another job: take a new one") from None
@@ -81,7 +81,7 @@ class Jobs:
 
     def find(self, number: int) -> Job:
         """Return a job; raises NotThere."""
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(_joined().where(JOBS.c.id == number)).first()
         if row is None:
             raise NotThere
@@ -91,7 +91,7 @@ class Jobs:
         """Return all jobs, or those of an account, oldest first."""
         chosen = _joined().order_by(JOBS.c.id)
         chosen = chosen if account is None else chosen.where(JOBS.c.account == account)
-        with self._store.transact() as db:
+        with self._store.read() as db:
             return [self._job(row) for row in db.execute(chosen)]
 
     def end_stopped(self) -> None:

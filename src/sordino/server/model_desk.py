@@ -97,7 +97,7 @@ class ModelDesk:
         """Return the models that a visitor may use: number, table, charge, moment."""
         check_access(visitor, "model.read")
         columns = (MODELS.c.id, MODELS.c.account, MODELS.c.name, MODELS.c.source, MODELS.c.charge, MODELS.c.created)
-        with self._store.transact() as db:
+        with self._store.read() as db:
             rows = db.execute(select(*columns).order_by(MODELS.c.id)).all()
         everything = sees_all(visitor, "model.read")
         return [
@@ -109,7 +109,7 @@ class ModelDesk:
     def model(self, visitor: Visitor, number: int) -> Model:
         """Return a model; raises NotThere."""
         check_access(visitor, "model.read")
-        with self._store.transact() as db:
+        with self._store.read() as db:
             owner = db.execute(select(MODELS.c.account).where(MODELS.c.id == number)).scalar()
         if owner is None:
             raise NotThere
@@ -143,7 +143,7 @@ class ModelDesk:
         return int(made.inserted_primary_key[0])
 
     def _read(self, number: int) -> Model:
-        with self._store.transact() as db:
+        with self._store.read() as db:
             content = db.execute(select(MODELS.c.bytes).where(MODELS.c.id == number)).scalar_one()
         with tempfile.TemporaryDirectory(prefix="sordino-") as directory:
             path = Path(directory) / "kept.model"

@@ -60,7 +60,7 @@ class Sessions:
         """Return the session of a cookie; raises SignInNeeded where it is not signed, not known, or over."""
         secret = self._secret(cookie)
         chosen = select(ACCOUNTS, SESSIONS.c.expires).join_from(SESSIONS, ACCOUNTS)
-        with self._store.transact() as db:
+        with self._store.read() as db:
             row = db.execute(chosen.where(SESSIONS.c.hash == secret_hash(secret))).first()
         if row is None or row.disabled or row.expires <= self._store.now():
             raise SignInNeeded(_ENDED)

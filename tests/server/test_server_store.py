@@ -1,0 +1,97 @@
+"""The server's store: SQLite or PostgreSQL, migrations, an audit log that nobody edits, and what it never holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from serving import Served, served
+from sordino.errors import DeclarationError
+from sordino.server.account_schema import MIGRATIONS
+from sordino.server.accounts import Accounts
+from sordino.server.database import ServerDatabase
+from sordino.server.opening import open_service
+
+
+def test_the_audit_log_says_who_did_what_and_holds_no_secret(server: Served) -> None:
+    answer = server.ask(key="k")
+    server.ask(epsilon="9")
+    server.send("PUT", "/v1/shares/people/ben", who="ola", json={"epsilon": "3"})
+    made = server.send("POST", "/v1/tokens", json={"name": "notebook"}).json()
+    lines = server.send("GET", "/v1/audit", who="udo").json()["lines"]
+    said = [(line["account"], line["action"], line["outcome"]) for line in lines[-4:]]
+    assert said == [
+        ("ana", "question.ask", answer.json()["charge"]),
+        ("ana", "question.ask", "BudgetExhausted"),
+        ("ola", "share.change", "done"),
+        ("ana", "token.make", "done"),
+    ]
+    for secret in (made["secret"], server.tokens["ana"], f'"n": {answer.json()["rows"][0]["n"]}'):
+        assert secret not in str(lines)
+    after = server.send("GET", f"/v1/audit?after={lines[-2]['id']}", who="udo").json()["lines"]
+    assert after == lines[-1:]
+
+
+def test_nobody_edits_the_audit_log(server: Served) -> None:
+    for statement in ("DELETE FROM audit", "UPDATE audit SET account = 'nobody'"):
+        with pytest.raises(DBAPIError), server.service.store._engine.begin() as db:
+            db.execute(text(statement))
+
+
+def test_a_store_of_a_newer_version_or_another_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    ServerDatabase.open(str(path)).close()
+    opened = ServerDatabase.open(str(path))
+    with opened.transact() as db:
+        db.execute(text("UPDATE settings SET value = '99' WHERE name = 'version'"))
+    opened.close()
+    with pytest.raises(DeclarationError, match="version 99"):
+        ServerDatabase.open(str(path))
+    other = ServerDatabase.open(str(tmp_path / "o.db"))
+    with other.transact() as db:
+        db.execute(text("ALTER TABLE settings RENAME TO things"))
+    with pytest.raises(DeclarationError, match="another program"):
+        ServerDatabase.open(str(tmp_path / "o.db"))
+
+
+def test_a_store_of_this_version_is_migrated_and_keeps_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(tmp_path) as server:
+        before = [account.to_dict() for account in server.service.desk.accounts.all()]
+        token = server.tokens["ana"]
+    later = (*MIGRATIONS, lambda db: db.execute(text("ALTER TABLE accounts ADD COLUMN note TEXT")))
+    monkeypatch.setattr("sordino.server.database.MIGRATIONS", later)
+    for _ in range(2):  # the second time there is nothing to do
+        store = ServerDatabase.open(str(tmp_path / "sordino-server.db"))
+        assert [account.to_dict() for account in Accounts(store).all()] == before
+        assert Accounts(store).visitor_of_token(token).name == "ana"
+        store.close()
+
+
+def test_a_store_is_for_its_own_user(tmp_path: Path) -> None:
+    ServerDatabase.open(str(tmp_path / "s.db")).close()
+    assert (tmp_path / "s.db").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secret@h/d", "mysql://h/d", "/nowhere/at/all.db"])
+def test_an_address_that_cannot_be_a_store_is_refused(url: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        ServerDatabase.open(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_two_processes_share_a_store_on_postgresql(tmp_path: Path, postgres_database: str) -> None:
+    with served(tmp_path, serve=f'store = "{postgres_database}"\napprove_above = {{epsilon = 0.5}}') as server:
+        waiting = server.ask(epsilon="0.6", key="k").json()
+        other = Served(open_service(tmp_path / "sordino.toml"), server.tokens)
+        decided = other.send("POST", f"/v1/approvals/{waiting['approval']}", who="ola", json={"decision": "approved"})
+        assert decided.status_code == 200
+        answer = server.ask(epsilon="0.6", key="k")
+        assert answer.status_code == 200
+        assert other.ask(epsilon="0.6", key="k").json() == answer.json()
+        for statement in ("DELETE FROM audit", "UPDATE audit SET account = 'nobody'"):
+            with pytest.raises(DBAPIError), server.service.store._engine.begin() as db:
+                db.execute(text(statement))
+        other.service.close()
