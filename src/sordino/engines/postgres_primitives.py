@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import FIRST_MICROS, LAST_MICROS
@@ -20,6 +21,7 @@ from sordino.engines.sql_cells import BLANK_TEXT
 from sordino.engines.sql_primitives import SqlPrimitives
 from sordino.engines.unit_rows import unit_value
 from sordino.errors import QuestionRefused
+from sordino.noise.lattice import scale_of
 from sordino.primitives import UnitCell
 
 if TYPE_CHECKING:
@@ -193,10 +195,20 @@ class PostgresPrimitives(SqlPrimitives):
     def _is_nan(self, real: str) -> str:
         return f"{real} = {_NAN}"
 
-    def _far_steps(self, real: str, op: str, factor: float, lower: int, upper: int) -> exp.Expression:
+    def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return floor(cell / step + 1/2), clipped; the float of a decimal is taken within the bounds alone, as that is slow."""
+        kind, cell = self._cell(column)
+        if kind != "DECIMAL" or column in self._held.steps:
+            return super().lattice(column, step, lower, upper)
+        large = f"scale({cell}) <= 300 OR abs({cell}) >= CAST('1e-300' AS NUMERIC)"  # no smaller than a float may be
+        real = f"CASE WHEN {large} THEN CAST({cell} AS DOUBLE) ELSE {float_text(0.0)} END"
+        near = self._near_steps(cell, "NUMERIC", real, step, lower, upper)
+        return super().lattice(column, step, lower, upper) if near is None else near
+
+    def _far_steps(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return the steps where a bound lies where floats are too coarse to be compared with it; NaN was made NULL."""
         low, high = whole_text(lower), whole_text(upper)
-        scaled = self.let(self._scale(real, op, factor))
+        scaled = self.let(self._scale(real, *scale_of(step)))
         found = (
             f"CASE WHEN {scaled} BETWEEN {float_text(float(lower))} AND {float_text(float(upper))} THEN CAST({scaled} AS BIGINT) "
             f"WHEN {scaled} < {float_text(float(lower))} THEN {low} WHEN {scaled} > {float_text(float(upper))} THEN {high} END"

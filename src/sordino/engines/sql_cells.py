@@ -81,27 +81,34 @@ class SqlCells(SqlSteps, ABC):
         return self._steps_of(real, step, lower, upper)
 
     def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return the steps, clipped; NaN is missing.
+        """Return the steps, clipped; NaN is missing."""
+        near = self._near_steps(real, "DOUBLE", real, step, lower, upper)
+        return self._far_steps(real, step, lower, upper) if near is None else near
 
-        Theorem: the steps of a float grow with it. Where the float nearest to a bound has that bound's steps exactly, floats
-        beyond it have no other steps once clipped, so the float itself is compared, in one CASE instead of two. It is
-        multiplied only within the bounds, and by a factor that makes no number 0, so nothing leaves the range of floats.
+    def _near_steps(
+        self, cell: str, kind: str, real: str, step: Fraction, lower: int, upper: int
+    ) -> exp.Expression | None:
+        """Return the steps of a cell whose float is `real`, clipped, where the cell itself can be compared with the bounds.
+
+        Theorem: the float of a cell and the steps of a float grow with it. Where the float nearest to a bound has that bound's
+        steps exactly, cells beyond it have no other steps once clipped, so the cell is compared, in one CASE instead of two.
+        It is multiplied only within the bounds, and by a factor that makes no number 0, so nothing leaves the range of floats.
         """
         op, factor = scale_of(step)
         ends = [float(n * step) for n in (lower, upper)]
         steps = [math.floor((x * factor if op == "*" else x / factor) + 0.5) for x in ends]
         if steps != [lower, upper] or max(abs(lower), abs(upper)) > 2**52 or (factor >= 1) != (op == "*"):
-            return self._far_steps(real, op, factor, lower, upper)
-        first, last = map(float_text, ends)
+            return None
+        first, last, nan = (f"CAST('{end!r}' AS {kind})" for end in (*ends, math.nan))
         exact = f"{self.whole_cast}(floor({real} {op} {float_text(factor)} + {float_text(0.5)}) AS BIGINT)"
         return self._column(
-            f"CASE WHEN {real} BETWEEN {first} AND {last} THEN {exact} WHEN {real} < {first} THEN {whole_text(lower)} "
-            f"WHEN NOT ({self._is_nan(real)}) THEN {whole_text(upper)} END"
+            f"CASE WHEN {cell} BETWEEN {first} AND {last} THEN {exact} WHEN {cell} < {first} THEN {whole_text(lower)} "
+            f"WHEN {cell} <> {nan} THEN {whole_text(upper)} END"
         )
 
-    def _far_steps(self, real: str, op: str, factor: float, lower: int, upper: int) -> exp.Expression:
+    def _far_steps(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return the steps where a bound lies where floats are too coarse to be compared with it."""
-        scaled = self.let(self._scale(real, op, factor))
+        scaled = self.let(self._scale(real, *scale_of(step)))
         return self._whole_of(scaled, self._is_nan(scaled), lower, upper)
 
     def category_cell(self, column: str, *, whole: bool) -> exp.Expression:

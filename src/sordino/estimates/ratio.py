@@ -123,7 +123,8 @@ class _Test:
 
     def margins(self, means: Any, alpha: float) -> Any:
         """Return the distances that the noise of sum - m count exceeds with chance `alpha`, of an array of means."""
-        low, high = np.zeros_like(means), np.ones_like(means)
+        weighed = (v * np.square(w) for v, w in zip(self.variances, self._weights(means), strict=True))
+        low, high = np.zeros_like(means), np.maximum(np.sqrt(sum(weighed)), 1.0)
         while (within := self.accepts(means, high, alpha)).any():
             high = np.where(within, 2 * high, high)
         return self._divide(lambda distance: self.accepts(means, distance, alpha), low, high, 60)
@@ -263,7 +264,7 @@ def _tails(first: Law, second: Law, *, cells: int) -> tuple[Callable[[Weights, A
             return _mixture(first, second, reach), 2 * reach + 1
     if isinstance(first, DiscreteLaplace) and isinstance(second, DiscreteLaplace):
         top, bottom = float(first.scale), float(second.scale)
-        return lambda weights, distance: two_laplace_tail(
+        return lambda weights, distance: _laplace_tail(
             top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance)
         ), 1
     variances = first.variance(), second.variance()
@@ -293,6 +294,11 @@ def two_laplace_tail(a: Any, b: Any, t: Any) -> Any:
     first, second, bound = (np.asarray(v, dtype=np.float64) for v in (a, b, t))
     if not (np.all(first >= 0) and np.all(second >= 0) and not np.any(np.isnan(bound))):
         raise DeclarationError("a and b must be numbers of at least 0, and t must not be NaN")
+    return _laplace_tail(first, second, bound)
+
+
+def _laplace_tail(first: Any, second: Any, bound: Any) -> Any:
+    """Return the same of arrays that are as they must be."""
     large, small, bound = np.broadcast_arrays(np.maximum(first, second), np.minimum(first, second), bound)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = bound / small * ((large - small) / large)
