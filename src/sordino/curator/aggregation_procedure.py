@@ -288,8 +288,10 @@ def plan_aggregation(
         weights = aggregate_weights(question, compiled, split, lambda loss: plan_at(loss, ()), asked, assume_rows)
         made = plan_at(asked, weights)
     allocation = made.allocation
-    event = _sample_event(question.sample, allocation.event, table.neighbors)
-    sample = None if question.sample is None else _say_sample(question.sample, asked, cost_of(event, table.cap))
+    event, sample = allocation.event, None
+    if question.sample is not None:
+        event = _sample_event(question.sample, event, table.neighbors)
+        sample = _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
     notes = _say_notes(question, allocation, domain, compiled.enforce(wider), sample)
     procedure = replace(made, event=event, rows=rows, notes=notes)
@@ -319,10 +321,8 @@ def _check_groups(question: Aggregation, compiled: CompiledQuery, table: TableCo
         )
 
 
-def _sample_event(rate: Fraction | None, event: Event, neighbors: Neighbors) -> Event:
+def _sample_event(rate: Fraction, event: Event, neighbors: Neighbors) -> Event:
     """Return the event of answering from a Poisson sample; raises QuestionRefused where no theorem makes it cheaper."""
-    if rate is None:
-        return event
     if neighbors.unit is not None and neighbors.id_column is None:
         raise QuestionRefused(
             "a sample needs a column that names each row's unit, since all rows of a unit share one coin flip: leave "

@@ -92,7 +92,7 @@ def allocate(
     """
     moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
     chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
-    counted = _count_of_units(question, resolved, neighbors)
+    counted = _count_of_units(question, resolved, neighbors) if resolved.private_keys else None
     noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several) and i != counted]
     threshold, rest = _select_keys(question, resolved, neighbors, loss, len(chosen) + len(noisy), counted)
     if isinstance(threshold, KeySelection):
@@ -103,7 +103,7 @@ def allocate(
     whole = sum((stated[i] for i in (*chosen, *noisy)), Fraction(0))
     shares = [stated[i] / whole if i in chosen or i in noisy else Fraction(0) for i in range(len(moved))]
     enforced = resolved.enforce(neighbors)
-    selections = _selections(question, chosen, resolved, domain, enforced, rest, shares)
+    selections = _selections(question, chosen, resolved, domain, enforced, rest, shares) if chosen else {}
     additive = sum((shares[i] for i in noisy), Fraction(0))
     own = [share / additive if i in noisy else Fraction(0) for i, share in enumerate(shares)]
     left = _part(rest, additive) if noisy else rest
@@ -117,7 +117,8 @@ def allocate(
         keys = Fraction(1, len(chosen) + len(noisy) + 1)
         shares = [keys if i == counted else share * (1 - keys) for i, share in enumerate(shares)]
     event = events[0] if len(events) == 1 else Composed(events)
-    resolved = _with_terms(resolved, vectors, isinstance(threshold, KeySelection))
+    if mixes:
+        resolved = _with_terms(resolved, vectors, isinstance(threshold, KeySelection))
     found = tuple(selections.get(i) for i in range(len(vectors)))
     return Allocation(resolved, vectors, found, threshold, event, tuple(shares), counted, mixes)
 
@@ -253,7 +254,7 @@ def _count_of_units(question: Aggregation, resolved: CompiledQuery, neighbors: N
 
     That is COUNT(*) where each row is a unit or each unit has one row a key, and COUNT(DISTINCT) of the units' own column.
     """
-    if not resolved.private_keys or question.formulas or question.key_selection == "weighted":
+    if question.formulas or question.key_selection == "weighted":
         return None
     one_row = resolved.enforce(neighbors).rows_per_group == 1
     for i, asked in enumerate(question.aggregates):

@@ -70,7 +70,8 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
     """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
     own = PrivateTable(table.domain, table.neighbors, {})
-    if asked.steps or has_exists(asked.expressions()):
+    expressions = asked.expressions()
+    if asked.steps or (expressions and has_exists(expressions)):
         asked = mark_units(asked, table.private, table.name, own)
     if not asked.steps:
         return asked

@@ -22,18 +22,10 @@ __all__ = [
     "people_name",
     "public_name",
     "translate",
-    "verbatim",
     "whole_text",
 ]
 
 CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
-
-
-def verbatim(text: str) -> exp.Expression:
-    """Return the tree that is written as this text, whatever the dialect."""
-    from sqlglot import exp
-
-    return exp.Var(this=text)
 
 
 def parse_own(text: str, dialect: DialectType = "duckdb") -> exp.Expression:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import FIRST_MICROS, LAST_MICROS
-from sordino.engines.own_sql import float_text, literal_text, translate, verbatim, whole_text
+from sordino.engines.own_sql import float_text, literal_text, translate, whole_text
 from sordino.engines.postgres_dialect import SordinoPostgres
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_cells import BLANK_TEXT
@@ -48,11 +48,11 @@ class PostgresPrimitives(SqlPrimitives):
     refuses: ClassVar[bool] = True  # a label with a NUL
 
     def _tree(self, text: str) -> exp.Expression:
-        return verbatim(translate(text, self.dialect))
+        return super()._tree(translate(text, self.dialect))
 
     def _relation(self, text: str) -> exp.Expression:
         select = "SELECT 1 FROM "
-        return verbatim(translate(select + text, self.dialect).removeprefix(select))
+        return super()._tree(translate(select + text, self.dialect).removeprefix(select))
 
     def sample_source(self, coin: Callable[[str], str]) -> str:
         """Return the relation of the rows whose unit's coin falls; `coin` makes the condition of the SQL that names a unit."""

@@ -112,7 +112,8 @@ class SqlPrimitives(SqlCells):
         """
         rank, *then = self._last_rank
         if self._row_cap is None or self._read or then != [len(self._stages), len(self._conditions), len(self._joins)]:
-            return self._order_rows(super()._stage(relation))
+            made = super()._stage(relation)
+            return self._order_rows(made) if self._row_order else made
         stages, conditions = self._stages, self._conditions
         self._conditions = conditions[:-1]
         if max((level for level, _ in self._conditions), default=0) <= self._unhashed:  # no group is ranked by a hash

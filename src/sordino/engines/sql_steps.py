@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.engines.moment_cells import bisect_steps
-from sordino.engines.own_sql import case_bounds, verbatim, whole_text
+from sordino.engines.own_sql import case_bounds, whole_text
 from sordino.primitives import WIDEST
 
 if TYPE_CHECKING:
@@ -46,11 +46,13 @@ class SqlSteps:
 
     def _tree(self, text: str) -> exp.Expression:
         """Return the tree of a text of the engine's, which is written as it is: parsing it would take longer than the scan."""
-        return verbatim(text)
+        from sqlglot import exp
+
+        return exp.Var(this=text)
 
     def _relation(self, text: str) -> exp.Expression:
         """Return the tree of a relation, such as a sub-query with its name."""
-        return verbatim(text)
+        return self._tree(text)
 
     def let(self, text: str) -> str:
         """Return the name of a step, computed once in the first sub-query where all that it uses has a name."""

@@ -240,7 +240,8 @@ class Transaction:
         self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", state)
         rows = [(str(spent[n]), units(spent[n]), units(most[n]), n) for n in spent]
         self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
-        self._finish_shares()
+        if self.sums.shares != self._before.shares:
+            self._finish_shares()
 
     def _finish_shares(self) -> None:
         """Write the shares that changed; their own CHECK refuses sums above a share once more."""

@@ -279,7 +279,8 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
     names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
     names += [f.alias for f in question.formulas]
     _check_distinct(names)
-    _check_formulas(question)
+    if question.formulas:
+        _check_formulas(question)
     if question.after is not None:
         question.after.check(names)
         after = question.after
@@ -289,14 +290,15 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
             )
     if domain.steps != question.steps:  # a step must not be passed over
         raise QuestionRefused("a question with joins or per_unit is planned and asked of its table: adult.plan(...)")
-    found, listed = _keys(question, domain)
+    found, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
     condition = None if question.where is None else bind_condition(question.where, domain)
     _check_text(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
-    _check_times(question, parts)
+    if question.formulas:
+        _check_times(question, parts)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
     totals, lossy = any(t.per_unit is not None for t in terms), domain.unreadable_rows
     return CompiledQuery(found, condition, parts, terms, lossy, listed=listed, bounds=question.bounds, totals=totals)
@@ -305,7 +307,7 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
 def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool]:
     """Return the keys of a question, and whether it lists them: then those of all its group-by columns are one."""
     groups = [(g.alias, g.of) for g in question.groups]
-    listed = question.key_list or (infer_key_list(question.where, groups, domain) if groups else None)
+    listed = question.key_list or infer_key_list(question.where, groups, domain)
     if listed is None:
         return tuple(keys(of, domain) for _, of in groups), False
     return (compile_key_list(listed, groups, domain),), True
@@ -353,8 +355,8 @@ def _check_times(question: Aggregation, parts: Sequence[Sequence[Vector]]) -> No
 
 
 def _check_text(question: Aggregation) -> None:
-    words = [question.describe(), *(g.alias for g in question.groups), *(a.alias for a in question.aggregates)]
-    if not is_unicode("".join(words)):
+    words = "".join([question.describe(), *(g.alias for g in question.groups), *(a.alias for a in question.aggregates)])
+    if not (words.isascii() or is_unicode(words)):
         raise QuestionRefused("the question holds half of a character (a lone surrogate): write it as whole text")
 
 
